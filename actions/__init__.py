@@ -1,0 +1,1 @@
+"""The nine actions of the graph, and the tools they run."""

@@ -1,0 +1,161 @@
+"""What happens in a run, as typed values; every front end is a consumer of these."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from state.calls import PendingCall
+from state.messages import Outcome
+from state.plan import StepStatus, VibeStep
+from state.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    session_id: str
+    model: str
+    mode: str
+    cwd: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    delta: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A whole message went into a history."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequested:
+    """The model asked for a call; it is not running yet."""
+
+    call_id: str
+    tool: str
+    arguments: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """The call runs now: its `started` record is on disk."""
+
+    call_id: str
+    tool: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """Live output of a running call, as it comes; the result repeats it."""
+
+    call_id: str
+    chunk: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    call_id: str
+    tool: str
+    outcome: Outcome
+    content: str
+    duration_ms: int
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged:
+    steps: tuple[VibeStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepChanged:
+    step_id: str
+    status: StepStatus
+    summary: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalNeeded:
+    pending: tuple[PendingCall, ...]
+    """The undecided calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageChanged:
+    """Totals of the current turn."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the person should know: a retry, a compression, an answer of a slash command."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRaised:
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    step_id: str
+    description: str
+    status: StepStatus
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDecision:
+    call_id: str
+    tool: str
+    arguments: str
+    kind: Literal["approval", "outcome_unknown"]
+    reason: str
+
+
+RunStatus = Literal[
+    "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "turn_limit",
+    "budget_limit", "timeout", "rate_limited", "interrupted", "error",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The result of one run; always the last event."""
+
+    session_id: str
+    status: RunStatus
+    exit_code: int
+    result: str | None
+    workflow_mode: str
+    steps: tuple[StepOutcome, ...] = ()
+    pending: tuple[PendingDecision, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    duration_ms: int = 0
+    error: ErrorRaised | None = None
+    hint: str = ""
+    """What to do about the error; for people, not part of the JSON."""
+
+
+Event = (
+    RunStarted | TextDelta | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted | ToolOutput
+    | ToolFinished | PlanChanged | StepChanged | ApprovalNeeded | UsageChanged | Notice
+    | ErrorRaised | RunFinished
+)  # fmt: skip

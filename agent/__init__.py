@@ -1,0 +1,1 @@
+"""Who the agent is: graph, session, models, policy, configuration."""

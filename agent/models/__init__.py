@@ -1,0 +1,1 @@
+"""The language models an agent can talk to."""

@@ -1,0 +1,60 @@
+"""The whole working state of a session, field by field."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from state.calls import PendingCall
+from state.plan import VibeStep
+from state.record import Record
+from state.transcript import Transcript
+from state.usage import Usage
+
+WorkflowMode = Literal["chat", "ops", "vibe"]
+ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
+
+GRAPH_VERSION = 1
+
+
+class ApplicationState(Record):
+    chat_history: Transcript = Field(default_factory=Transcript)
+    """The global history: what the person sees, plus the runtime's own notes to the model."""
+    user_input: str = ""
+    """The newest message or command of the person."""
+    workflow_mode: WorkflowMode = "chat"
+    execution_mode: ExecutionMode = "interactive"
+    current_goal: str | None = None
+    vibe_plan: tuple[VibeStep, ...] = ()
+    active_step_id: str | None = None
+    pending_tool_calls: tuple[PendingCall, ...] = ()
+    exit_chat: bool = False
+
+    turn_open: bool = False
+    """True from a person's message until its answer."""
+    last_round_denied: bool = False
+    """True if the last tool round of the turn held a denied call."""
+    replans: int = 0
+    """Revisions of the current plan so far."""
+    overflow_from: str | None = None
+    """The action whose next request does not fit; the graph returns to it after compressing."""
+    compressions: int = 0
+    """Compressions since the last model reply; more than one in a row means it cannot fit."""
+    tokens_per_byte: float = 0.25
+    """Learned from the provider's usage reports."""
+    usage: Usage = Usage()
+    """The whole session."""
+    turn_usage: Usage = Usage()
+    """Since the person's last message."""
+    notices: tuple[str, ...] = ()
+    """What the last internal command answered."""
+    graph_version: int = GRAPH_VERSION
+
+    @property
+    def active_step(self) -> VibeStep | None:
+        return next((s for s in self.vibe_plan if s.step_id == self.active_step_id), None)
+
+    @property
+    def active_history(self) -> Transcript:
+        """The history that model replies and tool results go to."""
+        step = self.active_step
+        return self.chat_history if step is None else step.chat_history

@@ -1,0 +1,128 @@
+"""What is said in a session: messages of content blocks in a form that belongs to no provider."""
+
+import json
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from state.record import Record
+
+Outcome = Literal["ok", "error", "denied", "timeout", "interrupted", "unknown"]
+
+
+class Text(Record):
+    kind: Literal["text"] = "text"
+    text: str
+
+
+class Image(Record):
+    kind: Literal["image"] = "image"
+    media_type: str
+    data: str
+    """Base64."""
+
+
+class Document(Record):
+    kind: Literal["document"] = "document"
+    name: str
+    media_type: str
+    data: str
+    """Base64."""
+
+
+class Thinking(Record):
+    kind: Literal["thinking"] = "thinking"
+    text: str
+
+
+class ToolUse(Record):
+    kind: Literal["tool_use"] = "tool_use"
+    call_id: str
+    """Unique in the session; the runtime renames an id that a model uses twice."""
+    tool: str
+    arguments: str
+    """The JSON text as the model wrote it, valid or not."""
+
+
+class ToolResult(Record):
+    kind: Literal["tool_result"] = "tool_result"
+    call_id: str
+    tool: str
+    outcome: Outcome
+    content: str
+    duration_ms: int | None = None
+
+
+Block = Annotated[Text | Image | Document | Thinking | ToolUse | ToolResult, Field(discriminator="kind")]
+
+
+class Wire(Record):
+    """The provider's own JSON for one assistant message, replayed only to the same model."""
+
+    provider: str
+    model: str
+    body: Any
+    """Chat Completions: the message object; Responses: the output items; Messages: the content list."""
+
+
+class Message(Record):
+    role: Literal["user", "assistant", "tool"]
+    """`tool` messages hold exactly one `ToolResult`."""
+    origin: Literal["person", "model", "tool", "runtime"]
+    """`runtime` marks what Sandbur itself says to the model; front ends do not show it."""
+    blocks: tuple[Block, ...]
+    wire: Wire | None = None
+    """Set only where the neutral blocks alone would not give the provider's JSON back."""
+
+    @cached_property
+    def text(self) -> str:
+        """All text blocks joined."""
+        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @cached_property
+    def tool_uses(self) -> tuple[ToolUse, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolUse))
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """About how many bytes this adds to a request (UTF-8, without the JSON around it)."""
+        return sum(_block_size(block) for block in self.blocks) + _wire_size(self.wire)
+
+    @cached_property
+    def rendered(self) -> dict[str, bytes]:
+        """A cache slot: request dialect -> this message as that dialect's JSON."""
+        return {}
+
+
+def person_said(text: str) -> Message:
+    return Message(role="user", origin="person", blocks=(Text(text=text),))
+
+
+def runtime_said(text: str) -> Message:
+    """Make a user-role message that the runtime, not the person, addresses to the model."""
+    return Message(role="user", origin="runtime", blocks=(Text(text=text),))
+
+
+def assistant_said(text: str, origin: Literal["model", "runtime"] = "model") -> Message:
+    return Message(role="assistant", origin=origin, blocks=(Text(text=text),))
+
+
+def tool_answered(result: ToolResult) -> Message:
+    return Message(role="tool", origin="tool", blocks=(result,))
+
+
+def _block_size(block: Block) -> int:
+    match block:
+        case Text() | Thinking():
+            return len(block.text.encode())
+        case ToolUse():
+            return len(block.tool) + len(block.arguments.encode())
+        case ToolResult():
+            return len(block.content.encode())
+        case Image() | Document():
+            return len(block.data)
+
+
+def _wire_size(wire: Wire | None) -> int:
+    return len(json.dumps(wire.body)) if wire is not None else 0

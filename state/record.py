@@ -1,0 +1,17 @@
+"""The rule for everything that is stored: frozen, closed, and shared instead of copied."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Record(BaseModel):
+    """An immutable value with a fixed set of fields; copying it returns the same object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object] | None = None) -> Self:
+        return self

@@ -1,0 +1,164 @@
+"""Append-only histories that cost the same to copy and to extend at any length."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, Self, cast
+
+from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
+
+from state.messages import Message
+
+
+class Log:
+    """The shared list behind transcripts; only ever appended to."""
+
+    __slots__ = ("ends", "messages", "number", "saved", "sealed", "session_id")
+
+    def __init__(self, session_id: str | None = None, number: int | None = None) -> None:
+        self.session_id = session_id
+        """The owning session; None until a store has seen this log."""
+        self.number = number
+        self.messages: list[Message] = []
+        self.ends: list[int] = [0]
+        """ends[i]: bytes of the first i messages."""
+        self.saved = 0
+        """How many messages a store holds."""
+        self.sealed = False
+        """True for a log of another session: a fork reads it and goes on in a log of its own."""
+
+    def append(self, message: Message) -> None:
+        self.messages.append(message)
+        self.ends.append(self.ends[-1] + message.size_bytes)
+
+
+class Span(NamedTuple):
+    log: Log
+    start: int
+    end: int
+
+    @property
+    def is_loaded(self) -> bool:
+        return len(self.log.messages) >= self.end
+
+
+class LogBook(Protocol):
+    """What a store offers for writing and reading transcripts as references."""
+
+    def locate(self, span: Span) -> tuple[str, int]: ...
+    def log(self, session_id: str, number: int) -> Log: ...
+
+
+class Transcript:
+    """An immutable view of messages; `append` returns a new view that shares what was there."""
+
+    __slots__ = ("_length", "spans")
+
+    def __init__(self, spans: Sequence[Span] = ()) -> None:
+        self.spans = tuple(spans)
+        self._length = sum(span.end - span.start for span in self.spans)
+
+    @classmethod
+    def of(cls, *messages: Message) -> Self:
+        return cls().append(*messages)
+
+    def append(self, *messages: Message) -> Self:
+        """Return a longer view. A view that is no longer the newest of its log goes on in a new log."""
+        if not messages:
+            return self
+        *head, last = self.spans or (Span(Log(), 0, 0),)
+        log, start, end = last
+        if log.sealed or end != len(log.messages):
+            head.append(last)
+            log, start = Log(), 0
+        for message in messages:
+            log.append(message)
+        return type(self)((*head, Span(log, start, len(log.messages))))
+
+    def compacted(self, summary: Message, keep_last: int) -> Self:
+        """Return a view of `summary` followed by the last `keep_last` messages; nothing is deleted."""
+        kept: list[Span] = []
+        wanted = keep_last
+        for log, start, end in reversed(self.spans):
+            taken = min(wanted, end - start)
+            if taken:
+                kept.insert(0, Span(log, end - taken, end))
+            wanted -= taken
+        log = Log()
+        log.append(summary)
+        return type(self)((Span(log, 0, 1), *kept))
+
+    def unloaded(self) -> Self:
+        """Return a view that only refers to the store, so that the messages can be forgotten."""
+        if any(span.log.number is None for span in self.spans):
+            return self
+        spans = [Span(Log(s.log.session_id, s.log.number), s.start, s.end) for s in self.spans]
+        return type(self)(spans)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(log.ends[end] - log.ends[start] for log, start, end in self.spans)
+
+    @property
+    def last(self) -> Message | None:
+        for log, start, end in reversed(self.spans):
+            if end > start:
+                return log.messages[end - 1]
+        return None
+
+    @property
+    def tail_position(self) -> int:
+        """The index the next message gets in the log that `append` extends."""
+        return self.spans[-1].end if self.spans else 0
+
+    def __iter__(self) -> Iterator[Message]:
+        for span in self.spans:
+            if not span.is_loaded:
+                raise LookupError("this history is in the store only; read it from there")
+            yield from islice(span.log.messages, span.start, span.end)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object] | None = None) -> Self:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transcript):
+            return NotImplemented
+        return self.spans == other.spans or list(self) == list(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            _validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
+        )
+
+
+def _serialize(value: Transcript, info: SerializationInfo) -> list[Any]:
+    """Write references where the context names a `log_book`, else the messages themselves."""
+    book = _log_book(info.context)
+    if book is None:
+        return [message.model_dump(mode="json") for message in value]
+    return [[*book.locate(span), span.start, span.end] for span in value.spans]
+
+
+def _validate(value: Any, info: ValidationInfo) -> Transcript:
+    if isinstance(value, Transcript):
+        return value
+    book = _log_book(info.context)
+    if book is None:
+        return Transcript.of(*(Message.model_validate(item) for item in value))
+    return Transcript(
+        [Span(book.log(session_id, number), start, end) for session_id, number, start, end in value]
+    )
+
+
+def _log_book(context: Any) -> LogBook | None:
+    return cast(dict[str, LogBook], context or {}).get("log_book")

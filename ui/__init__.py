@@ -1,0 +1,1 @@
+"""What you see: command line, chat, headless output."""
