@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 
 from actions.events import Notice, TextDelta, ThinkingDelta
 from state.application import ExecutionMode
-from state.calls import Effect
-from state.messages import Message, Outcome, ToolResult
+from state.calls import Effect, JournaledCall
+from state.messages import Message, Outcome
 from state.transcript import Transcript
 from state.usage import Usage
 
@@ -147,34 +147,26 @@ class Gate(Protocol):
     def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict: ...
 
 
-@dataclass(frozen=True, slots=True)
-class JournaledCall:
-    """The last recorded move of a call."""
-
-    call_id: str
-    move: Literal["proposed", "approved", "started", "finished"]
-    result: ToolResult | None
-    """Set if `finished`."""
-    started_at: str | None
-    """UTC, ISO 8601."""
-
-
 class Journal(Protocol):
-    """The durable record of tool calls; each method returns after its commit."""
+    """The durable record of tool calls."""
 
-    async def started(self, call_id: str, tool: str, effect: Effect, arguments: str) -> None:
-        """Record that the side effect begins; nothing runs before this returned."""
+    async def proposed(self, call_id: str, tool: str, effect: Effect, arguments: str) -> None:
+        """Record the wish; committed with the step that proposes it."""
         ...
 
-    async def finished(self, result: ToolResult, position: int, flush: bool) -> None:
-        """Record a result and its place in the active history.
+    async def started(self, call_id: str, tool: str, effect: Effect, arguments: str) -> None:
+        """Record that the side effect begins, and commit; nothing runs before this returned."""
+        ...
 
-        With `flush=False` it is committed with the next commit of the session, whichever that is.
+    async def finished(self, message: Message, history: Transcript, offset: int, flush: bool) -> None:
+        """Record a tool message that goes `offset` places behind the end of `history`.
+
+        With `flush` it is committed now, else with the session's next commit, whichever that is.
         """
         ...
 
     async def kept(self, call_id: str, output: bytes) -> None:
-        """Store the whole output of a call whose result shows a part of it."""
+        """Store the whole output of a call whose result shows a part, with the session's next commit."""
         ...
 
     async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
@@ -184,3 +176,25 @@ class Journal(Protocol):
     def has_seen(self, call_id: str) -> bool:
         """Tell whether the session used this id before."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the actions of one session are bound to."""
+
+    model: Model
+    system: str
+    toolbox: Toolbox
+    tool_specs: tuple[ToolSpec, ...]
+    """Working and decision tools, in the order in which every request lists them."""
+    gate: Gate
+    journal: Journal
+    cwd: Path
+    roots: tuple[Path, ...]
+    """The workspace and the added folders."""
+    fixed_bytes: int
+    """What system prompt and tools add to every request."""
+    compress_at: float = 0.8
+    """Share of the model's window that a request may fill."""
+    max_replans: int = 3
+    max_concurrent_reads: int = 8

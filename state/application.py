@@ -11,6 +11,7 @@ from state.transcript import Transcript
 from state.usage import Usage
 
 WorkflowMode = Literal["chat", "ops", "vibe"]
+Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 GRAPH_VERSION = 1
@@ -29,14 +30,20 @@ class ApplicationState(Record):
     pending_tool_calls: tuple[PendingCall, ...] = ()
     exit_chat: bool = False
 
+    phase: Phase = "idle"
+    """Where the work on `current_goal` stands."""
     turn_open: bool = False
     """True from a person's message until its answer."""
     last_round_denied: bool = False
-    """True if the last tool round of the turn held a denied call."""
+    """True if a person or a rule denied a call of the turn's last tool round."""
     replans: int = 0
     """Revisions of the current plan so far."""
     overflow_from: str | None = None
-    """The action whose next request does not fit; the graph returns to it after compressing."""
+    """The action whose next request does not fit."""
+    return_to: str | None = None
+    """The action that the compressor hands back to."""
+    bad_rounds: int = 0
+    """Rounds in a row in which no call of the model was usable."""
     compressions: int = 0
     """Compressions since the last model reply; more than one in a row means it cannot fit."""
     tokens_per_byte: float = 0.25
@@ -45,8 +52,6 @@ class ApplicationState(Record):
     """The whole session."""
     turn_usage: Usage = Usage()
     """Since the person's last message."""
-    notices: tuple[str, ...] = ()
-    """What the last internal command answered."""
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from state.messages import ToolResult
 from state.record import Record
 
 Effect = Literal["read", "idempotent", "verifiable", "effect"]
@@ -24,6 +25,21 @@ class PendingCall(Record):
     """Why it asks, was denied or is invalid."""
     decided_by: Literal["policy", "rule", "person", "runtime"] = "policy"
     edited: bool = False
+
+
+Move = Literal["proposed", "started", "finished"]
+"""What the journal records of a call, in this order."""
+
+
+class JournaledCall(Record):
+    """The last recorded move of a call."""
+
+    call_id: str
+    move: Move
+    at: str
+    """UTC, ISO 8601."""
+    result: ToolResult | None = None
+    """Set if `finished`."""
 
 
 class CallDecision(Record):

@@ -1,0 +1,50 @@
+"""The commands that a person types instead of a message."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from state.application import ApplicationState, ExecutionMode
+
+MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
+
+_MODE_MEANINGS = {
+    "interactive": "only looking inside the workspace passes unasked",
+    "plan": "looks inside the workspace, changes nothing",
+    "auto-edit": "file edits inside the workspace pass too",
+    "yolo": "everything passes, except what a deny rule names",
+}
+HELP = """\
+/mode MODE   change what runs unasked: {modes}
+/help        show this
+/exit        leave; the session can be resumed
+Anything else is a message to the agent.""".format(modes=", ".join(MODES))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    notice: str
+    changes: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
+    """Return what a command does, or None if `text` is a message."""
+    match = re.fullmatch(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", text, re.DOTALL)
+    if match is None:
+        return None
+    name, argument = match[1].lower(), (match[2] or "").strip()
+    if name == "mode":
+        return _change_mode(argument.lower(), state)
+    if name == "help":
+        return CommandAnswer(HELP)
+    if name in ("exit", "quit"):
+        return CommandAnswer("Good-bye.", {"exit_chat": True})
+    return CommandAnswer(f"There is no command /{name}. See /help.")
+
+
+def _change_mode(argument: str, state: ApplicationState) -> CommandAnswer:
+    known = next((mode for mode in MODES if mode == argument), None)
+    if known is None:
+        said = f"There is no mode {argument!r}." if argument else f"The mode is {state.execution_mode}."
+        return CommandAnswer(f"{said} Choose one: /mode {'|'.join(MODES)}")
+    return CommandAnswer(f"Mode: {known} ({_MODE_MEANINGS[known]}).", {"execution_mode": known})

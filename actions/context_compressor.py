@@ -1,0 +1,132 @@
+"""Makes room: a summary takes the place of the older messages, which stay in the store."""
+
+from typing import Any
+
+from actions.events import Notice
+from actions.ports import ModelRequest, Ports, Reply
+from actions.step_turn import with_step
+from actions.stream import AppState, Stream, done, graph_action, show
+from state.application import ApplicationState
+from state.crashpoints import reach
+from state.messages import Message, Text, ToolResult, ToolUse, runtime_said
+from state.transcript import Transcript
+
+KEEP_SHARE = 0.25
+"""Share of the window that the newest messages may keep, word for word."""
+_SUMMARY_SHARE = 0.5
+_MAX_SUMMARY_CHARS = 12_000
+_MAX_BLOCK_CHARS = 2_000
+
+_ASK = (
+    "Below is the older part of this session. Summarize it for yourself, so that you can go on without"
+    " it: what was asked, decided, done and found (names, paths, numbers, results), what failed, what is"
+    " still open. At most 600 words. Answer with the summary only.\n\n{older}"
+)
+
+
+@graph_action(
+    reads=["overflow_from", "chat_history", "vibe_plan", "active_step_id", "tokens_per_byte"],
+    writes=["chat_history", "vibe_plan", "overflow_from", "return_to", "compressions", "usage", "turn_usage"],
+)
+async def context_compressor(state: AppState, ports: Ports) -> Stream:
+    """Compress the larger one of the active histories, then hand back."""
+    before = state.data
+    history = _largest(before)
+    window_bytes = int(ports.model.context_window / before.tokens_per_byte)
+    keep = _kept_messages(history, int(window_bytes * KEEP_SHARE / 2**before.compressions))
+    yield show(Notice("The conversation gets too long for the model: compressing the older part."))
+    older = list(history)[: len(history) - keep]
+    text, reply = "", None
+    if older:
+        cut = _rendered(older, int(window_bytes * _SUMMARY_SHARE))
+        request = ModelRequest(
+            ports.system, ports.tool_specs, (Transcript.of(runtime_said(_ASK.format(older=cut))),)
+        )
+        async for item in ports.model.stream(request):
+            if isinstance(item, Reply):
+                reply, text = item, item.message.text.strip()
+            elif isinstance(item, Notice):
+                yield show(item)
+    reach("compaction_mid")
+    summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
+    shorter = history.compacted(
+        runtime_said(f"{_pinned(before)}\n\nSummary of what came before:\n{summary}"), keep
+    )
+    yield done(state, **_replaced(before, history, shorter), **_accounted(before, reply))
+
+
+def _largest(state: ApplicationState) -> Transcript:
+    return max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
+
+
+def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> dict[str, Any]:
+    step = state.active_step
+    if step is not None and old is step.chat_history:
+        return {"vibe_plan": with_step(state, step.model_copy(update={"chat_history": new}))}
+    return {"chat_history": new}
+
+
+def _accounted(state: ApplicationState, reply: Reply | None) -> dict[str, Any]:
+    changes: dict[str, Any] = {
+        "overflow_from": None,
+        "return_to": state.overflow_from,
+        "compressions": state.compressions + 1,
+    }
+    if reply is not None:
+        changes["usage"] = state.usage + reply.usage
+        changes["turn_usage"] = state.turn_usage + reply.usage
+    return changes
+
+
+def _kept_messages(history: Transcript, max_bytes: int) -> int:
+    """Return how many of the newest messages stay; calls and their results are never parted."""
+    size = best = 0
+    for kept, message in enumerate(reversed(list(history)), 1):
+        size += message.size_bytes
+        if size > max_bytes and best:
+            break
+        if message.role != "tool":
+            best = kept
+    return best
+
+
+def _pinned(state: ApplicationState) -> str:
+    """Repeat word for word what no summary may lose."""
+    lines = [f"The user's last message: {state.user_input}", f"Mode: {state.execution_mode}"]
+    if state.current_goal:
+        lines.append(f"Goal: {state.current_goal}")
+    lines += [f"Plan step {s.step_id} [{s.status}]: {s.description}" for s in state.vibe_plan]
+    return "\n".join(lines)
+
+
+def _rendered(messages: list[Message], max_chars: int) -> str:
+    """Write messages as plain text, each part cut, the oldest left out where it is too much."""
+    parts: list[str] = []
+    total = 0
+    for message in reversed(messages):
+        part = "\n".join(filter(None, (_block_text(message.role, block) for block in message.blocks)))
+        total += len(part)
+        if total > max_chars:
+            parts.append("(earlier messages are left out)")
+            break
+        parts.append(part)
+    return "\n".join(reversed(parts))
+
+
+def _block_text(role: str, block: object) -> str:
+    match block:
+        case Text():
+            return f"{role}: {_cut(block.text)}"
+        case ToolUse():
+            return f"call {block.tool}: {_cut(block.arguments)}"
+        case ToolResult():
+            return f"result ({block.outcome}): {_cut(block.content)}"
+        case _:
+            return ""
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MAX_BLOCK_CHARS:
+        return text
+    half = _MAX_BLOCK_CHARS // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

@@ -1,0 +1,133 @@
+"""The tools by which a model steers the graph instead of acting on the world."""
+
+import json
+import re
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from actions.ports import ToolSpec
+from state.messages import Message, ToolUse
+
+MAX_STEPS = 30
+
+
+class _Decision(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
+
+
+class StartPlan(_Decision):
+    goal: str = Field(min_length=1)
+
+
+class PlannedStep(_Decision):
+    description: str = Field(min_length=1)
+
+
+class SubmitPlan(_Decision):
+    steps: list[PlannedStep] = Field(max_length=MAX_STEPS)
+
+
+class FinishStep(_Decision):
+    status: Literal["completed", "failed"]
+    summary: str = Field(min_length=1)
+
+
+DecisionT = TypeVar("DecisionT", bound=_Decision)
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+START_PLAN = ToolSpec(
+    "start_plan",
+    "Begin a plan. Use it instead of working tools when the goal needs several separate steps that each"
+    " have their own result. Never inside a plan step.",
+    _object(goal={"type": "string", "description": "The whole goal in one or two sentences."}),
+)
+SUBMIT_PLAN = ToolSpec(
+    "submit_plan",
+    "Hand in the plan when you are asked for one: the steps still to do, in order.",
+    _object(
+        steps={
+            "type": "array",
+            "items": _object(
+                description={
+                    "type": "string",
+                    "description": "What this step does and what shows it is done.",
+                }
+            ),
+        }
+    ),
+)
+FINISH_STEP = ToolSpec(
+    "finish_step",
+    "Close the current plan step, once you have seen the results of its calls. Call it alone.",
+    _object(
+        status={"type": "string", "enum": ["completed", "failed"]},
+        summary={
+            "type": "string",
+            "description": "What was found or done, with the facts that later steps and the answer need.",
+        },
+    ),
+)
+DECISION_TOOLS = (START_PLAN, SUBMIT_PLAN, FINISH_STEP)
+_KINDS: dict[str, type[BaseModel]] = {
+    START_PLAN.name: StartPlan,
+    SUBMIT_PLAN.name: SubmitPlan,
+    FINISH_STEP.name: FinishStep,
+}
+RESERVED_NAMES = frozenset(tool.name for tool in DECISION_TOOLS)
+
+
+PLAN_FINISHED = (
+    "The plan is finished. Answer the user now: what was asked, what the steps showed, what is left."
+)
+
+
+def find_decision(
+    message: Message, spec: ToolSpec, kind: type[DecisionT]
+) -> tuple[ToolUse, DecisionT] | None:
+    """Return the first valid call of this decision tool, with its arguments."""
+    for use in message.tool_uses:
+        if use.tool == spec.name:
+            try:
+                return use, kind.model_validate_json(use.arguments)
+            except ValidationError:
+                continue
+    return None
+
+
+def why_unusable(use: ToolUse, expected: ToolSpec | None) -> str:
+    """Say what is wrong with a call of a decision tool, in words the model can act on."""
+    if expected is None or use.tool != expected.name:
+        return (
+            f"{use.tool} does not fit here: start_plan begins a plan, submit_plan only answers a request for"
+            " a plan, and finish_step only closes a plan step whose results you have seen, alone."
+        )
+    try:
+        _KINDS[use.tool].model_validate_json(use.arguments)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "arguments"
+        return f"{use.tool}: {place}: {first['msg']}. Send it again, corrected."
+    return f"{use.tool} must be the only call of your message. Send it again, alone."
+
+
+def steps_from_text(text: str) -> list[str]:
+    """Read a plan from an answer in words: a JSON plan, or its numbered or bulleted lines."""
+    match = re.search(r"\{.*\}", text, re.DOTALL)
+    if match:
+        try:
+            plan = SubmitPlan.model_validate(json.loads(match[0]))
+            return [step.description for step in plan.steps]
+        except ValueError:
+            pass
+    lines = (re.match(r"\s{0,3}(?:\d{1,2}[.)]|[-*•])\s+(.+)", line) for line in text.splitlines())
+    return [line[1].strip() for line in lines if line][:MAX_STEPS]

@@ -1,0 +1,65 @@
+"""Takes the person's input in: a message opens a turn, a command is answered at once."""
+
+from typing import Any
+
+from actions.commands import answer_command
+from actions.events import MessageAdded, Notice
+from actions.ports import Ports
+from actions.step_turn import with_step
+from actions.stream import AppState, Stream, done, graph_action, show
+from actions.tool_results import close_calls
+from state.application import ApplicationState
+from state.messages import assistant_said, person_said
+from state.usage import Usage
+
+_NEW_TURN: dict[str, Any] = {
+    "workflow_mode": "chat",
+    "phase": "idle",
+    "current_goal": None,
+    "vibe_plan": (),
+    "active_step_id": None,
+    "pending_tool_calls": (),
+    "last_round_denied": False,
+    "replans": 0,
+    "overflow_from": None,
+    "return_to": None,
+    "bad_rounds": 0,
+    "compressions": 0,
+    "turn_usage": Usage(),
+    "exit_chat": False,
+    "turn_open": True,
+}
+
+
+@graph_action(
+    reads=["chat_history", "turn_open", "vibe_plan", "active_step_id", "pending_tool_calls"],
+    writes=["chat_history", "user_input", "execution_mode", *_NEW_TURN],
+)
+async def prompt(state: AppState, ports: Ports, user_input: str) -> Stream:
+    """Start a turn with a message, or answer a command and stay."""
+    before = state.data
+    text = user_input.strip()
+    answer = answer_command(text, before)
+    if answer is not None:
+        yield show(Notice(answer.notice))
+        yield done(state, user_input=text, **answer.changes)
+        return
+    closed = await _close_open_turn(before, ports)
+    history = closed.chat_history.append(person_said(text))
+    yield show(MessageAdded("user", text))
+    yield done(state, **{**_NEW_TURN, "user_input": text, "chat_history": history})
+
+
+async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:
+    """Give an interrupted turn its end, so that every call has a result and the model knows."""
+    if not state.turn_open:
+        return state
+    state = await close_calls(state, ports)
+    step = state.active_step
+    note = "(interrupted before an answer)"
+    if step is not None:
+        note = f"Step {step.step_id} interrupted: {step.description}"
+        stopped = step.model_copy(update={"status": "failed", "analysis": "interrupted"})
+        state = state.model_copy(update={"vibe_plan": with_step(state, stopped)})
+    history = state.chat_history.append(assistant_said(note, "runtime"))
+    return state.model_copy(update={"chat_history": history})

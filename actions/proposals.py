@@ -1,0 +1,122 @@
+"""From the calls a model wants to the calls that wait: named, checked and judged by the gate."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+from actions.decisions import RESERVED_NAMES
+from actions.ports import BadArguments, Ports, Reply
+from state.application import ApplicationState, ExecutionMode
+from state.calls import PendingCall
+from state.errors import ModelError
+from state.messages import Message, ToolResult, ToolUse, tool_answered
+
+MAX_BAD_ROUNDS = 5
+
+_CUT = (
+    "This call was cut off at the output limit and did not run. Send it again in smaller parts,"
+    " for example a file in several writes."
+)
+
+
+def with_unique_ids(message: Message, ports: Ports) -> Message:
+    """Rename call ids that the session has seen, so that every call has one record."""
+    taken: set[str] = set()
+    blocks = list(message.blocks)
+    for number, block in enumerate(blocks):
+        if isinstance(block, ToolUse):
+            free = (i for i in _candidates(block.call_id) if i not in taken and not ports.journal.has_seen(i))
+            call_id = next(free)
+            taken.add(call_id)
+            if call_id != block.call_id:
+                blocks[number] = block.model_copy(update={"call_id": call_id})
+    if tuple(blocks) == message.blocks:
+        return message
+    return message.model_copy(update={"blocks": tuple(blocks), "wire": None})
+
+
+def _candidates(call_id: str) -> Iterator[str]:
+    first = call_id or "call"
+    return itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
+
+
+async def propose(
+    uses: Sequence[ToolUse],
+    reply: Reply,
+    ports: Ports,
+    mode: ExecutionMode,
+    misplaced: Callable[[ToolUse], str],
+) -> tuple[PendingCall, ...]:
+    """Judge each call and record the wish; `misplaced` says what is wrong with a decision tool."""
+    pending: list[PendingCall] = []
+    for use in uses:
+        if use.tool in RESERVED_NAMES:
+            call = _invalid(use, misplaced(use))
+        elif reply.finish == "length":
+            call = _invalid(use, _CUT)
+        else:
+            call = judge(use.call_id, use.tool, use.arguments, ports, mode)
+        pending.append(call)
+        await ports.journal.proposed(call.call_id, call.tool, call.effect, call.arguments)
+    return tuple(pending)
+
+
+def judge(call_id: str, tool_name: str, arguments: str, ports: Ports, mode: ExecutionMode) -> PendingCall:
+    """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
+    use = ToolUse(call_id=call_id, tool=tool_name, arguments=arguments)
+    tool = ports.toolbox.get(tool_name)
+    if tool is None:
+        names = ", ".join(ports.toolbox)
+        return _invalid(use, f"There is no tool named {tool_name[:80]!r}. The tools are: {names}.")
+    try:
+        parsed = tool.parse(arguments)
+    except BadArguments as error:
+        return _invalid(use, str(error))
+    verdict = ports.gate.judge(tool, parsed, mode)
+    return PendingCall(
+        call_id=call_id,
+        tool=tool_name,
+        arguments=arguments,
+        effect=tool.effect,
+        decision={"allow": "approved", "ask": "undecided", "deny": "denied"}[verdict.decision],  # pyright: ignore[reportArgumentType]
+        decided_by="rule" if verdict.by_rule else "policy",
+        reason=verdict.reason,
+    )
+
+
+def _invalid(use: ToolUse, reason: str) -> PendingCall:
+    return PendingCall(
+        call_id=use.call_id,
+        tool=use.tool,
+        arguments=use.arguments,
+        decision="invalid",
+        decided_by="runtime",
+        reason=reason,
+    )
+
+
+def count_bad_rounds(before: ApplicationState, pending: Sequence[PendingCall]) -> int:
+    """Return how many rounds in a row held no usable call; raises `ModelError` when it is hopeless."""
+    if any(call.decision != "invalid" for call in pending):
+        return 0
+    if before.bad_rounds + 1 >= MAX_BAD_ROUNDS:
+        raise ModelError(
+            f"The model sent unusable tool calls {MAX_BAD_ROUNDS} times in a row;"
+            f" the last problem: {pending[-1].reason}",
+            "Resume to try again, perhaps with another model.",
+        )
+    return before.bad_rounds + 1
+
+
+def answer_all(message: Message, answers: dict[str, str], otherwise: str) -> list[Message]:
+    """Return a result for every call of `message`: by call id from `answers`, else the error `otherwise`."""
+    return [
+        tool_answered(
+            ToolResult(
+                call_id=use.call_id,
+                tool=use.tool,
+                outcome="ok" if use.call_id in answers else "error",
+                content=answers.get(use.call_id, otherwise),
+            )
+        )
+        for use in message.tool_uses
+    ]

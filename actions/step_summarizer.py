@@ -1,0 +1,53 @@
+"""Closes a step: one line into the global history; the step's own history stays in the store only."""
+
+from typing import Any
+
+from actions.decisions import PLAN_FINISHED
+from actions.events import MessageAdded, Notice, StepChanged
+from actions.ports import Ports
+from actions.step_turn import with_step
+from actions.stream import AppState, Stream, done, graph_action, show
+from state.application import ApplicationState
+from state.messages import assistant_said, runtime_said
+from state.plan import VibeStep
+
+MAX_SUMMARY_CHARS = 4000
+
+_REVISE = (
+    "Step {step_id} failed. Revise the plan: call submit_plan with the steps that are still to do instead of"
+    " those not yet started, or with no steps if the goal cannot be reached."
+)
+
+
+@graph_action(
+    reads=["vibe_plan", "active_step_id", "chat_history", "replans"],
+    writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
+)
+async def step_summarizer(state: AppState, ports: Ports) -> Stream:
+    """Put the step's outcome where the next steps and the answer read it."""
+    before = state.data
+    step = before.active_step
+    assert step is not None
+    summary = " ".join(step.analysis.split())[:MAX_SUMMARY_CHARS]
+    line = f"Step {step.step_id} {step.status}: {summary}"
+    closed = step.model_copy(update={"chat_history": step.chat_history.unloaded()})
+    plan = with_step(before, closed)
+    changes = _next_phase(before, step, plan, ports.max_replans)
+    if step.status == "failed" and changes["phase"] == "answering":
+        yield show(Notice(f"The plan was revised {before.replans} times; it is not revised again."))
+    yield show(MessageAdded("assistant", line))
+    yield show(StepChanged(step.step_id, step.status, step.analysis))
+    history = before.chat_history.append(assistant_said(line, "runtime"), *changes.pop("notes"))
+    yield done(state, vibe_plan=plan, active_step_id=None, chat_history=history, **changes)
+
+
+def _next_phase(
+    before: ApplicationState, step: VibeStep, plan: tuple[VibeStep, ...], max_replans: int
+) -> dict[str, Any]:
+    """Return the phase that follows, and the notes that tell the model about it."""
+    if step.status == "failed" and before.replans < max_replans:
+        note = runtime_said(_REVISE.format(step_id=step.step_id))
+        return {"phase": "planning", "replans": before.replans + 1, "notes": [note]}
+    if step.status == "completed" and any(other.status == "pending" for other in plan):
+        return {"phase": "working", "notes": []}
+    return {"phase": "answering", "notes": [runtime_said(PLAN_FINISHED)]}

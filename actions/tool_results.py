@@ -1,0 +1,69 @@
+"""How results get into the active history: one per call, in call order, whatever happened."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from actions.ports import Ports
+from actions.step_turn import with_step
+from state.application import ApplicationState
+from state.calls import JournaledCall, PendingCall
+from state.messages import Message, ToolResult, tool_answered
+
+_UNKNOWN = (
+    "The process died while this ran (started {at}). It may or may not have taken effect."
+    " It was not run again: verify its effect before you repeat it."
+)
+_SUPERSEDED = "Not run: the user interrupted and said something else."
+
+
+def with_results(state: ApplicationState, messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the state changes that append `messages` to the active history and clear the calls."""
+    step = state.active_step
+    if step is None:
+        return {"chat_history": state.chat_history.append(*messages), "pending_tool_calls": ()}
+    longer = step.model_copy(update={"chat_history": step.chat_history.append(*messages)})
+    return {"vibe_plan": with_step(state, longer), "pending_tool_calls": ()}
+
+
+def result(call: PendingCall, outcome: Any, content: str, duration_ms: int | None = None) -> Message:
+    return tool_answered(
+        ToolResult(
+            call_id=call.call_id, tool=call.tool, outcome=outcome, content=content, duration_ms=duration_ms
+        )
+    )
+
+
+def refusal(call: PendingCall) -> Message | None:
+    """Return the result of a call that never runs: denied, or unusable."""
+    if call.decision == "invalid":
+        return result(call, "error", call.reason)
+    if call.decision != "denied":
+        return None
+    who = "the user" if call.decided_by == "person" else "policy"
+    reason = f": {call.reason}" if call.reason else ""
+    return result(call, "denied", f"Denied by {who}{reason}. It did not run.")
+
+
+def settled(call: PendingCall, recorded: JournaledCall | None) -> Message | None:
+    """Return the result that an earlier process left behind, or None if the call may run."""
+    if recorded is None or recorded.move == "proposed":
+        return None
+    if recorded.result is not None:
+        return tool_answered(recorded.result)
+    if call.effect == "read":
+        return None
+    return result(call, "unknown", _UNKNOWN.format(at=recorded.at))
+
+
+async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
+    """Give each pending call a result without running it."""
+    calls = state.pending_tool_calls
+    recorded = await ports.journal.recorded(call.call_id for call in calls)
+    messages: list[Message] = []
+    for offset, call in enumerate(calls):
+        known = recorded.get(call.call_id)
+        message = settled(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
+        if known is None or known.move != "finished":
+            await ports.journal.finished(message, state.active_history, offset, flush=False)
+        messages.append(message)
+    return state.model_copy(update=with_results(state, messages))

@@ -1,0 +1,164 @@
+"""Turns a model's JSON text into checked arguments, and argument models into plain JSON schemas."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from actions.ports import BadArguments, ToolSpec
+
+MAX_BYTES = 4_000_000
+"""Longer arguments are refused: no sensible call needs them, and a history keeps them for ever."""
+
+_KEPT = ("type", "description", "minimum", "maximum")
+_NOUNS = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "an array"}
+_WANTED = {"string": "a string", "integer": "an integer", "number": "a number", "boolean": "true or false"}
+
+
+class Arguments(BaseModel):
+    """Closed and strict: an unknown name or another type is the model's mistake, and it is told so."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not hold a NUL character")
+    return text
+
+
+def _whole(value: Any) -> Any:
+    """Take 5.0 for 5: some models write every number that way."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+PlainText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
+"""A path, a command or a pattern: not empty, and fit for a system call."""
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+
+
+def spec_of(name: str, description: str, model: type[Arguments]) -> ToolSpec:
+    """Describe a tool with a schema that every provider takes: one flat object, no references, no unions."""
+    schema = model.model_json_schema()
+    return ToolSpec(
+        name,
+        description,
+        {
+            "type": "object",
+            "properties": {key: _flat(value) for key, value in schema["properties"].items()},
+            "required": schema.get("required", []),
+            "additionalProperties": False,
+        },
+    )
+
+
+def _flat(field: Mapping[str, Any]) -> dict[str, Any]:
+    options = [option for option in field.get("anyOf", []) if option.get("type") != "null"]
+    merged = {**(options[0] if options else {}), **field}
+    return {key: merged[key] for key in _KEPT if key in merged}
+
+
+def parsed(spec: ToolSpec, model: type[ArgumentsT], text: str) -> ArgumentsT:
+    """Return the arguments, or raise `BadArguments` with a sentence that says what to send instead."""
+    given = _object(spec, text)
+    required = spec.parameters["required"]
+    present = {key: value for key, value in given.items() if value is not None or key in required}
+    try:
+        return model.model_validate(present)
+    except ValidationError as error:
+        problems = (_problem(spec, given, details) for details in error.errors(include_url=False)[:3])
+        raise BadArguments(f"{spec.name}: {'; '.join(problems)}. {_signature(spec)}") from None
+
+
+def _object(spec: ToolSpec, text: str) -> dict[str, Any]:
+    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
+        raise BadArguments(
+            f"{spec.name}: the arguments take {len(text):,} characters; the limit is {MAX_BYTES:,} bytes."
+            " Do it in smaller parts."
+        )
+    try:
+        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refused)
+    except RecursionError:
+        raise BadArguments(
+            f"{spec.name}: the arguments are nested too deeply. {_signature(spec)}"
+        ) from None
+    except _Unfit as error:
+        raise BadArguments(f"{spec.name}: {error}. {_signature(spec)}") from None
+    except ValueError as error:
+        raise BadArguments(
+            f"{spec.name}: the arguments are not valid JSON ({error}). {_signature(spec)}"
+        ) from None
+    if not isinstance(value, dict):
+        raise BadArguments(
+            f"{spec.name}: the arguments must be one JSON object, not {_noun(value)}. {_signature(spec)}"
+        )
+    return cast(dict[str, Any], value)
+
+
+class _Unfit(Exception):
+    """Valid for Python's JSON reader, but nothing to run a tool with."""
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise _Unfit(f"{_quoted(twice)} is given more than once")
+    return found
+
+
+def _refused(constant: str) -> Any:
+    raise _Unfit(f"{constant} is not a JSON number")
+
+
+def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
+    name = str(details["loc"][0]) if details["loc"] else "arguments"
+    kind: str = details["type"]
+    if kind == "extra_forbidden":
+        return f"there is no argument {_quoted(name)}"
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind == "value_error":
+        return f"{name} {details['ctx']['error']}"
+    if kind == "string_unicode":
+        return f"{name} holds half of a surrogate pair, which is no character"
+    return f"{name} must be {_wanted(spec.parameters['properties'][name])}, got {_shown(given.get(name))}"
+
+
+def _wanted(schema: Mapping[str, Any]) -> str:
+    wanted = _WANTED[schema["type"]]
+    if schema["type"] == "string":
+        return "a non-empty string"
+    bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS if key in schema]
+    return f"{wanted} {' and '.join(bounds)}".strip()
+
+
+_BOUNDS = (("minimum", "of at least"), ("maximum", "of at most"))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 1e15):
+        return json.dumps(value)
+    return "an empty string" if value == "" else _noun(value)
+
+
+def _noun(value: Any) -> str:
+    return "null" if value is None else _NOUNS.get(cast(type[Any], type(value)), "an object")
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name if len(name) <= 60 else name[:60] + "...")
+
+
+def _signature(spec: ToolSpec) -> str:
+    required = spec.parameters["required"]
+    parts = (
+        f"{key} ({schema['type']}{'' if key in required else ', optional'})"
+        for key, schema in spec.parameters["properties"].items()
+    )
+    return f"Expected: {', '.join(parts)}."

@@ -1,0 +1,109 @@
+"""Opens files without ever waiting for one, and says in a sentence what is wrong with a path."""
+
+import difflib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from actions.tools.places import shown
+
+_SPECIAL = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+_MEANINGS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.ELOOP: "its links lead in a circle",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EBUSY: "it is in use or a mount point, so that it cannot be replaced as a whole",
+    errno.EXDEV: "it is a mount point, so that it cannot be replaced as a whole",
+    errno.EPERM: "the operation is not permitted; the file or folder may be immutable",
+    errno.EACCES: "permission denied",
+    errno.EAGAIN: "nothing to read from it now",
+}
+_MOST_NAMES = 5000
+
+
+class FileProblem(Exception):
+    """A file cannot be used as asked; the message is for the model."""
+
+
+def problem(path: Path, error: OSError, wish: str) -> FileProblem:
+    """Translate a system error met while `wish` ("read", "written") was done to `path`."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return FileProblem(_missing(path))
+    if isinstance(error, IsADirectoryError):
+        return FileProblem(f"{shown(path)} is a folder.")
+    reason = _MEANINGS.get(error.errno or 0) or (error.strerror or str(error)).lower()
+    return FileProblem(f"{shown(path)} cannot be {wish}: {reason}.")
+
+
+@contextmanager
+def translated(path: Path, wish: str) -> Iterator[None]:
+    """Turn the system's errors into a `FileProblem`."""
+    try:
+        yield
+    except OSError as error:
+        raise problem(path, error, wish) from None
+
+
+def special_kind(mode: int) -> str | None:
+    """Name a file that is neither regular nor a folder nor a link."""
+    return next((name for is_kind, name in _SPECIAL if is_kind(mode)), None)
+
+
+def require_regular(path: Path, status: os.stat_result) -> None:
+    """Refuse folders, pipes, sockets and devices."""
+    if stat.S_ISDIR(status.st_mode):
+        raise FileProblem(f"{shown(path)} is a folder; use list_directory to look into it.")
+    if not stat.S_ISREG(status.st_mode):
+        kind = special_kind(status.st_mode) or "no regular file"
+        raise FileProblem(f"{shown(path)} is {kind}, not a file with content.")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; anything else is a `FileProblem`."""
+    with translated(path, "read"):
+        # Looked at first, because opening alone makes some devices act.
+        require_regular(path, path.stat())
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        file = os.fdopen(descriptor, "rb")
+        try:
+            require_regular(path, os.fstat(descriptor))
+        except FileProblem:
+            file.close()
+            raise
+        return file
+
+
+def _missing(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        above = next((parent for parent in folder.parents if parent.is_dir()), Path("/"))
+        return f"{shown(path)} does not exist: the last folder on the way that does is {shown(above)}."
+    if path.is_symlink():
+        return f"{shown(path)} is a link to a file that does not exist."
+    near = similar_names(folder, path.name)
+    hint = f" Similar names there: {', '.join(near)}." if near else ""
+    return f"{shown(path)} does not exist.{hint}"
+
+
+def similar_names(folder: Path, name: str) -> list[str]:
+    """Return names in the folder that the model may have meant."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_NAMES)]
+    except OSError:
+        return []
+    lowered = {other.lower(): other for other in names}
+    near = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
+    return [shown(lowered[match]) for match in near]

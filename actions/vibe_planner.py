@@ -1,0 +1,89 @@
+"""Turns the goal into steps, and revises the steps that have not started after one has failed."""
+
+from typing import Any
+
+from actions.decisions import (
+    PLAN_FINISHED,
+    SUBMIT_PLAN,
+    SubmitPlan,
+    find_decision,
+    steps_from_text,
+    why_unusable,
+)
+from actions.events import PlanChanged
+from actions.model_call import REPLIED_FIELDS, converse, overflow, replied
+from actions.ports import Ports, Reply
+from actions.proposals import answer_all, with_unique_ids
+from actions.stream import AppState, Stream, done, graph_action, show
+from state.application import ApplicationState
+from state.messages import Message, runtime_said
+from state.plan import VibeStep
+from state.transcript import Transcript
+
+MAX_TRIES = 3
+_ACCEPTED = "The plan is accepted; its steps are worked through one by one."
+_PLEASE = "No plan was found in this. Call submit_plan with the steps."
+
+
+@graph_action(
+    reads=["chat_history", "current_goal", "vibe_plan", "bad_rounds"],
+    writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS],
+)
+async def vibe_planner(state: AppState, ports: Ports) -> Stream:
+    """Ask the model for the steps that are still to do."""
+    before = state.data
+    histories = (before.chat_history,)
+    reply: Reply | None = None
+    async for item in converse(before, ports, histories, SUBMIT_PLAN.name):
+        if isinstance(item, Reply):
+            reply = item
+        else:
+            yield show(item)
+    if reply is None:
+        yield done(state, **overflow(before, "vibe_planner"))
+        return
+    message = with_unique_ids(reply.message, ports)
+    changes = _planned(before, message)
+    if "vibe_plan" in changes:
+        yield show(PlanChanged(changes["vibe_plan"]))
+    yield done(state, **replied(before, ports, histories, reply), **changes)
+
+
+def _planned(before: ApplicationState, message: Message) -> dict[str, Any]:
+    """Return the new plan, or the request for a usable one."""
+    history = before.chat_history.append(message)
+    descriptions, accepted = _read_plan(message)
+    is_revision = any(step.status != "pending" for step in before.vibe_plan)
+    tries = before.bad_rounds + 1
+    if not descriptions and not (is_revision and accepted):
+        if tries < MAX_TRIES:
+            return {"chat_history": _ask_again(history, message), "bad_rounds": tries}
+        descriptions = [before.current_goal or message.text or "Do what the user asked."]
+    history = history.append(*answer_all(message, accepted, "Not run: only the plan was asked for."))
+    started = tuple(step for step in before.vibe_plan if step.status != "pending")
+    added = tuple(
+        VibeStep(step_id=str(number), description=description)
+        for number, description in enumerate(descriptions, len(started) + 1)
+    )
+    changes: dict[str, Any] = {"vibe_plan": (*started, *added), "bad_rounds": 0}
+    if added:
+        return {**changes, "chat_history": history, "phase": "working"}
+    return {**changes, "chat_history": history.append(runtime_said(PLAN_FINISHED)), "phase": "answering"}
+
+
+def _read_plan(message: Message) -> tuple[list[str], dict[str, str]]:
+    """Return the steps, and the answers to the calls they came with."""
+    found = find_decision(message, SUBMIT_PLAN, SubmitPlan)
+    if found is not None:
+        use, plan = found
+        return [step.description for step in plan.steps], {use.call_id: _ACCEPTED}
+    return steps_from_text(message.text), {}
+
+
+def _ask_again(history: Transcript, message: Message) -> Transcript:
+    problem = next(
+        (why_unusable(use, SUBMIT_PLAN) for use in message.tool_uses if use.tool == SUBMIT_PLAN.name), _PLEASE
+    )
+    if message.tool_uses:
+        return history.append(*answer_all(message, {}, problem))
+    return history.append(runtime_said(problem))

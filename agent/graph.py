@@ -1,0 +1,116 @@
+"""The graph: nine actions, and every transition between them."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from burr.core import Application, ApplicationBuilder, Condition, State
+from burr.core.graph import Graph, GraphBuilder
+from burr.core.persistence import AsyncBaseStatePersister
+
+from actions.context_compressor import context_compressor
+from actions.execute_tools import execute_tools
+from actions.human_confirm import human_confirm
+from actions.ports import Ports
+from actions.prompt import prompt
+from actions.router import router
+from actions.step_summarizer import step_summarizer
+from actions.stream import GraphAction
+from actions.vibe_planner import vibe_planner
+from actions.vibe_result_analyzer import vibe_result_analyzer
+from actions.vibe_step_executor import vibe_step_executor
+from agent.typing_system import ApplicationTyping
+from state.application import ApplicationState
+
+ACTIONS: dict[str, GraphAction] = {
+    "prompt": prompt,
+    "router": router,
+    "vibe_planner": vibe_planner,
+    "vibe_step_executor": vibe_step_executor,
+    "human_confirm": human_confirm,
+    "execute_tools": execute_tools,
+    "vibe_result_analyzer": vibe_result_analyzer,
+    "step_summarizer": step_summarizer,
+    "context_compressor": context_compressor,
+}
+
+
+def _if(name: str, holds: Callable[[ApplicationState], bool]) -> Condition:
+    def test(state: State[ApplicationState]) -> bool:
+        return holds(state.data)
+
+    return Condition([], test, name)
+
+
+def _back_to(action: str) -> Condition:
+    return _if(f"back to {action}", lambda s: s.return_to == action)
+
+
+TURN_OPEN = _if("a message", lambda s: s.turn_open and not s.exit_chat)
+OVERFLOW = _if("does not fit", lambda s: s.overflow_from is not None)
+ASKING = _if("must ask", lambda s: any(c.decision == "undecided" for c in s.pending_tool_calls))
+READY = _if("all decided", lambda s: bool(s.pending_tool_calls))
+PLANNING = _if("planning", lambda s: s.phase == "planning")
+WORKING = _if("steps left", lambda s: s.phase == "working")
+IN_STEP = _if("in a step", lambda s: s.active_step_id is not None)
+OTHERWISE = _if("otherwise", lambda s: True)
+
+# Of one action's transitions the first that holds is taken.
+TRANSITIONS: tuple[tuple[str, str, Condition], ...] = (
+    ("prompt", "router", TURN_OPEN),
+    ("prompt", "prompt", OTHERWISE),
+    ("router", "context_compressor", OVERFLOW),
+    ("router", "human_confirm", ASKING),
+    ("router", "execute_tools", READY),
+    ("router", "vibe_planner", PLANNING),
+    ("router", "prompt", OTHERWISE),
+    ("vibe_planner", "context_compressor", OVERFLOW),
+    ("vibe_planner", "vibe_planner", PLANNING),
+    ("vibe_planner", "vibe_step_executor", WORKING),
+    ("vibe_planner", "router", OTHERWISE),
+    ("vibe_step_executor", "context_compressor", OVERFLOW),
+    ("vibe_step_executor", "human_confirm", ASKING),
+    ("vibe_step_executor", "execute_tools", READY),
+    ("vibe_step_executor", "step_summarizer", OTHERWISE),
+    ("human_confirm", "human_confirm", ASKING),
+    ("human_confirm", "execute_tools", OTHERWISE),
+    ("execute_tools", "vibe_result_analyzer", IN_STEP),
+    ("execute_tools", "router", OTHERWISE),
+    ("vibe_result_analyzer", "context_compressor", OVERFLOW),
+    ("vibe_result_analyzer", "human_confirm", ASKING),
+    ("vibe_result_analyzer", "execute_tools", READY),
+    ("vibe_result_analyzer", "step_summarizer", OTHERWISE),
+    ("step_summarizer", "vibe_planner", PLANNING),
+    ("step_summarizer", "vibe_step_executor", WORKING),
+    ("step_summarizer", "router", OTHERWISE),
+    ("context_compressor", "router", _back_to("router")),
+    ("context_compressor", "vibe_planner", _back_to("vibe_planner")),
+    ("context_compressor", "vibe_step_executor", _back_to("vibe_step_executor")),
+    ("context_compressor", "vibe_result_analyzer", _back_to("vibe_result_analyzer")),
+)
+
+
+def build_graph(ports: Ports) -> Graph:
+    """Bind the actions to what they need from outside."""
+    bound = {name: action.bind(ports=ports) for name, action in ACTIONS.items()}
+    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**bound))
+    return builder.with_transitions(*TRANSITIONS).build()
+
+
+async def build_application(
+    graph: Graph, session_id: str, persister: AsyncBaseStatePersister, new_state: ApplicationState
+) -> Application[Any]:
+    """Return the application of a session, behind its last step, or new with `new_state`."""
+    return await (
+        ApplicationBuilder()
+        .with_graph(graph)
+        .with_identifiers(app_id=session_id, partition_key="")
+        .with_typing(ApplicationTyping())
+        .initialize_from(  # pyright: ignore[reportUnknownMemberType]
+            persister,
+            resume_at_next_action=True,
+            default_state=dict(new_state),
+            default_entrypoint="prompt",
+        )
+        .with_state_persister(persister)
+        .abuild()
+    )

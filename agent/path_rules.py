@@ -1,0 +1,120 @@
+"""Where a path really leads, whether that is inside the workspace, and whether a rule's pattern means it."""
+
+import glob
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from posixpath import basename, expanduser, isabs, join, normpath, realpath
+
+_WILDCARD = re.compile(r"[*?\[]")
+_SEARCH_WILDCARD = re.compile(r"[*?\[{]")
+_TOKEN = re.compile(r"/\*\*/|/\*\*$|^\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_MEANINGS = {
+    "/**/": "/(?:.+/)?",
+    "/**": "(?:/.*)?",
+    "**/": "(?:.+/)?",
+    "**": ".*",
+    "*": "[^/]*",
+    "?": "[^/]",
+}
+
+
+class Workspace:
+    """The folder of the session and the folders added to it, with all links resolved."""
+
+    def __init__(self, cwd: Path, add_dirs: Sequence[Path]) -> None:
+        self.cwd = realpath(cwd)
+        self.roots = (self.cwd, *(realpath(folder) for folder in add_dirs))
+
+    def written(self, path: str) -> str:
+        """Return the absolute path as it is written, links not followed."""
+        return normpath(join(self.cwd, expanduser(path)))
+
+    def real(self, path: str) -> str:
+        """Return where the path leads; raises `ValueError` for what cannot be a path."""
+        return realpath(join(self.cwd, expanduser(path)))
+
+    def contains(self, path: str) -> bool:
+        real = self.real(path)
+        return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
+
+    def outside(self, paths: Iterable[str]) -> str | None:
+        """Return the first path that leaves the workspace."""
+        return next((path for path in paths if not self.contains(path)), None)
+
+
+def reach(pattern: str, base: str) -> str:
+    """Return a folder that holds all that a search below `base` can find; `/` if the pattern can climb."""
+    found = _SEARCH_WILDCARD.search(pattern)
+    if found is None:
+        return join(base, pattern)
+    fixed, wild = pattern[: found.start()], pattern[found.start() :]
+    if ".." in wild or "{/" in wild or ",/" in wild:
+        return "/"
+    return join(base, fixed[: fixed.rfind("/") + 1])
+
+
+def is_pattern(pattern: str) -> bool:
+    """Tell whether the pattern can be read; a range such as `[z-a]` cannot."""
+    try:
+        _compiled(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def covers(pattern: str, path: str, workspace: Workspace) -> bool:
+    """Tell whether an allow pattern covers the place to which the path really leads."""
+    real = workspace.real(path)
+    if "/" not in pattern and pattern != "**":
+        return workspace.contains(path) and _matches(pattern, basename(real))
+    # A relative pattern keeps its links: a repository must not turn `src/**` into another folder.
+    return _matches(_anchored(pattern, workspace, follow=isabs(expanduser(pattern))), real)
+
+
+def hits(pattern: str, path: str, workspace: Workspace) -> bool:
+    """Tell whether a deny pattern matches the path or a folder above it, as written or links followed."""
+    places = [
+        place
+        for name in {workspace.real(path), workspace.written(path)}
+        for place in (PurePosixPath(name), *PurePosixPath(name).parents)
+    ]
+    if "/" not in pattern and pattern != "**":
+        return any(_matches(pattern, place.name) for place in places)
+    anchored = {_anchored(pattern, workspace, follow) for follow in (True, False)}
+    return any(_matches(one, str(place)) for one in anchored for place in places)
+
+
+def _anchored(pattern: str, workspace: Workspace, follow: bool) -> str:
+    """Return the pattern as an absolute one; `follow` resolves links in its fixed part."""
+    expanded = expanduser(pattern)
+    if expanded.endswith("/"):
+        expanded += "**"
+    absolute = normpath(join(glob.escape(workspace.cwd), expanded))
+    if not follow:
+        return absolute
+    parts = absolute.split("/")
+    fixed = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), len(parts))
+    real = realpath("/".join(parts[:fixed]) or "/")
+    return "/".join([glob.escape(real.rstrip("/")), *parts[fixed:]])
+
+
+def _matches(pattern: str, path: str) -> bool:
+    return _compiled(pattern).fullmatch(path) is not None
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Translate a glob in which `*` stays inside one folder and `**` crosses folders."""
+    return re.compile("".join(_translated(token) for token in _TOKEN.findall(pattern)), re.DOTALL)
+
+
+def _translated(token: str) -> str:
+    if token in _MEANINGS:
+        return _MEANINGS[token]
+    if len(token) < 3:
+        return re.escape(token)
+    inverted = token.startswith("[!")
+    members = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", token[2 if inverted else 1 : -1]).replace("--", "-")
+    return f"[{'^/' if inverted else ''}{members}]"

@@ -1,0 +1,154 @@
+"""The gate: whether a tool call may run now, must be asked for, or is refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from actions.ports import Tool, Verdict
+from agent import path_rules, shell_rules
+from agent.path_rules import Workspace
+from agent.rules import Rule
+from state.application import ExecutionMode
+
+SHELL = "run_shell_command"
+_WRITES_A_FILE = frozenset({"write_file", "edit_file"})
+_SEARCHES_BY_PATTERN = "glob"
+_PROTECTED = frozenset({".git", ".sandbur"})
+"""Files in these folders can run commands or change the rules, so `auto-edit` still asks for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What the rules look at."""
+
+    tool: str
+    is_read_only: bool
+    subject: str
+    paths: tuple[str, ...]
+    """As written; for a search the folder it reaches, by default the working folder."""
+
+
+class Policy:
+    """Deny rules win in every mode; what a rule does not decide is decided by the mode.
+
+    A search below a folder is matched by that folder alone: deny rules do not filter what it finds.
+    """
+
+    def __init__(
+        self, allow: Sequence[Rule], deny: Sequence[Rule], cwd: Path, add_dirs: Sequence[Path] = ()
+    ) -> None:
+        self._allow = tuple(allow)
+        self._deny = tuple(deny)
+        self._workspace = Workspace(cwd, add_dirs)
+
+    def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
+        call = _described(tool, arguments)
+        try:
+            return self._denied(call) or self._decided(call, mode)
+        except ValueError:
+            # A NUL or a lone surrogate: no system call will take this as a path.
+            return Verdict("deny", f"{call.tool} was given something that cannot be a path")
+
+    def _denied(self, call: _Call) -> Verdict | None:
+        for rule in self._deny:
+            if rule.names(call.tool) and self._hits(rule, call):
+                return Verdict("deny", f"denied by rule {rule.text}", by_rule=True)
+        return None
+
+    def _decided(self, call: _Call, mode: ExecutionMode) -> Verdict:
+        if mode == "yolo":
+            return Verdict("allow", "everything is allowed in yolo mode")
+        concern = self._concern(call)
+        if mode == "plan" and not call.is_read_only:
+            return Verdict("deny", f"plan mode only looks: {concern}")
+        if concern is None:
+            return Verdict("allow", f"{call.tool} only reads inside the workspace")
+        if rules := self._allowing(call):
+            return Verdict("allow", f"allowed by rule {', '.join(rules)}", by_rule=True)
+        if mode == "plan":
+            return Verdict("deny", f"plan mode only looks inside the workspace: {concern}")
+        if mode == "auto-edit" and call.tool in _WRITES_A_FILE:
+            return self._edit(call)
+        return Verdict("ask", concern)
+
+    def _concern(self, call: _Call) -> str | None:
+        """Say why a call needs a decision; None if it only reads inside the workspace."""
+        if not call.is_read_only:
+            return f"{call.tool} is not read-only"
+        outside = self._workspace.outside(call.paths)
+        return f"{_shown(outside)} is outside the workspace" if outside is not None else None
+
+    def _edit(self, call: _Call) -> Verdict:
+        outside = self._workspace.outside(call.paths)
+        if outside is not None or not call.paths:
+            return Verdict("ask", f"{_shown(outside or call.subject)} is outside the workspace")
+        for path in call.paths:
+            if folder := _PROTECTED.intersection(self._workspace.real(path).lower().split("/")):
+                return Verdict(
+                    "ask", f"{_shown(path)} is in {min(folder)}, which auto-edit mode leaves alone"
+                )
+        return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
+
+    def _allowing(self, call: _Call) -> list[str]:
+        """Return the rules that together cover the whole call; empty if any part of it is not covered."""
+        rules = [rule for rule in self._allow if rule.names(call.tool)]
+        whole = next((rule for rule in rules if rule.pattern is None), None)
+        if whole is not None:
+            return [whole.text]
+        if call.tool == SHELL:
+            return self._covering_command(rules, call)
+        return self._covering_paths(rules, call)
+
+    def _covering_command(self, rules: Sequence[Rule], call: _Call) -> list[str]:
+        everything = next((rule for rule in rules if rule.pattern == "*"), None)
+        if everything is not None:
+            return [everything.text]
+        commands, doubts = shell_rules.read_commands(call.subject)
+        if doubts or self._workspace.outside(call.paths) is not None:
+            return []
+        used: dict[str, None] = {}
+        for command in commands:
+            rule = next((rule for rule in rules if shell_rules.covers(rule.pattern or "", command)), None)
+            if rule is None:
+                return []
+            used[rule.text] = None
+        return list(used)
+
+    def _covering_paths(self, rules: Sequence[Rule], call: _Call) -> list[str]:
+        if not call.paths:
+            matching = (rule.text for rule in rules if fnmatchcase(call.subject, rule.pattern or ""))
+            return list(matching)[:1]
+        used: dict[str, None] = {}
+        for path in call.paths:
+            covering = (r for r in rules if path_rules.covers(r.pattern or "", path, self._workspace))
+            rule = next(covering, None)
+            if rule is None:
+                return []
+            used[rule.text] = None
+        return list(used)
+
+    def _hits(self, rule: Rule, call: _Call) -> bool:
+        if rule.pattern is None:
+            return True
+        if call.tool == SHELL:
+            return shell_rules.hits(rule.pattern, call.subject)
+        if fnmatchcase(call.subject, rule.pattern):
+            return True
+        return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)
+
+
+def _described(tool: Tool, arguments: Any) -> _Call:
+    name, is_read_only = tool.spec.name, tool.effect == "read"
+    subject, paths = tool.subject(arguments), tuple(tool.paths(arguments))
+    if is_read_only and not paths:
+        paths = (".",)
+    if name == _SEARCHES_BY_PATTERN:
+        paths = (*paths, *(path_rules.reach(subject, path) for path in paths if path != subject))
+    return _Call(name, is_read_only, subject, paths)
+
+
+def _shown(path: str) -> str:
+    text = path if path.isprintable() else ascii(path)
+    return text if len(text) <= 200 else f"{text[:200]}..."

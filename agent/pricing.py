@@ -1,0 +1,110 @@
+"""What a model call costs, from the offline catalogue of `genai-prices` or the user's configuration."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from state.errors import UsageError
+from state.record import Record
+from state.usage import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, Provider
+
+PriceOf = Callable[[Usage], float | None]
+"""US dollars of a usage; None if its input or output tokens are unknown."""
+
+_CATALOGUE_IDS = {"openai-chat": "openai", "openai-responses": "openai", "gemini": "google"}
+"""Our provider name -> the catalogue's, where they differ."""
+_NEVER_LISTED = {"demo", "ollama"}
+
+
+class Price(Record):
+    """US dollars for a million tokens."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cache_read: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """None: as `input`."""
+    cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    def of(self, usage: Usage) -> float | None:
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+        plain = max(0, usage.input_tokens - read - written)
+        read_price = self.input if self.cache_read is None else self.cache_read
+        write_price = self.input if self.cache_write is None else self.cache_write
+        dollars = plain * self.input + read * read_price + written * write_price
+        return (dollars + usage.output_tokens * self.output) / 1e6
+
+
+def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
+    """Return what prices a usage of `model` (`provider/model`), or None where no price is known.
+
+    Where a provider does not report its cache, all input counts as uncached: the cost is then an upper bound.
+    `demo` costs nothing; a model on your own machine (`ollama/`) has no price unless the configuration names one.
+    """
+    if override := overrides.get(model):
+        return override.of
+    if model == "demo":
+        return Price(input=0, output=0).of
+    found = _listed(model)
+    if found is None or not found[1].prices:
+        return None
+    provider, info = found
+
+    def listed_price(usage: Usage) -> float | None:
+        return _catalogue_price(provider, info, usage)
+
+    return listed_price
+
+
+def require_price(model: str, overrides: Mapping[str, Price]) -> PriceOf:
+    """Return the price that a budget needs; raises `UsageError` where none is known."""
+    price = price_of(model, overrides)
+    if price is None:
+        raise UsageError(
+            f"No price is known for {model}, so a budget cannot be kept.",
+            f'Leave --max-budget-usd out, or add [prices."{model}"] with input and output '
+            "(US dollars for a million tokens) to the configuration.",
+        )
+    return price
+
+
+def context_window_of(model: str) -> int | None:
+    """Return how many tokens the catalogue says the model can take."""
+    found = _listed(model)
+    return found[1].context_window if found else None
+
+
+def _listed(model: str) -> "tuple[Provider, ModelInfo] | None":
+    provider_name, _, name = model.partition("/")
+    if provider_name in _NEVER_LISTED or not name:
+        return None
+    # Importing the catalogue takes about 0.15 s. It never touches the network by itself.
+    from genai_prices.data_snapshot import get_snapshot
+
+    providers = get_snapshot().providers
+    # Compare ids ourselves: the catalogue's own search would take "my-openai-proxy" for OpenAI.
+    wanted = _CATALOGUE_IDS.get(provider_name, provider_name)
+    provider = next((provider for provider in providers if provider.id == wanted), None)
+    info = provider.find_model(name, all_providers=providers) if provider else None
+    return (provider, info) if provider and info else None
+
+
+def _catalogue_price(provider: "Provider", info: "ModelInfo", usage: Usage) -> float | None:
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    from genai_prices import Usage as Tokens
+
+    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    tokens = Tokens(
+        # A server that reports more cached than all input tokens would make the catalogue raise.
+        input_tokens=max(usage.input_tokens, read + written),
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return float(info.calc_price(tokens, provider).total_price)

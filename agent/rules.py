@@ -1,0 +1,70 @@
+"""Allow and deny rules as a person writes them: `tool` or `tool(glob over the command or path)`."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from agent.path_rules import is_pattern
+from state.errors import UsageError
+
+_RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
+_ALSO_CALLED = {
+    "bash": "run_shell_command",
+    "shell": "run_shell_command",
+    "exec": "run_shell_command",
+    "ls": "list_directory",
+    "read": "read_file",
+    "write": "write_file",
+    "edit": "edit_file",
+}
+"""What other agents call these tools -> our name, for the hint only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    text: str
+    """As it was written."""
+    tool: str
+    """A tool's name or a glob over names."""
+    pattern: str | None
+    """None: every call."""
+
+    def names(self, tool: str) -> bool:
+        return fnmatchcase(tool, self.tool)
+
+
+def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
+    """Read a rule; `tools` are the names it may speak of, None checks its form only. Raises `UsageError`."""
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"The rule `{text}` cannot be read.",
+            "Write TOOL or TOOL(GLOB), as in run_shell_command(git status*).",
+        )
+    tool, pattern = found[1], found[2]
+    if pattern is not None:
+        pattern = pattern.strip()
+        if not pattern:
+            raise UsageError(
+                f"The rule `{text}` has an empty pattern.", f"Write `{tool}` to mean every call."
+            )
+        if not is_pattern(pattern):
+            raise UsageError(
+                f"The pattern of the rule `{text}` cannot be read.", "Check its square brackets."
+            )
+    if tools is not None and not any(fnmatchcase(name, tool) for name in tools):
+        raise UsageError(f"The rule `{text}` names no tool: there is no `{tool}`.", _hint(tool, tools))
+    return Rule(text.strip(), tool, pattern)
+
+
+def parse_rules(texts: Iterable[str], tools: Collection[str]) -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, tools) for text in texts)
+
+
+def _hint(tool: str, tools: Collection[str]) -> str:
+    near = get_close_matches(tool.lower(), tools, n=1) or [_ALSO_CALLED.get(tool.lower(), "")]
+    if near[0] in tools:
+        return f"Did you mean `{near[0]}`?"
+    return f"The tools are: {', '.join(sorted(tools))}."

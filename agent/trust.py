@@ -1,0 +1,86 @@
+"""Which folders may bring their own configuration: a list bound to the exact content that was trusted."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from agent.paths import config_home
+from agent.text_files import decoded, read_bytes, refuse_if_world_writable
+from state.errors import ConfigError
+from state.record import Record
+
+CONFIG_NAME = ".sandbur/config.toml"
+MAX_CONFIG_BYTES = 1 << 20
+_MAX_LIST_BYTES = 16 << 20
+
+
+class _TrustList(Record):
+    version: Literal[1] = 1
+    folders: dict[str, str] = {}
+    """Real path of a folder -> SHA-256 of its configuration."""
+
+
+def trust(folder: Path, env: Mapping[str, str]) -> None:
+    """Trust the configuration that the folder holds now; any later change of it needs a new decision."""
+    found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
+    content = b"" if found is None else found[0]
+    known = _load(env)
+    folders = {**known.folders, os.path.realpath(folder): _digest(content)}
+    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+
+
+def is_trusted(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> bool:
+    """Tell whether this folder was trusted with exactly this content (default: what is there now)."""
+    if content is None:
+        found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
+        content = b"" if found is None else found[0]
+    return _load(env).folders.get(os.path.realpath(folder)) == _digest(content)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _list_path(env: Mapping[str, str]) -> Path:
+    return config_home(env) / "trusted.json"
+
+
+def _load(env: Mapping[str, str]) -> _TrustList:
+    path = _list_path(env)
+    found = read_bytes(path, _MAX_LIST_BYTES)
+    if found is None:
+        return _TrustList()
+    refuse_if_world_writable(path)
+    try:
+        return _TrustList.model_validate_json(decoded(found[0], path))
+    except ValidationError:
+        raise ConfigError(
+            f"{path} is not a list of trusted folders.", "Delete it and trust your folders again."
+        ) from None
+
+
+def _write(path: Path, trusted: _TrustList) -> None:
+    """Replace the list at once, readable for its owner only."""
+    text = json.dumps(trusted.model_dump(), indent=1, sort_keys=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".trusted-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror}.", "Check the folder's rights."
+        ) from None

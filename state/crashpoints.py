@@ -1,0 +1,17 @@
+"""Named places where a test may let the process die: `SANDBUR_CRASH_AT=name`, or `name:3`: the third time."""
+
+import os
+import signal
+
+_ARMED, _, _COUNT = os.environ.get("SANDBUR_CRASH_AT", "").partition(":")
+_left = int(_COUNT) if _COUNT.isdigit() else 1
+
+
+def reach(name: str) -> None:
+    """Die by SIGKILL if this point is armed and its turn has come."""
+    global _left
+    if name != _ARMED:
+        return
+    _left -= 1
+    if _left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,46 @@
+"""What a session is apart from its state: its settings, and how it is listed."""
+
+from dataclasses import dataclass
+
+from state.application import ApplicationState
+from state.record import Record
+
+
+class SessionSettings(Record):
+    """What a session keeps until flags change it."""
+
+    model: str
+    cwd: str
+    add_dirs: tuple[str, ...] = ()
+    fallback_models: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    system_prompt: str = ""
+    """Computed once, so that every request of the session starts with the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    id: str
+    title: str
+    cwd: str
+    model: str
+    status: str
+    """As in the result object of the last run, or `running`, or `new`."""
+    created_at: str
+    updated_at: str
+    steps: int
+    """Graph steps so far."""
+    parent_id: str | None
+    parent_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session as it is read beside its writer."""
+
+    summary: SessionSummary
+    settings: SessionSettings
+    state: ApplicationState
+    position: str | None
+    """The action that ran last."""

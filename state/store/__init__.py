@@ -1,0 +1,1 @@
+"""The durable, append-only store of sessions."""

@@ -1,0 +1,75 @@
+"""Burr's persister interface on the store: each step writes only what it changed."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from burr.core import State
+from burr.core.persistence import AsyncBaseStatePersister, PersistedStateData
+
+from state.application import ApplicationState
+from state.store.database import Database
+from state.store.writer import SessionWriter
+from state.transcript import Transcript
+
+
+class DeltaPersister(AsyncBaseStatePersister):
+    """Saves and loads `ApplicationState`; a failed step leaves no row, so that a resume runs it again."""
+
+    def __init__(self, database: Database, writer_of: Callable[[str], SessionWriter]) -> None:
+        self._database = database
+        self._writer_of = writer_of
+
+    async def is_initialized(self) -> bool:
+        return True
+
+    async def save(
+        self,
+        partition_key: str | None,
+        app_id: str,
+        sequence_id: int,
+        position: str,
+        state: State[Any],
+        status: Literal["completed", "failed"],
+        **kwargs: Any,
+    ) -> None:
+        if status == "failed":
+            return
+        fields = state.get_all()
+        values = {name: value for name, value in fields.items() if not name.startswith("__")}
+        self._writer_of(app_id).save(sequence_id, position, values)
+
+    async def load(
+        self, partition_key: str, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
+    ) -> PersistedStateData | None:
+        """Return the state after a step, with the histories loaded that the next step may need."""
+        if app_id is None:
+            return None
+        writer = self._writer_of(app_id)
+        found = writer.load(sequence_id)
+        if found is None:
+            return None
+        seq, position, at, values = found
+        for history in live_histories(values):
+            writer.logs.load(history)
+        return PersistedStateData(
+            partition_key=partition_key,
+            app_id=app_id,
+            sequence_id=seq,
+            position=position,
+            state=State(values),
+            created_at=at,
+            status="completed",
+        )
+
+    async def list_app_ids(self, partition_key: str, **kwargs: Any) -> list[str]:
+        rows = self._database.query(
+            "SELECT id FROM sessions WHERE tenant = ? ORDER BY created_at DESC", (partition_key or "",)
+        )
+        return [row[0] for row in rows]
+
+
+def live_histories(values: dict[str, Any]) -> list[Transcript]:
+    """Return the global history and that of the active step; other steps stay in the store."""
+    state = ApplicationState.model_construct(**values)
+    step = state.active_step
+    return [state.chat_history, *([step.chat_history] if step is not None else [])]

@@ -1,0 +1,128 @@
+"""What this process has written of one session, and so what the next step has to add."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from state.crashpoints import reach
+from state.store.clock import now
+from state.store.codec import decode_fields, encode_field
+from state.store.database import Database, Statement
+from state.store.logs import SessionLogs
+
+_MIN_SNAPSHOT_GAP_BYTES = 4096
+_UNSET = object()
+
+
+class SessionWriter:
+    """Writes each step as the fields that changed, and a snapshot once those outgrow the last one."""
+
+    def __init__(self, database: Database, session_id: str, model: type[BaseModel]) -> None:
+        self.session_id = session_id
+        self.logs = SessionLogs(database, session_id)
+        self._database = database
+        self._model = model
+        self._values: dict[str, object] = {}
+        self._encoded: dict[str, str] = {}
+        self._delta_bytes = 0
+        self._snapshot_bytes = 0
+        self._queue: list[Statement] = []
+
+    def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
+        """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
+        found = _find_steps(self._database, self.session_id, seq)
+        if found is None:
+            return None
+        owner, rows = found
+        merged: dict[str, Any] = {}
+        for row in rows:
+            merged |= json.loads(row[3])
+        values = decode_fields(self._model, merged, self.logs)
+        if owner == self.session_id:
+            self._adopt(values, rows)
+        last_seq, position, at, _ = rows[-1]
+        return int(last_seq), str(position), str(at), values
+
+    def save(self, seq: int, position: str, values: Mapping[str, Any]) -> None:
+        """Commit the step: new messages, changed fields, queued journal rows, the session's head."""
+        changed = self._changed(values)
+        is_snapshot = not self._encoded or self._delta_bytes > max(
+            self._snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES
+        )
+        encoded = self._encoded | changed
+        body = _object(encoded if is_snapshot else changed)
+        at = now()
+        self.commit(
+            [
+                *self.logs.unsaved(),
+                (
+                    "INSERT INTO steps (session_id, seq, position, is_snapshot, at, fields)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (self.session_id, seq, position, int(is_snapshot), at, body),
+                ),
+                (
+                    "UPDATE heads SET last_seq = ?, updated_at = ? WHERE session_id = ?",
+                    (seq, at, self.session_id),
+                ),
+            ]
+        )
+        self.logs.mark_saved()
+        self._encoded = encoded
+        self._values |= values
+        self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
+        self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
+
+    def commit(self, statements: Sequence[Statement] = ()) -> None:
+        """Write the queue and `statements` in one transaction."""
+        reach("store_before_commit")
+        self._database.commit([*self._queue, *statements])
+        self._queue.clear()
+        reach("store_after_commit")
+
+    def queue(self, statements: Sequence[Statement]) -> None:
+        """Keep statements for the next commit."""
+        self._queue += statements
+
+    def _changed(self, values: Mapping[str, Any]) -> dict[str, str]:
+        changed: dict[str, str] = {}
+        for name, value in values.items():
+            if self._values.get(name, _UNSET) is value:
+                continue
+            encoded = encode_field(self._model, name, value, self.logs)
+            if self._encoded.get(name) != encoded:
+                changed[name] = encoded
+        return changed
+
+    def _adopt(self, values: dict[str, Any], rows: Sequence[tuple[Any, ...]]) -> None:
+        self._values = dict(values)
+        self._encoded = {
+            name: encode_field(self._model, name, value, self.logs) for name, value in values.items()
+        }
+        self._snapshot_bytes = len(rows[0][3])
+        self._delta_bytes = sum(len(row[3]) for row in rows[1:])
+
+
+def _find_steps(
+    database: Database, session_id: str, seq: int | None
+) -> tuple[str, list[tuple[Any, ...]]] | None:
+    """Return the newest snapshot at or before `seq` and the steps after it, following fork pointers."""
+    owner, limit = session_id, 2**62 if seq is None else seq
+    while True:
+        rows = database.query(
+            "SELECT seq, position, at, fields FROM steps WHERE session_id = ? AND seq <= ? AND seq >="
+            " (SELECT MAX(seq) FROM steps WHERE session_id = ? AND seq <= ? AND is_snapshot = 1)"
+            " ORDER BY seq",
+            (owner, limit, owner, limit),
+        )
+        if rows:
+            return owner, rows
+        parents = database.query("SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (owner,))
+        if not parents or parents[0][0] is None:
+            return None
+        owner, limit = parents[0][0], min(limit, int(parents[0][1]))
+
+
+def _object(encoded: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'"{name}":{value}' for name, value in encoded.items()) + "}"

@@ -1,0 +1,159 @@
+"""Asks the person about waiting calls: exactly what would run, then one key."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from prompt_toolkit import PromptSession
+
+from state.calls import CallDecision, PendingCall
+from ui.calls import Line, preview
+from ui.composer import Leave
+from ui.render import Renderer
+from ui.sanitize import one_line
+
+DEAF_S = 0.2
+"""Keys that come sooner after the question appeared were not meant for it."""
+_SHOWN_LINES = 60
+
+
+class Rules(Protocol):
+    """The part of a session that "always" needs."""
+
+    def suggested_rule(self, call: PendingCall) -> str: ...
+    def allow_always(self, rule: str) -> None: ...
+
+
+class Approvals:
+    """The dialogue about the calls of one turn."""
+
+    def __init__(self, renderer: Renderer, rules: Rules, cwd: str) -> None:
+        self._renderer = renderer
+        self._rules = rules
+        self._cwd = cwd
+        self._open: PromptSession[str] | None = None
+
+    async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
+        """Return the decisions, or None if the person puts them off.
+
+        After "always" the rest is left to the new rule; what it does not cover is asked again.
+        """
+        decisions: list[CallDecision] = []
+        for call in calls:
+            answer = await self._ask_one(call)
+            if answer is None:
+                return None
+            decision, rule = answer
+            decisions.append(decision)
+            if rule:
+                self._rules.allow_always(rule)
+                break
+        return decisions
+
+    def leave(self, exit_code: int) -> None:
+        """End a running question."""
+        if self._open is not None and self._open.app.is_running:
+            self._open.app.exit(exception=Leave(exit_code))
+
+    async def _ask_one(self, call: PendingCall) -> tuple[CallDecision, str] | None:
+        """Return the decision and the rule to keep, or None if the question was left open."""
+        rule = self._rules.suggested_rule(call)
+        changed: str | None = None
+        while True:
+            shown = call if changed is None else call.model_copy(update={"arguments": changed})
+            self._show(shown, full=False)
+            key = await self._key(self._choices(shown, rule if changed is None else ""))
+            if key == "v":
+                self._show(shown, full=True)
+            elif key == "e":
+                changed = await self._edit(shown) or changed
+            elif key == "r":
+                reason = await self._line("Reason: ")
+                if reason is not None:
+                    return CallDecision(call_id=call.call_id, approved=False, reason=reason), ""
+            elif key:
+                decision = CallDecision(call_id=call.call_id, approved=key != "n", arguments=changed)
+                return (decision, rule if key == "a" else "")
+            else:
+                return None
+
+    def _show(self, call: PendingCall, full: bool) -> None:
+        glyphs = self._renderer.glyphs
+        why = f" {glyphs.dot} {one_line(call.reason)}" if call.reason else ""
+        lines: list[Line] = [("", ""), ("bold yellow", f"{glyphs.point} {one_line(call.tool)} wants to run{why}")]
+        lines += [(style, f"  {glyphs.bar} {text}") for style, text in self._body(call, full)]
+        self._renderer.lines(lines)
+
+    def _body(self, call: PendingCall, full: bool) -> list[Line]:
+        lines = preview(call, self._cwd)
+        hidden = len(lines) - _SHOWN_LINES
+        if full or hidden <= 0:
+            return lines
+        half = _SHOWN_LINES // 2
+        gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
+        return [*lines[:half], gap, *lines[-half:]]
+
+    def _choices(self, call: PendingCall, rule: str) -> dict[str, str]:
+        choices = {"y": "yes, once"}
+        if rule:
+            choices["a"] = f"always in this session: {exposed(rule)}"
+        choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
+        if len(preview(call, self._cwd)) > _SHOWN_LINES:
+            choices["v"] = "view everything"
+        return choices
+
+    async def _key(self, choices: dict[str, str]) -> str:
+        """Return the key pressed for a choice; empty for Ctrl-C, Ctrl-D and Escape."""
+        self._renderer.lines(("", f"  [{key}] {text}") for key, text in choices.items())
+        question = f"Run it? [{'/'.join(choices)}] "
+        forget_typed()
+        prompt: PromptSession[str] = PromptSession(question, key_bindings=_choice_keys(choices))
+        clear_typeahead(prompt.app.input)
+        return await self._prompted(prompt, "") or ""
+
+    async def _line(self, question: str, default: str = "") -> str | None:
+        """Return a line of text; None if the person thinks better of it."""
+        return await self._prompted(PromptSession(question, key_bindings=_line_keys()), default)
+
+    async def _prompted(self, prompt: PromptSession[str], default: str) -> str | None:
+        self._open = prompt
+        try:
+            return clean(await prompt.prompt_async(default=default))
+        except (EOFError, KeyboardInterrupt):
+            return None
+        finally:
+            self._open = None
+
+    async def _edit(self, call: PendingCall) -> str | None:
+        try:
+            return await edited_arguments(call.arguments, lambda text: self._line("Edit: ", text))
+        except BadEdit as problem:
+            self._renderer.lines([("red", str(problem))])
+            return None
+
+
+def _choice_keys(choices: Iterable[str]) -> KeyBindings:
+    """Return bindings for single keys that are deaf at first; every other key does nothing."""
+    keys = KeyBindings()
+    began = time.monotonic()
+
+    def bind(key: str, answer: str) -> None:
+        @keys.add(key)
+        def _(event: KeyPressEvent) -> None:
+            if time.monotonic() - began >= DEAF_S:
+                event.app.exit(result=answer)
+
+    for ignored in (Keys.Any, Keys.BracketedPaste, "enter", "c-j"):
+        keys.add(ignored)(lambda event: None)
+    for choice in choices:
+        bind(choice, choice)
+    for way_out in ("c-c", "<sigint>", "c-d", "escape"):
+        bind(way_out, "")
+    return keys
+
+
+def _line_keys() -> KeyBindings:
+    """Return bindings that take Ctrl-C, typed or sent, as "never mind"."""
+    keys = KeyBindings()
+    keys.add("c-c")(lambda event: event.app.exit(exception=EOFError()))
+    keys.add("<sigint>")(lambda event: event.app.exit(exception=EOFError()))
+    return keys

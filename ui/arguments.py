@@ -1,0 +1,145 @@
+"""Reads the command line into one typed value; only the standard library is imported for it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from state.errors import UsageError
+from ui.grammar import COMMANDS, Parser, nearest, parser_for
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the command line says; fields are named after the flags."""
+
+    command: str = "chat"
+    """A command, `sessions list` and so on, or `chat` where none is named."""
+    version: bool = False
+    prompt: str | None = None
+    print: bool = False
+    output_format: str = "text"
+    continue_newest: bool = False
+    resume: str | None = None
+    """A session, or empty for "let me pick"."""
+    fork_session: bool = False
+    session_id: str | None = None
+    model: str | None = None
+    fallback_model: tuple[str, ...] = ()
+    mode: str | None = None
+    yolo: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    cd: Path | None = None
+    add_dir: tuple[Path, ...] = ()
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    timeout: float | None = None
+    store: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+    session: str = ""
+    calls: tuple[str, ...] = ()
+    all: bool = False
+    edit: Path | None = None
+    reason: str = ""
+    record_only: bool = False
+    at: int | None = None
+    format: str = "mermaid"
+    json: bool = False
+
+    @property
+    def continues(self) -> bool:
+        return self.continue_newest or self.resume is not None
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """Return what the command line says; raises `UsageError`, or `SystemExit` after printing help."""
+    words = list(argv)
+    at = _command_position(words)
+    command = words.pop(at) if at is not None else "chat"
+    parser = parser_for(command)
+    words, last = _split_at_dashes(words)
+    found, extra = parser.parse_known_intermixed_args(words)
+    if last and vars(found).get("prompt", "") is None:
+        found.prompt = last.pop(0)
+    if extra or last:
+        _refuse(parser, [*extra, *last], vars(found).get("prompt"))
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in vars(found).items()}
+    if command == "sessions":
+        command = f"sessions {values.pop('action')}"
+    arguments = Arguments(command=command, **values)
+    _check_flags(arguments)
+    _check_words(arguments)
+    return arguments
+
+
+def _command_position(words: list[str]) -> int | None:
+    """Return where the command stands: the first word that belongs to no flag, if it is a known name.
+
+    After -p, -c or -r that word is a prompt, whatever it says.
+    """
+    with_value = parser_for("chat").options_with_value
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if re.match(r"-[qvy]*[pcr]|--(print|continue|resume)\b|--$", word):
+            return None
+        if not word.startswith("-") or word == "-":
+            return position if word in COMMANDS else None
+        position += 2 if word in with_value else 1
+    return None
+
+
+def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words before `--` and those after it, which are never flags."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
+    word = extra[0]
+    manual = f"`{parser.prog} --help` shows what fits."
+    if word.startswith("-") and word != "-":
+        flag = word.split("=")[0]
+        near = nearest(flag, parser.options)
+        raise UsageError(f"There is no flag {flag} here.", f"Did you mean {near}?" if near else manual)
+    if parser.prog == "sandbur" and prompt:
+        near = nearest(prompt, COMMANDS)
+        hint = f"Did you mean `{near}`?" if near else f"A prompt of several words needs quotes; {manual}"
+        raise UsageError(f"There is no command `{prompt}`.", hint)
+    raise UsageError(f"`{word}` is one word too many.", manual)
+
+
+def _check_flags(arguments: Arguments) -> None:
+    contradictions = {
+        f"-y and --mode {arguments.mode}": arguments.yolo and arguments.mode not in (None, "yolo"),
+        "-c and -r": arguments.continue_newest and arguments.resume is not None,
+        "-q and -v": arguments.quiet and arguments.verbose,
+        "CALL and --all": bool(arguments.calls) and arguments.all,
+    }
+    for pair, is_there in contradictions.items():
+        if is_there:
+            raise UsageError(f"{pair} contradict each other.", "Keep one of them.")
+    if arguments.session_id and arguments.continues:
+        raise UsageError("--session-id names a new session.", "Leave it out to continue an old one.")
+    if arguments.fork_session and not arguments.continues:
+        raise UsageError("--fork-session needs a session to copy.", "Add -c or -r ID.")
+
+
+def _check_words(arguments: Arguments) -> None:
+    command, prompt = arguments.command, arguments.prompt
+    if command in ("sessions show", "sessions delete", "sessions export") and not arguments.session:
+        raise UsageError(f"`sandbur {command}` needs the ID of a session.", "`sandbur sessions` lists them.")
+    if command == "sessions list" and arguments.session:
+        raise UsageError(f"`{arguments.session}` is one word too many.", "`sandbur sessions show ID` shows one.")
+    if prompt is None:
+        return
+    if not prompt.strip():
+        raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..."')
+    near = nearest(prompt, COMMANDS) if command == "chat" and not arguments.print else None
+    if near:
+        raise UsageError(
+            f"There is no command `{prompt}`; did you mean `{near}`?", f"As a message: sandbur -p {prompt}"
+        )

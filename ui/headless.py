@@ -1,0 +1,142 @@
+"""Runs without a conversation: one message or one decision in, the result in the asked-for format out."""
+
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from actions.events import Event, RunFinished, RunStarted
+from state.errors import SandburError
+from ui.arguments import Arguments
+from ui.calls import title
+from ui.drive import View, drive
+from ui.jsonlines import encoded, failed, result_object, stream_object
+from ui.opening import open_runtime, open_session
+from ui.results import end_lines
+from ui.sanitize import one_line, plain
+from ui.stdin import headless_prompt
+from ui.terminal import make_console, say
+
+if TYPE_CHECKING:
+    from agent.session import Session
+
+DEMO_GOAL = "My web site is slow, find out why."
+
+
+async def run_headless(arguments: Arguments) -> int:
+    """Send the prompt, or carry the session on; return the exit code."""
+    if arguments.command == "demo" and arguments.prompt is None:
+        prompt = DEMO_GOAL
+    else:
+        prompt = headless_prompt(arguments.prompt, arguments.continues)
+    runtime = open_runtime(arguments)
+    try:
+        session = open_session(runtime, arguments)
+        warn(runtime.settings.notices, arguments)
+        events = session.send(prompt) if prompt is not None else session.carry_on()
+        return await run_to_end(session, events, arguments)
+    finally:
+        await runtime.aclose()
+
+
+async def run_to_end(session: "Session", events: AsyncIterator[Event], arguments: Arguments) -> int:
+    """Show a run in the asked-for format; say on stderr why it ended early and how to go on."""
+    finished = await drive(session, events, view_for(arguments), leave=lambda: say(resume_line(session.id)))
+    explain(finished)
+    return finished.exit_code
+
+
+def resume_line(session_id: str) -> str:
+    return f"Resume with: sandbur -r {session_id}"
+
+
+def warn(notices: Iterable[str], arguments: Arguments) -> None:
+    if not arguments.quiet:
+        for notice in notices:
+            say(plain(notice))
+
+
+def explain(finished: RunFinished) -> None:
+    """Say what a run that did not simply succeed waits for or failed at."""
+    if finished.exit_code == 0:
+        return
+    for _, text in end_lines(finished):
+        say(text)
+    for pending in finished.pending:
+        say(f"Waiting: {one_line(pending.call_id)}  {title(pending.tool, pending.arguments)}")
+    if finished.pending:
+        say(f"Decide with: sandbur approve {finished.session_id} --all   or   sandbur deny {finished.session_id} --all")
+    say(resume_line(finished.session_id))
+
+
+def report_failure(error: SandburError, output_format: str) -> None:
+    """Print the result object of a run that failed before it had a session."""
+    line = result_object(failed(error))
+    if output_format == "stream-json":
+        line = {"type": line["type"], "session_id": None, "seq": 1, **line}
+    if output_format != "text":
+        with suppress(BrokenPipeError):
+            print(encoded(line), flush=True)
+
+
+def view_for(arguments: Arguments) -> View:
+    if arguments.output_format == "stream-json":
+        return StreamView()
+    if arguments.output_format == "json":
+        return JsonView()
+    return TextView(arguments)
+
+
+class TextView:
+    """The answer on stdout; what happens meanwhile on stderr, unless it is to be quiet."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._progress: View | None = None
+        if not arguments.quiet:
+            from ui.render import Renderer
+
+            console = make_console(sys.stderr)
+            self._progress = Renderer(console, answers=False, verbose=arguments.verbose)
+
+    def show(self, event: Event) -> None:
+        if self._progress is not None:
+            with suppress(OSError):
+                self._progress.show(event)
+        if isinstance(event, RunFinished) and event.result:
+            answer = plain(event.result) if sys.stdout.isatty() else event.result
+            print(answer.rstrip("\n"), flush=True)
+
+    def tick(self) -> None:
+        if self._progress is not None:
+            self._progress.tick()
+
+
+class JsonView:
+    """One object, at the end."""
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, RunFinished):
+            print(encoded(result_object(event)), flush=True)
+
+    def tick(self) -> None:
+        pass
+
+
+class StreamView:
+    """One object a line, as it happens."""
+
+    def __init__(self) -> None:
+        self._session_id: str | None = None
+        self._seq = 0
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, RunStarted | RunFinished):
+            self._session_id = event.session_id or self._session_id
+        line = stream_object(event)
+        if line is not None:
+            self._seq += 1
+            head = {"type": line["type"], "session_id": self._session_id, "seq": self._seq}
+            print(encoded({**head, **line}), flush=True)
+
+    def tick(self) -> None:
+        pass

@@ -1,0 +1,187 @@
+"""Shows the events of a run as lines for people, in a terminal or on stderr."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from actions.events import (
+    ApprovalNeeded,
+    Event,
+    MessageAdded,
+    Notice,
+    PlanChanged,
+    RunFinished,
+    StepChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolRequested,
+    ToolStarted,
+)
+from state.calls import PendingCall
+from state.plan import VibeStep
+from ui.calls import Line, title
+from ui.live import LiveRegion
+from ui.markdown import BlockSplitter, preview, rendered
+from ui.results import end_lines, finish_line, plan_lines, result_lines, step_sign, usage_text
+from ui.sanitize import one_line, plain
+from ui.status import RunningCall, Status, elapsed
+from ui.terminal import can_redraw, glyphs_for
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_DECISION_TOOLS = ("start_plan", "submit_plan", "finish_step")
+
+
+class Renderer:
+    """The view of one session. With `answers` the model's words are shown too, else only its work."""
+
+    def __init__(self, console: "Console", *, answers: bool, verbose: bool = False) -> None:
+        self.console = console
+        self.glyphs = glyphs_for(console.encoding)
+        self._answers = answers
+        self._verbose = verbose
+        self._live = LiveRegion(console)
+        self._status = Status(self.glyphs)
+        self._text = BlockSplitter()
+        self._streamed = False
+        """True between the first delta of a message and its end."""
+        self._last_words = ""
+        self._titles: dict[str, str] = {}
+        self._plan: tuple[VibeStep, ...] = ()
+        self._shows: dict[type, Callable[[Any], None]] = {
+            TextDelta: self._text_delta,
+            ThinkingDelta: self._thinking,
+            MessageAdded: self._message,
+            ToolRequested: self._requested,
+            ToolStarted: self._started,
+            ToolOutput: self._output,
+            ToolFinished: self._finished,
+            PlanChanged: self._plan_changed,
+            StepChanged: self._step_changed,
+            ApprovalNeeded: self._approval,
+            Notice: self._notice,
+            RunFinished: self._run_finished,
+        }
+
+    def show(self, event: Event) -> None:
+        if shows := self._shows.get(type(event)):
+            shows(event)
+
+    def know(self, calls: Iterable[PendingCall]) -> None:
+        """Remember the titles of calls that an earlier process asked for."""
+        self._titles |= {call.call_id: title(call.tool, call.arguments) for call in calls}
+
+    def begin(self) -> None:
+        """Count the time of what comes next from now on."""
+        self._status.waiting_since = time.monotonic()
+
+    def tick(self) -> None:
+        if not can_redraw(self.console):
+            return
+        from rich.console import Group
+
+        block = self._text.open_block if self._answers else ""
+        above = [preview(block)] if block.strip() else []
+        self._live.draw(Group(*above, *self._status.lines()))
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Print lines above the live region."""
+        from rich.text import Text
+
+        self._live.clear()
+        for style, text in lines:
+            self.console.print(Text(text, style=style), soft_wrap=True)
+
+    def _text_delta(self, event: TextDelta) -> None:
+        self._streamed = True
+        if self._answers:
+            self._blocks(self._text.feed(event.delta))
+
+    def _thinking(self, event: ThinkingDelta) -> None:
+        if self._verbose:
+            self.lines([("dim italic", plain(event.delta))])
+
+    def _message(self, event: MessageAdded) -> None:
+        """Close what streamed in. A message that never streamed is a note of the runtime, told otherwise."""
+        if self._streamed and event.role == "assistant":
+            self._last_words = event.content
+        self._close_text()
+
+    def _close_text(self) -> None:
+        self._blocks(self._text.finish())
+        self._streamed = False
+        self.begin()
+
+    def _blocks(self, blocks: list[str]) -> None:
+        for block in blocks:
+            self._live.clear()
+            self.console.print(rendered(block))
+            self.console.print()
+
+    def _notice(self, event: Notice) -> None:
+        self._close_text()
+        self.lines([("dim", plain(event.message))])
+
+    def _requested(self, event: ToolRequested) -> None:
+        self._titles[event.call_id] = title(event.tool, event.arguments)
+
+    def _started(self, event: ToolStarted) -> None:
+        name = self._titles.get(event.call_id, event.tool)
+        self._status.calls[event.call_id] = RunningCall(name, time.monotonic())
+        if not can_redraw(self.console):
+            self.lines([("", f"{self.glyphs.doing} {name}")])
+
+    def _output(self, event: ToolOutput) -> None:
+        if call := self._status.calls.get(event.call_id):
+            call.add(event.chunk)
+
+    def _finished(self, event: ToolFinished) -> None:
+        self._status.calls.pop(event.call_id, None)
+        name = self._titles.pop(event.call_id, event.tool)
+        shown = result_lines(event, self.glyphs, self._verbose) if self._answers or self._verbose else ()
+        self.lines([finish_line(event, name, self.glyphs), *shown])
+        self.begin()
+
+    def _plan_changed(self, event: PlanChanged) -> None:
+        self._plan = event.steps
+        self.lines(plan_lines(event.steps, self.glyphs))
+
+    def _step_changed(self, event: StepChanged) -> None:
+        self._close_text()
+        sign, style = step_sign(event.status, self.glyphs)
+        number, total, description = self._place(event.step_id)
+        heading = f"Step {number}/{total} {self.glyphs.dot} {description}"
+        self._status.step = heading if event.status == "in_progress" else ""
+        if event.status == "in_progress":
+            self.lines([("bold", f"{sign} {heading}")])
+        else:
+            summary = one_line(" ".join((event.summary or event.status).split()))
+            self.lines([(style, f"{sign} Step {number}/{total}: {summary}"), ("", "")])
+
+    def _place(self, step_id: str) -> tuple[int, int, str]:
+        """Return a step's number, how many there are, and what it is about."""
+        for number, step in enumerate(self._plan, 1):
+            if step.step_id == step_id:
+                return number, len(self._plan), one_line(step.description)
+        return 0, len(self._plan), one_line(step_id)
+
+    def _approval(self, event: ApprovalNeeded) -> None:
+        self._close_text()
+        self.know(event.pending)
+
+    def _run_finished(self, event: RunFinished) -> None:
+        self._close_text()
+        self._live.clear()
+        self._status.calls.clear()
+        self._status.step = ""
+        if self._answers and event.status == "done" and event.result and event.result != self._last_words:
+            self._blocks([event.result])
+        self._last_words = ""
+        if self._answers:
+            self.lines(end_lines(event))
+        if event.usage.llm_calls and event.status != "needs_approval":
+            spent = f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {elapsed(event.duration_ms / 1000)}"
+            self.lines([("dim", spent)])

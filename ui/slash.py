@@ -1,0 +1,28 @@
+"""Completion of the commands that start with a slash."""
+
+from collections.abc import Iterable
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from ui.grammar import MODES
+
+COMMANDS = {
+    "/mode": "change what runs unasked",
+    "/help": "show the commands",
+    "/exit": "leave; the session can be resumed",
+}
+
+
+class SlashCompleter(Completer):
+    """Completes a command at the start of the input, and the modes after `/mode`."""
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if text.startswith("/mode ") and text.count(" ") == 1:
+            typed = text.removeprefix("/mode ")
+            yield from (Completion(mode, -len(typed)) for mode in MODES if mode.startswith(typed))
+        elif text.startswith("/") and " " not in text:
+            for name, meaning in COMMANDS.items():
+                if name.startswith(text):
+                    yield Completion(name, -len(text), display_meta=meaning)

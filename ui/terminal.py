@@ -1,0 +1,121 @@
+"""What the terminal can do: standard streams, colours, glyphs, echo."""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def claim_standard_streams() -> None:
+    """Open /dev/null in place of a closed stdin, stdout or stderr, so that no other file gets its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
+
+
+def say(text: str) -> None:
+    """Print a line on stderr; a lost terminal is no reason to fail."""
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def drop_stdout() -> None:
+    """Point stdout at /dev/null after its reader has gone."""
+    with suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.close(null)
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+
+
+def is_interactive() -> bool:
+    """Tell whether a person sits at both ends."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def make_console(file: TextIO) -> "Console":
+    """Return a rich console that never interprets text as markup."""
+    from rich.console import Console
+
+    return Console(file=file, markup=False, highlight=False, emoji=False, legacy_windows=False)
+
+
+def can_redraw(console: "Console") -> bool:
+    """Tell whether lines on the screen can be replaced."""
+    return console.is_terminal and not console.is_dumb_terminal and console.width > 8 and console.height > 4
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The signs in front of lines."""
+
+    done: str = "✓"
+    failed: str = "✗"
+    denied: str = "⊘"
+    doing: str = "▶"
+    todo: str = "○"
+    point: str = "●"
+    prompt: str = "❯"
+    dot: str = "·"
+    rest: str = "…"
+    bar: str = "│"
+    spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+_ASCII = Glyphs("ok", "x", "-", ">", "o", "*", ">", "-", "...", "|", "|/-\\")
+
+
+def glyphs_for(encoding: str | None) -> Glyphs:
+    """Return signs that the encoding can write."""
+    try:
+        "✓✗⊘▶○●❯·…│⠋".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return _ASCII
+    return Glyphs()
+
+
+@contextmanager
+def typing_unseen() -> Generator[Callable[[], None]]:
+    """Keep what is typed during a run off the screen, Ctrl-C still works; yield what ends that early."""
+    import termios
+
+    before: list[Any] | None = None
+    with suppress(termios.error, OSError):
+        before = termios.tcgetattr(0)
+
+    def restore() -> None:
+        if before is not None:
+            with suppress(termios.error, OSError):
+                termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+    if before is not None:
+        silent = [*before[:3], before[3] & ~(termios.ECHO | termios.ICANON), *before[4:]]
+        with suppress(termios.error, OSError):
+            termios.tcsetattr(0, termios.TCSADRAIN, silent)
+    try:
+        yield restore
+    finally:
+        restore()
+
+
+def forget_typed() -> None:
+    """Drop everything typed but not read yet."""
+    import termios
+
+    with suppress(termios.error, OSError):
+        termios.tcflush(0, termios.TCIFLUSH)
