@@ -3,6 +3,7 @@
 from typing import Any
 
 from actions.events import Notice
+from actions.model_call import MAX_COMPRESSIONS
 from actions.ports import ModelRequest, Ports, Reply
 from actions.step_turn import with_step
 from actions.stream import AppState, Stream, done, graph_action, show
@@ -33,26 +34,31 @@ async def context_compressor(state: AppState, ports: Ports) -> Stream:
     before = state.data
     history = _largest(before)
     window_bytes = int(ports.model.context_window / before.tokens_per_byte)
-    keep = _kept_messages(history, int(window_bytes * KEEP_SHARE / 2**before.compressions))
-    yield show(Notice("The conversation gets too long for the model: compressing the older part."))
+    keep = _kept_messages(history, _kept_bytes(history, window_bytes) >> before.compressions)
     older = list(history)[: len(history) - keep]
-    text, reply = "", None
-    if older:
-        cut = _rendered(older, int(window_bytes * _SUMMARY_SHARE))
-        request = ModelRequest(
-            ports.system, ports.tool_specs, (Transcript.of(runtime_said(_ASK.format(older=cut))),)
-        )
-        async for item in ports.model.stream(request):
-            if isinstance(item, Reply):
-                reply, text = item, item.message.text.strip()
-            elif isinstance(item, Notice):
-                yield show(item)
+    if not older:
+        yield done(state, **_handed_back(before, MAX_COMPRESSIONS))
+        return
+    yield show(Notice("The conversation gets too long for the model: compressing the older part."))
+    reply: Reply | None = None
+    asked = runtime_said(_ASK.format(older=_rendered(older, int(window_bytes * _SUMMARY_SHARE))))
+    request = ModelRequest(ports.system, ports.tool_specs, (Transcript.of(asked),))
+    async for item in ports.model.stream(request):
+        if isinstance(item, Reply):
+            reply = item
+        elif isinstance(item, Notice):
+            yield show(item)
     reach("compaction_mid")
-    summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
-    shorter = history.compacted(
-        runtime_said(f"{_pinned(before)}\n\nSummary of what came before:\n{summary}"), keep
+    assert reply is not None
+    summary = reply.message.text.strip()[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
+    opening = runtime_said(f"{_pinned(before)}\n\nSummary of what came before:\n{summary}")
+    yield done(
+        state,
+        **_replaced(before, history, history.compacted(opening, keep)),
+        **_handed_back(before, before.compressions + 1),
+        usage=before.usage + reply.usage,
+        turn_usage=before.turn_usage + reply.usage,
     )
-    yield done(state, **_replaced(before, history, shorter), **_accounted(before, reply))
 
 
 def _largest(state: ApplicationState) -> Transcript:
@@ -66,24 +72,21 @@ def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> dict
     return {"chat_history": new}
 
 
-def _accounted(state: ApplicationState, reply: Reply | None) -> dict[str, Any]:
-    changes: dict[str, Any] = {
-        "overflow_from": None,
-        "return_to": state.overflow_from,
-        "compressions": state.compressions + 1,
-    }
-    if reply is not None:
-        changes["usage"] = state.usage + reply.usage
-        changes["turn_usage"] = state.turn_usage + reply.usage
-    return changes
+def _handed_back(state: ApplicationState, compressions: int) -> dict[str, Any]:
+    return {"overflow_from": None, "return_to": state.overflow_from, "compressions": compressions}
+
+
+def _kept_bytes(history: Transcript, window_bytes: int) -> int:
+    """Return how much may stay: a share of the window, or of what the provider found too long."""
+    return min(int(window_bytes * KEEP_SHARE), history.size_bytes // 2)
 
 
 def _kept_messages(history: Transcript, max_bytes: int) -> int:
-    """Return how many of the newest messages stay; calls and their results are never parted."""
+    """Return how many of the newest messages stay, perhaps none; calls and results are never parted."""
     size = best = 0
     for kept, message in enumerate(reversed(list(history)), 1):
         size += message.size_bytes
-        if size > max_bytes and best:
+        if size > max_bytes:
             break
         if message.role != "tool":
             best = kept

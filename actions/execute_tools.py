@@ -41,9 +41,7 @@ async def execute_tools(state: AppState, ports: Ports) -> Stream:
     yield done(
         state,
         **with_results(before, [messages[offset] for offset in range(len(calls))]),
-        last_round_denied=any(
-            call.decision == "denied" and call.decided_by != "policy" for call in calls
-        ),
+        last_round_denied=any(call.decision == "denied" and call.decided_by != "policy" for call in calls),
     )
 
 

@@ -73,6 +73,8 @@ class Model(Protocol):
         """Tokens that a request and its answer may take."""
         ...
 
+    async def aclose(self) -> None: ...
+
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield deltas, then exactly one `Reply`.
 

@@ -1,4 +1,107 @@
-"""The keys of `config.toml`, and one clear sentence for everything that can be wrong in it."""
+"""The keys of `config.toml`, and one clear sentence for everything that can be wrong with their values."""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from agent.pricing import Price
+from agent.text_files import decoded
+from state.application import ExecutionMode
+from state.errors import ConfigError, SandburError
+
+Wire = Literal["chat", "responses", "messages"]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+
+class ProviderTable(_Table):
+    """A server of one's own, or another address for a known provider."""
+
+    base_url: Annotated[Line, StringConstraints(pattern=r"^https?://[^\s]+$")]
+    api_key_env: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    """The variable that holds the key; None: no key."""
+    wire: Wire = "chat"
+
+
+class ConfigValues(_Table):
+    """What one source (a file, the environment, the flags) sets; None: it says nothing."""
+
+    model: Line | None = None
+    fallback_models: list[Line] | None = None
+    mode: ExecutionMode | None = None
+    allow: list[str] | None = None
+    deny: list[str] | None = None
+    add_dirs: list[Line] | None = None
+    max_turns: Annotated[int, Field(ge=1)] | None = None
+    max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    store: Line | None = None
+    compress_at: Annotated[float, Field(ge=0.1, le=0.95)] | None = None
+    durability: Literal["full"] | None = None
+    prices: dict[str, Price] | None = None
+    context_windows: dict[str, Annotated[int, Field(ge=1000)]] | None = None
+    providers: (
+        dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")], ProviderTable] | None
+    ) = None
+
+
+_TABLES: Mapping[str, type[BaseModel]] = {"prices": Price, "providers": ProviderTable}
+Named = Callable[[str], str]
+"""Gives the name under which the person knows a key."""
+
+
+def parse_config(content: bytes, path: Path) -> ConfigValues:
+    """Read a `config.toml`; raises `ConfigError`."""
+    if content.startswith(b"\xef\xbb\xbf"):
+        raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
+    try:
+        values = tomllib.loads(decoded(content, path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is no valid TOML: {_toml_problem(error)}.", "Correct that line.") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
+    return checked(values, str(path), lambda key: f"`{key}`", ConfigError)
+
+
+def checked(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> ConfigValues:
+    """Return the values if all of them fit; the error names the key and never repeats the value."""
+    try:
+        return ConfigValues.model_validate(values)
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False, include_context=False)[0]
+    *parents, last = [str(part) for part in first["loc"] if part != "[key]"]
+    key = named(".".join([*parents, last]))
+    if first["type"] == "extra_forbidden":
+        raise error(f"{source}: there is no key {key}.", _near(parents, last))
+    if first["type"] == "missing":
+        raise error(f"{source}: {key} is missing.", "Add it.")
+    raise error(f"{source}: {key} does not fit: {_problem(first['msg'])}.", "Correct it.")
+
+
+def _toml_problem(error: tomllib.TOMLDecodeError) -> str:
+    """Return the parser's words with the place in front, such as `line 3, column 5: ...`."""
+    found = re.fullmatch(r"(.*?) \((?:at )?(.*)\)", str(error), re.DOTALL)
+    return f"{found[2]}: {found[1]}" if found else str(error)
+
+
+def _problem(message: str) -> str:
+    """Rewrite pydantic's sentence as a clause."""
+    clause = message[:1].lower() + message[1:]
+    if "match pattern" in clause:
+        return "it has characters or a form that are not possible here"
+    return clause.replace("input should be", "it should be")
+
+
+def _near(parents: list[str], key: str) -> str:
+    model = _TABLES.get(parents[0], ConfigValues) if parents else ConfigValues
+    known = list(model.model_fields)
+    near = get_close_matches(key, known, n=1)
+    return f"Did you mean `{near[0]}`?" if near else f"The keys are: {', '.join(known)}."

@@ -34,28 +34,32 @@ ACTIONS: dict[str, GraphAction] = {
 }
 
 
-def _if(name: str, holds: Callable[[ApplicationState], bool]) -> Condition:
-    def test(state: State[ApplicationState]) -> bool:
-        return holds(state.data)
+class Rule(Condition):
+    """A condition on the whole state: pure and cheap, for Burr asks it several times a step."""
 
-    return Condition([], test, name)
+    def __init__(self, name: str, holds: Callable[[ApplicationState], bool]) -> None:
+        def test(state: State[ApplicationState]) -> bool:
+            return holds(state.data)
+
+        super().__init__([], test, name)  # pyright: ignore[reportUnknownMemberType]
+        self.holds = holds
 
 
-def _back_to(action: str) -> Condition:
-    return _if(f"back to {action}", lambda s: s.return_to == action)
+def _back_to(action: str) -> Rule:
+    return Rule(f"back to {action}", lambda s: s.return_to == action)
 
 
-TURN_OPEN = _if("a message", lambda s: s.turn_open and not s.exit_chat)
-OVERFLOW = _if("does not fit", lambda s: s.overflow_from is not None)
-ASKING = _if("must ask", lambda s: any(c.decision == "undecided" for c in s.pending_tool_calls))
-READY = _if("all decided", lambda s: bool(s.pending_tool_calls))
-PLANNING = _if("planning", lambda s: s.phase == "planning")
-WORKING = _if("steps left", lambda s: s.phase == "working")
-IN_STEP = _if("in a step", lambda s: s.active_step_id is not None)
-OTHERWISE = _if("otherwise", lambda s: True)
+TURN_OPEN = Rule("a message", lambda s: s.turn_open and not s.exit_chat)
+OVERFLOW = Rule("does not fit", lambda s: s.overflow_from is not None)
+ASKING = Rule("must ask", lambda s: any(c.decision == "undecided" for c in s.pending_tool_calls))
+READY = Rule("all decided", lambda s: bool(s.pending_tool_calls))
+PLANNING = Rule("planning", lambda s: s.phase == "planning")
+WORKING = Rule("steps left", lambda s: s.phase == "working")
+IN_STEP = Rule("in a step", lambda s: s.active_step_id is not None)
+OTHERWISE = Rule("otherwise", lambda s: True)
 
 # Of one action's transitions the first that holds is taken.
-TRANSITIONS: tuple[tuple[str, str, Condition], ...] = (
+TRANSITIONS: tuple[tuple[str, str, Rule], ...] = (
     ("prompt", "router", TURN_OPEN),
     ("prompt", "prompt", OTHERWISE),
     ("router", "context_compressor", OVERFLOW),

@@ -24,8 +24,8 @@ class Instructions:
 def find_instructions(cwd: Path, env: Mapping[str, str]) -> tuple[Instructions, ...]:
     """Return the files from the working folder upwards, outermost first; raises `ConfigError`.
 
-    The way up ends at the root of the repository; outside of one at the home folder, else at `/`. Above the working
-    folder a file of a stranger (neither ours nor root's) is passed over: `/tmp` belongs to everybody.
+    The way up ends at the root of the repository; outside of one at the home folder, else at `/`. Above the
+    working folder a file of a stranger (neither ours nor root's) is passed over: `/tmp` belongs to everybody.
     """
     folder = Path(os.path.realpath(cwd))
     found = (_read(here / FILE_NAME, must_be_ours=here != folder) for here in _way_up(folder, env))

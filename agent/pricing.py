@@ -43,8 +43,8 @@ class Price(Record):
 def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
     """Return what prices a usage of `model` (`provider/model`), or None where no price is known.
 
-    Where a provider does not report its cache, all input counts as uncached: the cost is then an upper bound.
-    `demo` costs nothing; a model on your own machine (`ollama/`) has no price unless the configuration names one.
+    Where a provider does not report its cache, all input counts as uncached: the cost is then an upper
+    bound. `demo` costs nothing; `ollama/` models have no price unless the configuration names one.
     """
     if override := overrides.get(model):
         return override.of

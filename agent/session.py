@@ -11,7 +11,7 @@ from actions.events import ApprovalNeeded, ErrorRaised, Event, RunFinished, RunS
 from actions.proposals import judge
 from agent.limits import Limits
 from agent.outcome import finished
-from state.application import ApplicationState
+from state.application import ApplicationState, ExecutionMode
 from state.calls import CallDecision, PendingCall
 from state.errors import SandburError, Timeout
 from state.session import SessionSettings
@@ -61,6 +61,8 @@ class Session:
         self._version = version
         self._is_stored = is_stored
         self._on_allow = on_allow
+        self.notices: tuple[str, ...] = ()
+        """What the person should know before the first run."""
         self._run_task: asyncio.Task[None] | None = None
         self._was_interrupted = False
 
@@ -86,7 +88,7 @@ class Session:
 
     def carry_on(self) -> AsyncIterator[Event]:
         """Go on from the exact action at which the session stands."""
-        if self.next_action == "human_confirm":
+        if not all(self._still_asks(call) for call in self._undecided()):
             return self._run("human_confirm", {"decisions": ()})
         return self._run(None, {})
 
@@ -98,6 +100,11 @@ class Session:
         """Let what `rule` covers pass unasked for the rest of this session."""
         self.settings = self._on_allow(rule)
 
+    def change_mode(self, mode: ExecutionMode) -> None:
+        """Change what runs unasked; recorded with the next step."""
+        application = self._application
+        application.update_state(application.state.update(execution_mode=mode))
+
     def suggested_rule(self, call: PendingCall) -> str:
         """Return the rule that "always" offers: this very command or path, nothing wider."""
         tool = self._ports.toolbox[call.tool]
@@ -105,7 +112,7 @@ class Session:
         escaped = "".join(f"[{char}]" if char in "*?[" else char for char in subject)
         return f"{call.tool}({escaped})"
 
-    def still_asks(self, call: PendingCall) -> bool:
+    def _still_asks(self, call: PendingCall) -> bool:
         """Tell whether the gate, as it is now, would still ask about a pending call."""
         mode = self.state.execution_mode
         return judge(call.call_id, call.tool, call.arguments, self._ports, mode).decision == "undecided"
@@ -117,6 +124,9 @@ class Session:
             self._was_interrupted = True
             task.cancel()
             await asyncio.wait([task])
+
+    def _undecided(self) -> tuple[PendingCall, ...]:
+        return tuple(call for call in self.state.pending_tool_calls if call.decision == "undecided")
 
     def _back_to_prompt(self) -> None:
         """Leave an interrupted turn: the next action is the entry point, which closes what is open."""
@@ -179,8 +189,7 @@ class Session:
         duration_ms = int((time.monotonic() - began) * 1000)
         end = finished(self.id, self.state, self.next_action, duration_ms, error, self._was_interrupted)
         if end.pending and error is None:
-            undecided = (c for c in self.state.pending_tool_calls if c.decision == "undecided")
-            events.put_nowait(ApprovalNeeded(tuple(undecided)))
+            events.put_nowait(ApprovalNeeded(self._undecided()))
         self._store.index.set_status(self.id, end.status)
         events.put_nowait(end)
 

@@ -20,7 +20,7 @@ def sqlite_path(store_url: str) -> Path:
 
 
 def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
-    """Return the URL with an absolute path; the text is never repeated in an error: it may hold a password."""
+    """Return the URL with an absolute path; no error repeats the text, which may hold a password."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
     name = scheme.group().lower() if scheme else ""
     if database := _NETWORK.get(name.partition("+")[0]):

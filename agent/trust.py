@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from agent.paths import config_home
 from agent.text_files import decoded, read_bytes, refuse_if_world_writable
@@ -22,7 +22,7 @@ _MAX_LIST_BYTES = 16 << 20
 
 class _TrustList(Record):
     version: Literal[1] = 1
-    folders: dict[str, str] = {}
+    folders: dict[str, str] = Field(default_factory=dict)
     """Real path of a folder -> SHA-256 of its configuration."""
 
 

@@ -1,15 +1,22 @@
 """Asks the person about waiting calls: exactly what would run, then one key."""
 
+import time
 from collections.abc import Iterable
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
 from state.calls import CallDecision, PendingCall
 from ui.calls import Line, preview
 from ui.composer import Leave
+from ui.edit import BadEdit, edited_arguments
 from ui.render import Renderer
-from ui.sanitize import one_line
+from ui.sanitize import exposed, one_line
+from ui.stdin import clean
+from ui.terminal import forget_typed
 
 DEAF_S = 0.2
 """Keys that come sooner after the question appeared were not meant for it."""
@@ -79,7 +86,10 @@ class Approvals:
     def _show(self, call: PendingCall, full: bool) -> None:
         glyphs = self._renderer.glyphs
         why = f" {glyphs.dot} {one_line(call.reason)}" if call.reason else ""
-        lines: list[Line] = [("", ""), ("bold yellow", f"{glyphs.point} {one_line(call.tool)} wants to run{why}")]
+        lines: list[Line] = [
+            ("", ""),
+            ("bold yellow", f"{glyphs.point} {one_line(call.tool)} wants to run{why}"),
+        ]
         lines += [(style, f"  {glyphs.bar} {text}") for style, text in self._body(call, full)]
         self._renderer.lines(lines)
 
@@ -143,7 +153,7 @@ def _choice_keys(choices: Iterable[str]) -> KeyBindings:
                 event.app.exit(result=answer)
 
     for ignored in (Keys.Any, Keys.BracketedPaste, "enter", "c-j"):
-        keys.add(ignored)(lambda event: None)
+        keys.add(ignored)(_nothing)
     for choice in choices:
         bind(choice, choice)
     for way_out in ("c-c", "<sigint>", "c-d", "escape"):
@@ -154,6 +164,14 @@ def _choice_keys(choices: Iterable[str]) -> KeyBindings:
 def _line_keys() -> KeyBindings:
     """Return bindings that take Ctrl-C, typed or sent, as "never mind"."""
     keys = KeyBindings()
-    keys.add("c-c")(lambda event: event.app.exit(exception=EOFError()))
-    keys.add("<sigint>")(lambda event: event.app.exit(exception=EOFError()))
+    keys.add("c-c")(_never_mind)
+    keys.add("<sigint>")(_never_mind)
     return keys
+
+
+def _nothing(event: KeyPressEvent) -> None:
+    pass
+
+
+def _never_mind(event: KeyPressEvent) -> None:
+    event.app.exit(exception=EOFError())

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from state.errors import UsageError
 from ui.grammar import COMMANDS, Parser, nearest, parser_for
@@ -66,7 +66,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         found.prompt = last.pop(0)
     if extra or last:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in vars(found).items()}
+    values: dict[str, Any] = vars(found)
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}  # pyright: ignore[reportUnknownArgumentType]
     if command == "sessions":
         command = f"sessions {values.pop('action')}"
     arguments = Arguments(command=command, **values)
@@ -133,12 +134,15 @@ def _check_words(arguments: Arguments) -> None:
     if command in ("sessions show", "sessions delete", "sessions export") and not arguments.session:
         raise UsageError(f"`sandbur {command}` needs the ID of a session.", "`sandbur sessions` lists them.")
     if command == "sessions list" and arguments.session:
-        raise UsageError(f"`{arguments.session}` is one word too many.", "`sandbur sessions show ID` shows one.")
+        raise UsageError(
+            f"`{arguments.session}` is one word too many.", "`sandbur sessions show ID` shows one."
+        )
     if prompt is None:
         return
     if not prompt.strip():
         raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..."')
-    near = nearest(prompt, COMMANDS) if command == "chat" and not arguments.print else None
+    is_message = arguments.print or arguments.continues or command != "chat" or prompt in COMMANDS
+    near = None if is_message else nearest(prompt, COMMANDS)
     if near:
         raise UsageError(
             f"There is no command `{prompt}`; did you mean `{near}`?", f"As a message: sandbur -p {prompt}"

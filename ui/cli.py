@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from state.errors import SandburError
 from ui.arguments import Arguments, parse
@@ -35,38 +36,51 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Arguments) -> int:
     if arguments.version:
-        from importlib.metadata import version
+        from agent.version import VERSION
 
-        print(f"sandbur {version('sandbur')}")
+        print(f"sandbur {VERSION}")
         return 0
+    import asyncio
+
     from ui.opening import enter_folder
 
     enter_folder(arguments.cd)
-    if arguments.command in ("chat", "demo"):
-        return _chat(arguments)
-    if arguments.command in ("approve", "deny"):
-        import asyncio
-
-        from ui.decide import decide
-
-        return asyncio.run(decide(arguments))
-    from ui.inspect import COMMANDS
-
-    return COMMANDS[arguments.command](arguments)
+    return asyncio.run(_command(arguments))
 
 
-def _chat(arguments: Arguments) -> int:
-    import asyncio
+def _command(arguments: Arguments) -> "Coroutine[Any, Any, int]":
+    """Return what the command does; only what it needs is imported."""
+    match arguments.command:
+        case "chat" | "demo":
+            return _chat(arguments)
+        case "approve" | "deny":
+            from ui.decide import decide
 
+            return decide(arguments)
+        case "doctor":
+            from ui.doctor import examine
+
+            return examine(arguments)
+        case "graph":
+            from ui.graph import print_graph
+
+            return print_graph(arguments)
+        case _:
+            from ui import sessions
+
+            return sessions.COMMANDS[arguments.command](arguments)
+
+
+def _chat(arguments: Arguments) -> "Coroutine[Any, Any, int]":
     from ui.terminal import is_interactive
 
     if arguments.print or arguments.output_format != "text" or not is_interactive():
         from ui.headless import run_headless
 
-        return asyncio.run(run_headless(arguments))
+        return run_headless(arguments)
     from ui.repl import chat
 
-    return asyncio.run(chat(arguments))
+    return chat(arguments)
 
 
 def _complain(error: SandburError, arguments: Arguments) -> int:

@@ -16,7 +16,7 @@ def report(bug: Exception, show: bool) -> int:
     if show:
         say(text.rstrip("\n"))
     where = "" if show else _kept(text)
-    say(f"sandbur: internal error ({type(bug).__name__}).{where} The session, if there was one, can be resumed.")
+    say(f"sandbur: internal error ({type(bug).__name__}).{where} A session can be resumed.")
     return 1
 
 

@@ -8,7 +8,7 @@ from state.errors import UsageError
 from ui.arguments import Arguments
 from ui.headless import run_to_end, warn
 from ui.jsonlines import arguments_object
-from ui.opening import open_runtime
+from ui.opening import opened
 
 if TYPE_CHECKING:
     from state.calls import CallDecision, PendingCall
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 async def decide(arguments: Arguments) -> int:
     """Record the decision of the flags; run on from there unless it is only to be recorded."""
     edited = _edited(arguments.edit)
-    runtime = open_runtime(arguments)
-    try:
-        session = runtime.resume(runtime.store.find(arguments.session))
-        warn(runtime.settings.notices, arguments)
+    async with opened(arguments) as runtime:
+        session = await runtime.resume(runtime.store.find(arguments.session))
+        warn(session.notices, arguments)
         waiting = [call for call in session.state.pending_tool_calls if call.decision == "undecided"]
         if session.next_action != "human_confirm" or not waiting:
             raise UsageError(
@@ -30,8 +29,6 @@ async def decide(arguments: Arguments) -> int:
         decisions = _decisions(_chosen(waiting, arguments), arguments, edited)
         events = session.decide(decisions, record_only=arguments.record_only)
         return await run_to_end(session, events, arguments)
-    finally:
-        await runtime.aclose()
 
 
 def _chosen(waiting: "list[PendingCall]", arguments: Arguments) -> "list[PendingCall]":
@@ -53,9 +50,7 @@ def _chosen(waiting: "list[PendingCall]", arguments: Arguments) -> "list[Pending
     return list(chosen.values())
 
 
-def _decisions(
-    chosen: "list[PendingCall]", arguments: Arguments, edited: str | None
-) -> "list[CallDecision]":
+def _decisions(chosen: "list[PendingCall]", arguments: Arguments, edited: str | None) -> "list[CallDecision]":
     from state.calls import CallDecision
 
     if edited is not None and len(chosen) != 1:

@@ -47,7 +47,9 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def options_with_value(self) -> set[str]:
-        return {option for action in self._actions if action.nargs is None for option in action.option_strings}
+        return {
+            option for action in self._actions if action.nargs is None for option in action.option_strings
+        }
 
 
 def parser_for(command: str) -> Parser:
@@ -80,11 +82,13 @@ def _chat() -> Parser:
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; `-` reads it from stdin")
     parser.add_argument("--version", action="store_true", help="print the version")
     start = parser.add_argument_group("session")
-    start.add_argument("-p", "--print", action="store_true", help="headless: run to the end, print the answer")
+    start.add_argument(
+        "-p", "--print", action="store_true", help="headless: run to the end, print the answer"
+    )
     start.add_argument("-c", "--continue", action="store_true", dest="continue_newest",
                        help="continue the newest session of this folder")  # fmt: skip
     start.add_argument("-r", "--resume", nargs="?", const="", metavar="ID",
-                       help="resume a session: id, start of an id, or title; without it, pick one")  # fmt: skip
+                       help="resume a session: id, start of an id, title; none: pick one")  # fmt: skip
     start.add_argument("--fork-session", action="store_true", help="with -c or -r: go on in a copy")
     start.add_argument("--session-id", type=_uuid, metavar="UUID", help="the id of the new session")
     _run_flags(parser)
@@ -95,7 +99,9 @@ def _chat() -> Parser:
 
 def _run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("run")
-    run.add_argument("-m", "--model", metavar="PROVIDER/MODEL", help="such as anthropic/..., ollama/..., demo")
+    run.add_argument(
+        "-m", "--model", metavar="PROVIDER/MODEL", help="such as anthropic/..., ollama/..., demo"
+    )
     run.add_argument("--fallback-model", type=_names, default=(), metavar="A,B", help="used if MODEL is down")
     run.add_argument("--mode", type=_one_of(MODES), metavar="MODE", help=" | ".join(MODES))
     run.add_argument("-y", "--yolo", action="store_true", help="--mode yolo: run everything but denied calls")
@@ -125,7 +131,9 @@ def _surroundings(parser: argparse.ArgumentParser) -> None:
 
 def _decision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="ID", help="id, start of an id, or title")
-    parser.add_argument("calls", nargs="*", metavar="CALL", help="the calls meant; needless if only one waits")
+    parser.add_argument(
+        "calls", nargs="*", metavar="CALL", help="the calls meant; needless if only one waits"
+    )
     parser.add_argument("--all", action="store_true", help="every waiting call")
     parser.add_argument("--record-only", action="store_true", help="record the decision, run nothing")
     _run_flags_of_decision(parser)
@@ -141,7 +149,9 @@ def _run_flags_of_decision(parser: argparse.ArgumentParser) -> None:
 
 
 def _approve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--edit", type=Path, metavar="FILE", help="run the call with the JSON arguments in FILE")
+    parser.add_argument(
+        "--edit", type=Path, metavar="FILE", help="run the call with the JSON arguments in FILE"
+    )
     _decision(parser)
 
 
@@ -152,7 +162,9 @@ def _deny(parser: argparse.ArgumentParser) -> None:
 
 def _fork(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="ID", help="id, start of an id, or title")
-    parser.add_argument("--at", type=_position, metavar="SEQ", help="the step to fork from; the last one if left out")
+    parser.add_argument(
+        "--at", type=_position, metavar="SEQ", help="the step to fork from; the last one if left out"
+    )
     _surroundings(parser)
 
 
@@ -163,15 +175,17 @@ def _graph(parser: argparse.ArgumentParser) -> None:
 
 def _demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="a goal; there is one if you name none")
-    parser.add_argument("-p", "--print", action="store_true", help="headless: run to the end, print the answer")
+    parser.add_argument(
+        "-p", "--print", action="store_true", help="headless: run to the end, print the answer"
+    )
     _run_flags(parser)
     _output_flags(parser)
     _surroundings(parser)
 
 
 def _sessions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", nargs="?", type=_one_of(("list", "show", "delete", "export")), default="list",
-                        metavar="list|show|delete|export")  # fmt: skip
+    actions = ("list", "show", "delete", "export")
+    parser.add_argument("action", nargs="?", type=_one_of(actions), default="list", metavar="|".join(actions))
     parser.add_argument("session", nargs="?", default="", metavar="ID", help="id, start of an id, or title")
     parser.add_argument("--json", action="store_true", help="JSON on stdout")
     _surroundings(parser)

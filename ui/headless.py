@@ -11,7 +11,7 @@ from ui.arguments import Arguments
 from ui.calls import title
 from ui.drive import View, drive
 from ui.jsonlines import encoded, failed, result_object, stream_object
-from ui.opening import open_runtime, open_session
+from ui.opening import open_session, opened
 from ui.results import end_lines
 from ui.sanitize import one_line, plain
 from ui.stdin import headless_prompt
@@ -29,14 +29,11 @@ async def run_headless(arguments: Arguments) -> int:
         prompt = DEMO_GOAL
     else:
         prompt = headless_prompt(arguments.prompt, arguments.continues)
-    runtime = open_runtime(arguments)
-    try:
-        session = open_session(runtime, arguments)
-        warn(runtime.settings.notices, arguments)
+    async with opened(arguments) as runtime:
+        session = await open_session(runtime, arguments)
+        warn(session.notices, arguments)
         events = session.send(prompt) if prompt is not None else session.carry_on()
         return await run_to_end(session, events, arguments)
-    finally:
-        await runtime.aclose()
 
 
 async def run_to_end(session: "Session", events: AsyncIterator[Event], arguments: Arguments) -> int:
@@ -65,7 +62,8 @@ def explain(finished: RunFinished) -> None:
     for pending in finished.pending:
         say(f"Waiting: {one_line(pending.call_id)}  {title(pending.tool, pending.arguments)}")
     if finished.pending:
-        say(f"Decide with: sandbur approve {finished.session_id} --all   or   sandbur deny {finished.session_id} --all")
+        session_id = finished.session_id
+        say(f"Decide with: sandbur approve {session_id} --all, or: sandbur deny {session_id} --all")
     say(resume_line(finished.session_id))
 
 

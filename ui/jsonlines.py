@@ -56,7 +56,7 @@ def result_object(finished: RunFinished) -> Object:
         "workflow_mode": finished.workflow_mode,
         "steps": [_outcome(step) for step in finished.steps],
         "pending": [_decision(pending) for pending in finished.pending],
-        "usage": _usage(finished.usage),
+        "usage": usage_object(finished.usage),
         "duration_ms": finished.duration_ms,
         "error": None if error is None else {"code": error.code, "message": error.message},
     }
@@ -113,7 +113,7 @@ def _decision(pending: PendingDecision) -> Object:
     }
 
 
-def _usage(usage: Usage) -> Object:
+def usage_object(usage: Usage) -> Object:
     return {
         "llm_calls": usage.llm_calls,
         "input_tokens": usage.input_tokens,
@@ -183,7 +183,7 @@ _ENCODERS: dict[type, Callable[[Any], Object]] = {
     PlanChanged: lambda event: {"type": "plan", "steps": plan_objects(event.steps)},
     StepChanged: _step,
     ApprovalNeeded: lambda event: {"type": "approval", "pending": pending_objects(event.pending)},
-    UsageChanged: lambda event: {"type": "usage", **_usage(event.usage)},
+    UsageChanged: lambda event: {"type": "usage", **usage_object(event.usage)},
     Notice: lambda event: {"type": "notice", "message": event.message},
     ErrorRaised: lambda event: {"type": "error", "code": event.code, "message": event.message},
     RunFinished: result_object,

@@ -18,17 +18,22 @@ class BlockSplitter:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._tail = ""
+        self._tail: list[str] = []
+        """The pieces of the line that has no end yet."""
         self._fence = ""
         self._after_gap = False
 
     @property
     def open_block(self) -> str:
-        return "\n".join([*self._lines, self._tail]).strip("\n")
+        return "\n".join([*self._lines, "".join(self._tail)]).strip("\n")
 
     def feed(self, text: str) -> list[str]:
         """Take text in; return the blocks that it finished."""
-        *lines, self._tail = (self._tail + text).split("\n")
+        if "\n" not in text:
+            self._tail.append(text)
+            return []
+        *lines, tail = "".join([*self._tail, text]).split("\n")
+        self._tail = [tail]
         return [block for line in lines if (block := self._take(line))]
 
     def finish(self) -> list[str]:

@@ -1,6 +1,8 @@
 """From the flags to an open session: new, resumed, forked or picked."""
 
 import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -8,10 +10,9 @@ from state.errors import UsageError
 from ui.arguments import Arguments
 
 if TYPE_CHECKING:
+    from agent.options import RunOptions
     from agent.runtime import Runtime
     from agent.session import Session
-
-    from agent.options import RunOptions
     from state.application import ExecutionMode
 
 
@@ -43,20 +44,26 @@ def enter_folder(path: Path | None) -> None:
             raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
 
 
-def open_runtime(arguments: Arguments) -> "Runtime":
+@asynccontextmanager
+async def opened(arguments: Arguments) -> "AsyncGenerator[Runtime]":
+    """Open the runtime for the flags, and close it."""
     from agent.runtime import Runtime
 
-    return Runtime.open(options_of(arguments), os.environ)
+    runtime = Runtime.open(options_of(arguments), os.environ)
+    try:
+        yield runtime
+    finally:
+        await runtime.aclose()
 
 
-def open_session(runtime: "Runtime", arguments: Arguments, picked: str | None = None) -> "Session":
+async def open_session(runtime: "Runtime", arguments: Arguments, picked: str | None = None) -> "Session":
     """Return the session that the flags name; `picked` answers `-r` without an ID."""
     if not arguments.continues:
-        return runtime.create(arguments.session_id)
+        return await runtime.create(arguments.session_id)
     found = picked or _named_session(runtime, arguments)
     if arguments.fork_session:
         found = runtime.fork(found)
-    return runtime.resume(found)
+    return await runtime.resume(found)
 
 
 def _named_session(runtime: "Runtime", arguments: Arguments) -> str:

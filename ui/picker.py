@@ -45,22 +45,33 @@ class Picker:
         for number, session in enumerate(found[first : first + _ROWS], first):
             style, mark = ("reverse", ">") if number == self._at else ("", " ")
             lines.append((style, f"{mark} {session_line(session)}\n"))
-        lines.append(("", f"  {len(found)} of {len(self._sessions)}; type to filter, Enter takes, Ctrl-C leaves"))
+        lines.append(
+            ("", f"  {len(found)} of {len(self._sessions)}; type to filter, Enter takes, Ctrl-C leaves")
+        )
         return lines
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        keys.add("up")(lambda event: self._move(-1))
-        keys.add("down")(lambda event: self._move(1))
-        keys.add("backspace")(lambda event: self._narrow(self._filter[:-1]))
+        keys.add("up")(self._up)
+        keys.add("down")(self._down)
+        keys.add("backspace")(self._shorten)
         keys.add(Keys.Any)(self._typed)
         keys.add("enter")(self._take)
         for way_out in ("c-c", "c-d", "escape", "<sigint>"):
-            keys.add(way_out)(lambda event: event.app.exit(exception=Leave(130)))
+            keys.add(way_out)(_leave)
         return keys
 
     def _move(self, by: int) -> None:
         self._at = max(0, min(self._at + by, len(self._found) - 1))
+
+    def _up(self, event: KeyPressEvent) -> None:
+        self._move(-1)
+
+    def _down(self, event: KeyPressEvent) -> None:
+        self._move(1)
+
+    def _shorten(self, event: KeyPressEvent) -> None:
+        self._narrow(self._filter[:-1])
 
     def _narrow(self, text: str) -> None:
         self._filter, self._at = text, 0
@@ -72,6 +83,10 @@ class Picker:
     def _take(self, event: KeyPressEvent) -> None:
         if found := self._found:
             event.app.exit(result=found[self._at].id)
+
+
+def _leave(event: KeyPressEvent) -> None:
+    event.app.exit(exception=Leave(130))
 
 
 async def pick_session(sessions: Sequence[SessionSummary]) -> str:

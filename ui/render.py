@@ -183,5 +183,5 @@ class Renderer:
         if self._answers:
             self.lines(end_lines(event))
         if event.usage.llm_calls and event.status != "needs_approval":
-            spent = f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {elapsed(event.duration_ms / 1000)}"
-            self.lines([("dim", spent)])
+            took = elapsed(event.duration_ms / 1000)
+            self.lines([("dim", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])

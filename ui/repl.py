@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from actions.events import Event, RunFinished
@@ -15,7 +15,7 @@ from ui.composer import Composer, Leave, Standing
 from ui.drive import drive
 from ui.headless import DEMO_GOAL, resume_line
 from ui.history import input_history
-from ui.opening import open_runtime, open_session
+from ui.opening import open_session, opened
 from ui.picker import pick_session
 from ui.recap import recap_lines
 from ui.render import Renderer
@@ -32,18 +32,15 @@ Answer = TypeVar("Answer")
 
 async def chat(arguments: Arguments) -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
-    runtime = open_runtime(arguments)
-    try:
+    async with opened(arguments) as runtime:
         picked = await pick_session(runtime.store.sessions()) if arguments.resume == "" else None
-        session = open_session(runtime, arguments, picked)
+        session = await open_session(runtime, arguments, picked)
         talk = Chat(session, arguments.verbose)
-        talk.greet(runtime.settings.notices)
+        talk.greet(session.notices)
         if arguments.continues:
             talk.recall(runtime.store.show(session.id).summary.title)
         first = DEMO_GOAL if arguments.command == "demo" and arguments.prompt is None else arguments.prompt
         return await talk.run(clean(first) if first is not None else None)
-    finally:
-        await runtime.aclose()
 
 
 class Chat:
@@ -51,19 +48,21 @@ class Chat:
 
     def __init__(self, session: "Session", verbose: bool = False) -> None:
         self._session = session
+        self._has_run = False
         self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
         self._composer = Composer(input_history(data_home(os.environ)), self._renderer.glyphs, self._standing)
-        self._approvals = Approvals(self._renderer, session, session.cwd)
+        self._approvals = Approvals(self._renderer, session, session.settings.cwd)
 
-    def greet(self, notices: list[str]) -> None:
+    def greet(self, notices: Iterable[str]) -> None:
         dot = self._renderer.glyphs.dot
-        about = f"{one_line(self._session.model_name)} {dot} {one_line(str(self._session.cwd))}"
+        about = f"{one_line(self._session.model_name)} {dot} {one_line(self._session.settings.cwd)}"
         self._renderer.lines([("bold", f"Sandbur {dot} {about}")])
         self._renderer.lines(("dim", plain(notice)) for notice in notices)
 
     def recall(self, title: str) -> None:
         """Show where a resumed session stands."""
         session = self._session
+        self._has_run = True
         self._renderer.know(session.state.pending_tool_calls)
         self._renderer.lines(
             recap_lines(title or session.id, session.state, session.next_action, self._renderer.glyphs)
@@ -107,6 +106,7 @@ class Chat:
             self._renderer.lines([("yellow", hint)])
 
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
+        self._has_run = True
         with typing_unseen() as restore:
 
             def leave() -> None:
@@ -137,6 +137,6 @@ class Chat:
         return Standing(session.state.execution_mode, session.model_name, session.id)
 
     def _part(self, code: int) -> int:
-        if code or len(self._session.state.chat_history):
+        if self._has_run:
             say(resume_line(self._session.id))
         return code

@@ -1,28 +1,24 @@
-"""`sandbur sessions`: list, show, delete and export what the store holds."""
+"""`sandbur sessions` and `sandbur fork`: list, show, delete, export and fork what the store holds."""
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ui.arguments import Arguments
-from ui.jsonlines import encoded, pending_objects, plan_objects, usage_object
-from ui.opening import open_store
-from ui.results import plan_lines, usage_text
-from ui.sanitize import one_line, plain
-from ui.terminal import glyphs_for, say
+from ui.jsonlines import encoded
+from ui.opening import opened
+from ui.sanitize import one_line
+from ui.session_view import local_time, view_lines, view_object
+from ui.terminal import make_console, say
 
 if TYPE_CHECKING:
-    from state.messages import Block, Message
-    from state.session import SessionSummary, SessionView
-    from state.store import Store
+    from state.session import SessionSummary
 
 
-def list_sessions(arguments: Arguments) -> int:
-    with open_store(arguments) as store:
-        sessions = store.sessions()
+async def list_sessions(arguments: Arguments) -> int:
+    async with opened(arguments) as runtime:
+        sessions = runtime.store.sessions()
     if arguments.json:
         print(json.dumps([asdict(session) for session in sessions], indent=1))
     elif not sessions:
@@ -31,40 +27,69 @@ def list_sessions(arguments: Arguments) -> int:
         _print_table(sessions)
     else:
         for session in sessions:
-            print("\t".join(_cells(session, short=False)))
+            print("\t".join((session.id, *_cells(session))))
     return 0
 
 
-def show_session(arguments: Arguments) -> int:
-    with open_store(arguments) as store:
-        view = store.show(store.find(arguments.session))
-        if arguments.json:
-            print(json.dumps(_view_object(view), indent=1))
-        else:
-            print("\n".join(_view_lines(view)))
+async def show_session(arguments: Arguments) -> int:
+    async with opened(arguments) as runtime:
+        view = runtime.store.show(runtime.store.find(arguments.session))
+    if arguments.json:
+        print(json.dumps(view_object(view), indent=1))
+    else:
+        print("\n".join(view_lines(view)))
     return 0
 
 
-def delete_session(arguments: Arguments) -> int:
-    with open_store(arguments) as store:
-        session_id = store.find(arguments.session)
-        store.delete(session_id)
+async def delete_session(arguments: Arguments) -> int:
+    async with opened(arguments) as runtime:
+        session_id = runtime.store.find(arguments.session)
+        runtime.store.delete(session_id)
     say(f"Deleted session {session_id}.")
     return 0
 
 
-def export_session(arguments: Arguments) -> int:
-    with open_store(arguments) as store:
-        for record in store.export(store.find(arguments.session)):
+async def export_session(arguments: Arguments) -> int:
+    async with opened(arguments) as runtime:
+        for record in runtime.store.export(runtime.store.find(arguments.session)):
             print(encoded(record))
     return 0
 
 
-def fork_session(arguments: Arguments) -> int:
-    from ui.opening import open_runtime
-
-    runtime = open_runtime(arguments)
-    forked = runtime.fork(runtime.store.find(arguments.session), arguments.at)
+async def fork_session(arguments: Arguments) -> int:
+    async with opened(arguments) as runtime:
+        forked = runtime.fork(runtime.store.find(arguments.session), arguments.at)
     print(forked)
     say(f"Go on with it: sandbur -r {forked}")
     return 0
+
+
+def _cells(session: "SessionSummary") -> tuple[str, ...]:
+    return (
+        local_time(session.updated_at),
+        session.status,
+        one_line(session.model),
+        one_line(session.cwd),
+        one_line(session.title),
+    )
+
+
+def _print_table(sessions: "list[SessionSummary]") -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("id", "last used", "status", "model", "folder"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table.add_column("title", no_wrap=True, overflow="ellipsis", min_width=20)
+    for session in sessions:
+        table.add_row(session.id[:8], *_cells(session))
+    make_console(sys.stdout).print(table)
+
+
+COMMANDS = {
+    "sessions list": list_sessions,
+    "sessions show": show_session,
+    "sessions delete": delete_session,
+    "sessions export": export_session,
+    "fork": fork_session,
+}

@@ -62,7 +62,8 @@ def _read_all() -> str:
             size += len(part)
             if size > _MAX_BYTES:
                 raise UsageError(
-                    f"stdin holds more than {_MAX_BYTES // 1_000_000} MB.", "Name a file in the prompt instead."
+                    f"stdin holds more than {_MAX_BYTES // 1_000_000} MB.",
+                    "Name a file in the prompt instead.",
                 )
     except OSError as error:
         raise UsageError(f"stdin cannot be read: {error.strerror}.") from None

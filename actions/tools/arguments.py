@@ -83,9 +83,7 @@ def _object(spec: ToolSpec, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refused)
     except RecursionError:
-        raise BadArguments(
-            f"{spec.name}: the arguments are nested too deeply. {_signature(spec)}"
-        ) from None
+        raise BadArguments(f"{spec.name}: the arguments are nested too deeply. {_signature(spec)}") from None
     except _Unfit as error:
         raise BadArguments(f"{spec.name}: {error}. {_signature(spec)}") from None
     except ValueError as error:

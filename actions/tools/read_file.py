@@ -2,9 +2,9 @@
 
 import asyncio
 import codecs
+import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -13,6 +13,7 @@ from pydantic import Field
 from actions.ports import ToolContext, ToolOutcome
 from actions.tools.arguments import Arguments, PlainText, Whole, parsed, spec_of
 from actions.tools.files import FileProblem, open_regular, translated
+from actions.tools.line_reader import LineReader
 from actions.tools.places import resolved, shown, size_text
 from actions.tools.text_form import SAMPLE_BYTES, TextForm, binary_kind, detected
 from state.calls import Effect
@@ -20,7 +21,6 @@ from state.calls import Effect
 MAX_LINES = 2000
 MAX_BYTES = 50_000
 MAX_LINE_CHARACTERS = 2000
-_LONGEST_LINE_BYTES = 4 * MAX_LINE_CHARACTERS
 _CHUNK_BYTES = 1 << 20
 _COUNTING_TIME_S = 2.0
 _SEARCHING_TIME_S = 20.0
@@ -65,16 +65,71 @@ class ReadFile:
         return ToolOutcome("ok", page)
 
 
-@dataclass(slots=True)
-class _Window:
-    """The wanted lines, picked from a stream of bytes; of a long line only the beginning is kept."""
+def _page(path: Path, offset: int, limit: int) -> str:
+    with open_regular(path) as file, translated(path, "read"):
+        sample = file.read(SAMPLE_BYTES)
+        form = detected(sample)
+        if form is None:
+            size = size_text(os.fstat(file.fileno()).st_size)
+            raise FileProblem(f"{shown(path)} is a binary file ({binary_kind(sample)}, {size}), not text.")
+        if not sample[len(form.mark) :]:
+            return f"[{shown(path)} is empty: {size_text(len(sample))}]"
+        file.seek(len(form.mark))
+        lines = LineReader(_utf8_chunks(file, form), time.monotonic() + _SEARCHING_TIME_S)
+        try:
+            return _numbered(path, lines, offset, limit, form)
+        except TimeoutError:
+            raise FileProblem(
+                f"{shown(path)} is too large to find line {offset} in {_SEARCHING_TIME_S:.0f} s; use the shell."
+            ) from None
 
-    first: int
-    limit: int
-    form: TextForm
-    number: int = 1
-    """Of the line that comes next."""
-    kept_bytes: int = 0
-    is_full: bool = False
-    _line: bytearray = None  # type: ignore[assignment]
-    lines: list[str] = None  # type: ignore[assignment]
+
+def _numbered(path: Path, lines: LineReader, offset: int, limit: int, form: TextForm) -> str:
+    passed = lines.skip(offset - 1)
+    shown_lines: list[str] = []
+    room = MAX_BYTES
+    while len(shown_lines) < limit and (line := lines.peek()) is not None:
+        text = f"{offset + len(shown_lines):6d}\t{_readable(*line, form)}"
+        room -= len(text.encode()) + 1
+        if room < 0:
+            break
+        shown_lines.append(text)
+        lines.take()
+    if not shown_lines:
+        raise FileProblem(f"{shown(path)} has only {passed} lines; offset {offset} is behind its end.")
+    return "\n".join(shown_lines + _trailer(lines, offset, offset + len(shown_lines), form))
+
+
+def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> list[str]:
+    left, is_exact = lines.count_rest(time.monotonic() + _COUNTING_TIME_S)
+    notes = [f"[encoding: {form.name}]"] if form.encoding != "utf-8" else []
+    if left:
+        amount = f"{left:,}" if is_exact else f"more than {left:,}"
+        notes.append(f"[lines {first}-{following - 1} shown; {amount} left; go on with offset {following}]")
+    return notes
+
+
+def _readable(kept: bytes, length: int, form: TextForm) -> str:
+    is_cut = length > len(kept)
+    try:
+        if form.encoding == "latin-1":
+            text = kept.decode("latin-1")
+        else:
+            text = codecs.getincrementaldecoder("utf-8")().decode(kept, final=not is_cut)
+    except UnicodeDecodeError:
+        text = kept.decode("latin-1")
+    if not is_cut and len(text) <= MAX_LINE_CHARACTERS:
+        return text.removesuffix("\r")
+    return f"{text[:MAX_LINE_CHARACTERS]}... [line cut; it has {length:,} bytes]"
+
+
+def _utf8_chunks(file: BinaryIO, form: TextForm) -> Iterator[bytes]:
+    """Yield the content such that every line ends with one newline byte."""
+    if form.encoding in ("utf-8", "latin-1"):
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+        return
+    decoder = codecs.getincrementaldecoder(form.encoding)("replace")
+    while chunk := file.read(_CHUNK_BYTES):
+        yield decoder.decode(chunk).encode()
+    yield decoder.decode(b"", final=True).encode()

@@ -21,7 +21,8 @@ DEFAULTS: tuple[tuple[str, str], ...] = (
 
 DEMO_NOTICE = (
     "No model is set up, so this is the demo: a fixed program, no language model. For a real one run "
-    "`export ANTHROPIC_API_KEY=...` or `export OPENAI_API_KEY=...`, or start Ollama; then `sandbur -m PROVIDER/MODEL`."
+    "`export ANTHROPIC_API_KEY=...` or `export OPENAI_API_KEY=...`, or start Ollama; "
+    "then `sandbur -m PROVIDER/MODEL`."
 )
 
 _OLLAMA_PORT = 11434

@@ -1,7 +1,7 @@
 """The shipped scripted model: a small fixed program that speaks the protocol of a language model.
 
-It needs no key and no network, answers the same request with the same words, and works with the real tools: what it
-reports it has read in their results. `delay_s` between pieces of text is for showing it to people.
+It needs no key and no network, answers the same request with the same words, and works with the real tools:
+what it reports it has read in their results. `delay_s` between pieces of text is for showing it to people.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from typing import Any
 
 from actions.events import TextDelta
 from actions.ports import ModelEvent, ModelRequest, Reply
-from agent.models.demo_answers import report, say_results
+from agent.models.demo_answers import report
 from agent.models.demo_conversation import Conversation, read_conversation
 from agent.models.demo_moves import Call, Move, finish
-from agent.models.demo_requests import first_move
+from agent.models.demo_requests import first_move, next_move
 from agent.models.demo_steps import next_in_step, planned_steps
 from state.messages import Block, Message, Text, ToolUse
 from state.usage import Usage
@@ -31,6 +31,9 @@ class DemoModel:
 
     def __init__(self, delay_s: float = 0.0) -> None:
         self._delay_s = delay_s
+
+    async def aclose(self) -> None:
+        """Hold nothing, so close nothing."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         conversation = read_conversation(request)
@@ -51,7 +54,7 @@ def _decide(conversation: Conversation) -> Move:
         case "report":
             return Move(report(conversation))
         case "results":
-            return say_results(conversation)
+            return next_move(conversation)
         case "summary":
             return Move(_summary(conversation.text))
         case "turn":
@@ -105,7 +108,9 @@ def _json(value: Any) -> str:
 
 def _usage(request: ModelRequest, message: Message) -> Usage:
     """Estimate the tokens as a language model would have counted them; they cost nothing."""
-    tools = sum(len(spec.name) + len(spec.description) + len(_json(spec.parameters)) for spec in request.tools)
+    tools = sum(
+        len(spec.name) + len(spec.description) + len(_json(spec.parameters)) for spec in request.tools
+    )
     sent = len(request.system.encode()) + tools + request.size_bytes
     return Usage(
         llm_calls=1,

@@ -5,11 +5,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _SECTION = re.compile(r"^== (\w+)$", re.MULTILINE)
-_LOAD = re.compile(r"^\s*(\d+[.,]\d+)\s+(\d+[.,]\d+)\s+(\d+[.,]\d+)\s|load averages?:\s*(\d+[.,]\d+)", re.MULTILINE)
+_LOAD = re.compile(
+    r"^\s*(\d+[.,]\d+)\s+(\d+[.,]\d+)\s+(\d+[.,]\d+)\s|load averages?:\s*(\d+[.,]\d+)", re.MULTILINE
+)
 _PROCESS = re.compile(r"^\s*(\d+)\s+(\d+(?:[.,]\d+)?)\s+(\d+(?:[.,]\d+)?)\s+(\S.*?)\s*$", re.MULTILINE)
 _MEASURING = frozenset({"ps", "sort", "head", "sh", "bash"})
 _DISK = re.compile(r"^(\S+)\s+(\d+)\s+(\d+)\s+(-?\d+)\s+(\d+)%\s+(/.*?)\s*$", re.MULTILINE)
-_LISTENER = re.compile(r"^.*\bLISTEN\b.*?\s(\S+):(\d+)\s.*$", re.MULTILINE)
+_LISTENER = re.compile(
+    r"^(?:LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s|tcp\S*\s+\d+\s+\d+\s+(\S+):(\d+)\s.*\bLISTEN\b)", re.MULTILINE
+)
 _LISTENER_TABLE = re.compile(r"^\s*\d+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) \S+ 0A ", re.MULTILINE)
 _TIMING = re.compile(r"^== (\S+) (\d{3}) ([\d.,]+) ([\d.,]+) ([\d.,]+) ([\d.,]+)$", re.MULTILINE)
 _FOLDER = re.compile(r"^(\d+)\s+(\S.*?)\s*$", re.MULTILINE)
@@ -114,9 +118,9 @@ def _number(text: str) -> float:
 
 def _listed(text: str) -> Iterator[Listener]:
     for match in _LISTENER.finditer(text):
-        address = match[1].partition("%")[0]
+        address = (match[1] or match[3]).partition("%")[0]
         everywhere = address in ("0.0.0.0", "*", "[::]", "::", "") or address.startswith("127.")
-        yield Listener("127.0.0.1" if everywhere else address, int(match[2]))
+        yield Listener("127.0.0.1" if everywhere else address, int(match[2] or match[4]))
 
 
 def _in_table(text: str) -> Iterator[Listener]:

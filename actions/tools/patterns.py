@@ -1,0 +1,131 @@
+"""File name patterns: `*`, `?`, `[...]`, `{a,b}` and `**`, matched against paths below a folder."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+_MOST_ALTERNATIVES = 200
+_WILD = re.compile(r"[*?\[{]")
+_TOKEN = re.compile(r"\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)
+_SPECIAL_IN_CLASS = re.compile(r"[\[\]\\&~|^]")
+
+
+class BadPattern(Exception):
+    """The pattern cannot be read; the message is for the model."""
+
+
+class PathPattern:
+    """Matches relative paths; a pattern without a slash matches the last name at any depth."""
+
+    def __init__(self, pattern: str) -> None:
+        alternatives = [_normal(text) for text in _alternatives(pattern)]
+        self._alternatives = [_compiled(text) for text in dict.fromkeys(alternatives)]
+        self.reaches_hidden = any(part.startswith(".") for text in alternatives for part in text.split("/"))
+        """True if the pattern itself names something hidden, which searches otherwise leave out."""
+
+    def matches(self, path: str) -> bool:
+        names = path.split("/")
+        return any(_fits(parts, names) for parts in self._alternatives)
+
+
+def split_fixed(pattern: str) -> tuple[str, str]:
+    """Split off the leading folders that hold no wildcard: `/a/b/*.py` is `/a/b/` and `*.py`."""
+    found = _WILD.search(pattern)
+    end = pattern.rfind("/", 0, found.start() if found else len(pattern)) + 1
+    return pattern[:end], pattern[end:]
+
+
+def _normal(pattern: str) -> str:
+    while pattern.startswith("./"):
+        pattern = pattern[2:]
+    if pattern.endswith("/"):
+        pattern += "**"
+    if pattern.endswith("/**"):
+        pattern += "/*"
+    return pattern if "/" in pattern else f"**/{pattern}"
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Write out the braces: `a.{b,c}` is `a.b` and `a.c`."""
+    done: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        if len(done) + len(waiting) > _MOST_ALTERNATIVES:
+            raise BadPattern(f"the pattern stands for more than {_MOST_ALTERNATIVES} alternatives")
+        text = waiting.pop()
+        if braces := _innermost_braces(text):
+            start, end = braces
+            options = text[start + 1 : end].split(",")
+            waiting.extend(text[:start] + option + text[end + 1 :] for option in options)
+        else:
+            done.append(text)
+    return done
+
+
+def _innermost_braces(text: str) -> tuple[int, int] | None:
+    end = text.find("}")
+    start = text.rfind("{", 0, end) if end >= 0 else -1
+    return (start, end) if start >= 0 else None
+
+
+def _compiled(pattern: str) -> list[re.Pattern[str] | None]:
+    """Compile the components; None stands for `**`."""
+    return [None if part == "**" else _component(part) for part in pattern.split("/") if part]
+
+
+def _fits(parts: Sequence[re.Pattern[str] | None], names: Sequence[str]) -> bool:
+    """Match component by component; only the last `**` met is ever widened, so this stays fast."""
+    at = name = widened = 0
+    star = -1
+    while name < len(names):
+        part = parts[at] if at < len(parts) else None
+        if at < len(parts) and part is None:
+            star, widened, at = at, name, at + 1
+        elif part is not None and part.match(names[name]):
+            at, name = at + 1, name + 1
+        elif star >= 0:
+            widened += 1
+            at, name = star + 1, widened
+        else:
+            return False
+    return all(part is None for part in parts[at:])
+
+
+@lru_cache(maxsize=256)
+def _component(text: str) -> re.Pattern[str]:
+    first, *rest = (_regex(piece) for piece in _split_at_stars(text))
+    # Each star but the last takes the shortest text that fits and never tries again.
+    middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
+    last = f".*{rest[-1]}" if rest else ""
+    try:
+        return re.compile(f"(?s:{first}{middle}{last})\\Z")
+    except re.error as error:
+        raise BadPattern(f"{text} cannot be read as a file name pattern ({error})") from None
+
+
+def _split_at_stars(text: str) -> list[list[str]]:
+    pieces: list[list[str]] = [[]]
+    for token in _TOKEN.findall(text):
+        if token.startswith("*"):
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return pieces
+
+
+def _regex(tokens: Sequence[str]) -> str:
+    return "".join(_token_regex(token) for token in tokens)
+
+
+def _token_regex(token: str) -> str:
+    if token == "?":
+        return "."
+    if token[0] == "[" and len(token) > 1:
+        negated = "^" if token[1] in "!^" else ""
+        inner = token[2 if negated else 1 : -1]
+        return f"[{negated}{_SPECIAL_IN_CLASS.sub(_escaped, inner)}]"
+    return re.escape(token[-1])
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "\\" + found[0]

@@ -1,0 +1,209 @@
+"""The measurements of the demo: which commands they run, and what their output means."""
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent.models import demo_readings as read
+
+_LOAD_COMMAND = """\
+echo '== load'; cat /proc/loadavg 2>/dev/null || uptime
+echo '== cores'; nproc 2>/dev/null || getconf _NPROCESSORS_ONLN
+echo '== memory'; grep -E '^(MemTotal|MemAvailable|SwapTotal|SwapFree):' /proc/meminfo
+echo '== processes'; ps -eo pid,pcpu,pmem,comm 2>/dev/null | LC_ALL=C sort -k2,2 -rn | head -n 8"""
+_DISK_COMMAND = "echo '== space'; df -Pk 2>/dev/null; echo '== inodes'; df -Pi 2>/dev/null"
+_FOLDER_COMMAND = "du -xk -d 1 . 2>/dev/null | sort -rn | head -n 8"
+_WEB_COMMAND = """\
+echo '== listeners'; ss -tln 2>/dev/null || netstat -tln 2>/dev/null || cat /proc/net/tcp /proc/net/tcp6
+echo '== servers'; ps -eo comm 2>/dev/null | sort -u | grep -E -x 'nginx|apache2|httpd|caddy|haproxy|node'
+echo '== curl'; command -v curl"""
+_CURL = (
+    "curl -sS -k --noproxy '*' -o /dev/null -m 5 "
+    "-w '== %{url_effective} %{http_code} %{time_namelookup} %{time_connect} %{time_starttransfer} "
+    "%{time_total}\\n' "
+)
+_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(?:/[^\s'\"`<>]*)?")
+_USUAL_WEB_PORTS = (80, 443, 8080, 8000, 3000, 5000, 8443, 8888, 9000)
+_OTHER_SERVICES = frozenset(
+    {
+        21,
+        22,
+        23,
+        25,
+        53,
+        88,
+        110,
+        111,
+        139,
+        143,
+        389,
+        445,
+        465,
+        587,
+        631,
+        636,
+        873,
+        993,
+        995,
+        1433,
+        1521,
+        2049,
+    }
+    | {2181, 2375, 2379, 3306, 3389, 4369, 5432, 5672, 5900, 6379, 9042, 9092, 9300, 11211, 11434, 27017}
+)
+_MAX_TRIED_PORTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    facts: tuple[str, ...]
+    """Empty: nothing could be read."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    topic: str
+    title: str
+    """The step's description; a request about an address adds it behind a colon."""
+    command: str
+    conclude: Callable[[Sequence[str]], Finding]
+    follow_up: Callable[[str, str], str | None] = lambda title, output: None
+    """Make the second command of the step's title and the first output."""
+
+
+def url_in(text: str) -> str | None:
+    found = _URL.search(text)
+    return found[0].rstrip(".,;:!?)") if found else None
+
+
+def _conclude_load(outputs: Sequence[str]) -> Finding:
+    parts = read.sections(outputs[0])
+    facts: list[str] = []
+    problems: list[str] = []
+    load, cores = read.load_average(parts.get("load", "")), read.whole_number(parts.get("cores", ""))
+    if load is not None and cores:
+        facts.append(f"load {load:.2f} over the last minute on {cores} cores ({load / cores:.2f} per core)")
+        if load / cores > 1.0:
+            problems.append(f"more work than cores: {load / cores:.2f} runnable tasks per core")
+    _read_memory(parts.get("memory", ""), facts, problems)
+    busiest = read.processes(parts.get("processes", ""))[:1]
+    for pid, cpu, memory, name in busiest:
+        facts.append(f"busiest process {name} (pid {pid}) with {cpu:.1f} % CPU and {memory:.1f} % memory")
+        if cpu >= 80:
+            problems.append(f"{name} (pid {pid}) keeps a core busy at {cpu:.1f} %")
+    return Finding(tuple(facts), tuple(problems))
+
+
+def _read_memory(text: str, facts: list[str], problems: list[str]) -> None:
+    total, available = read.kilobytes(text, "MemTotal"), read.kilobytes(text, "MemAvailable")
+    if not total or available is None:
+        return
+    percent = 100 * available / total
+    facts.append(f"{available // 1024} of {total // 1024} MB memory available ({percent:.0f} %)")
+    if percent < 10:
+        problems.append(f"only {percent:.0f} % of the memory is available")
+    swap, free = read.kilobytes(text, "SwapTotal"), read.kilobytes(text, "SwapFree")
+    if swap and free is not None:
+        used = 100 * (swap - free) / swap
+        facts.append(f"swap {used:.0f} % used")
+        if used > 50:
+            problems.append(f"swap is {used:.0f} % used")
+
+
+def _conclude_disk(outputs: Sequence[str]) -> Finding:
+    parts = read.sections(outputs[0])
+    facts: list[str] = []
+    problems: list[str] = []
+    for kind in ("space", "inodes"):
+        disks = sorted(read.disks(parts.get(kind, "")), key=lambda disk: disk.used_percent)
+        for disk in disks[-1:]:
+            free = f", {disk.free // 1024} MB free" if kind == "space" else ""
+            facts.append(f"fullest by {kind}: {disk.mount} at {disk.used_percent} %{free}")
+        problems += [f"{d.mount} is {d.used_percent} % full ({kind})" for d in disks if d.used_percent >= 90]
+    return Finding(tuple(facts), tuple(problems))
+
+
+def _conclude_folders(outputs: Sequence[str]) -> Finding:
+    found = read.folders(outputs[0])
+    if not found:
+        return Finding(())
+    total = found[0][0]
+    parts = [f"{folder} {size // 1024} MB" for size, folder in found[1:4]]
+    largest = f"; largest inside: {', '.join(parts)}" if parts else ""
+    return Finding((f"this folder holds {total // 1024} MB{largest}",))
+
+
+def _measure_web(title: str, output: str) -> str | None:
+    """Time the address of the request, and whoever listens on this machine like a web server."""
+    parts = read.sections(output)
+    if not parts.get("curl", "").strip().startswith("/"):
+        return None
+    asked = url_in(title)
+    candidates = [entry for entry in read.listeners(parts.get("listeners", "")) if _may_be_web(entry.port)]
+    candidates.sort(key=lambda entry: (entry.port not in _USUAL_WEB_PORTS, entry.port))
+    local = [_local_url(entry) for entry in candidates[:_MAX_TRIED_PORTS]]
+    urls = ([asked] if asked else []) + [url for url in local if not asked or not asked.startswith(url)]
+    return "; ".join(_CURL + shlex.quote(url) for url in urls) or None
+
+
+def _may_be_web(port: int) -> bool:
+    return port not in _OTHER_SERVICES
+
+
+def _local_url(listener: read.Listener) -> str:
+    scheme = "https" if listener.port in (443, 8443) else "http"
+    return f"{scheme}://{listener.address}:{listener.port}/"
+
+
+def _conclude_web(outputs: Sequence[str]) -> Finding:
+    parts = read.sections(outputs[0])
+    if "listeners" not in parts:
+        return Finding(())
+    ports = [str(listener.port) for listener in read.listeners(parts["listeners"])]
+    servers = parts.get("servers", "").split()
+    facts = [f"listening TCP ports: {', '.join(ports) or 'none'}"]
+    facts.append(f"web server processes: {', '.join(servers) or 'none of the usual ones'}")
+    if len(outputs) < 2:
+        facts.append("nothing was timed" if ports else "nobody listens here, so nothing was timed")
+        return Finding(tuple(facts), () if ports else ("no web server listens on this machine",))
+    problems: list[str] = []
+    timed = read.timings(outputs[1])
+    for timing in timed:
+        fact, problem = _judged(timing)
+        facts.append(fact)
+        problems += problem
+    if timed and not any(timing.status for timing in timed):
+        problems.append("no address answers HTTP")
+    return Finding(tuple(facts), tuple(problems))
+
+
+def _judged(timing: read.Timing) -> tuple[str, list[str]]:
+    if not timing.status:
+        return f"{timing.url} gave no HTTP answer ({timing.total_s:.3f} s)", []
+    fact = (
+        f"{timing.url} answered {timing.status} in {timing.total_s:.3f} s "
+        f"(first byte after {timing.first_byte_s:.3f} s)"
+    )
+    problems: list[str] = []
+    if timing.status >= 500:
+        problems.append(f"{timing.url} fails with {timing.status}")
+    if timing.lookup_s > 0.5:
+        problems.append(f"looking up the name of {timing.url} takes {timing.lookup_s:.3f} s")
+    if timing.first_byte_s > 1.0:
+        problems.append(f"{timing.url} needs {timing.first_byte_s:.3f} s until its first byte")
+    return fact, problems
+
+
+LOAD = Probe("Load", "Measure CPU load, memory and the busiest process", _LOAD_COMMAND, _conclude_load)
+WEB = Probe(
+    "Web",
+    "Find out who listens for web requests and time the answers",
+    _WEB_COMMAND,
+    _conclude_web,
+    _measure_web,
+)
+DISK = Probe("Disk", "Check how full the disks are, by space and by inodes", _DISK_COMMAND, _conclude_disk)
+FOLDERS = Probe("Folders", "Find the largest folders below this one", _FOLDER_COMMAND, _conclude_folders)
+PROBES = (LOAD, WEB, DISK, FOLDERS)

@@ -1,0 +1,130 @@
+"""The known providers: where they are, which key they want, what they understand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+WireFormat = Literal["chat", "responses", "messages"]
+
+_NO_EXTRA: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    name: str
+    wire: WireFormat
+    base_url: str
+    key_env: tuple[str, ...] = ()
+    """The first one that is set holds the key; empty: no key is needed."""
+    url_env: tuple[str, ...] = ()
+    """The first one that is set replaces `base_url`."""
+    own_hosts: tuple[str, ...] = ()
+    """Hosts of the company itself; headers from its SDK's environment go nowhere else."""
+    foreign_wire: WireFormat | None = None
+    """What any other host is spoken to with, if not `wire`."""
+    output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    reports_usage_on_request: bool = True
+    """True if `stream_options.include_usage` is understood."""
+    forces_tools: bool = True
+    max_id_chars: int = 256
+    rebuilt_call_extra: Mapping[str, Any] = field(default=_NO_EXTRA)
+    """Added to tool calls whose own extras are not replayed."""
+    call_message_extra: Mapping[str, Any] = field(default=_NO_EXTRA)
+    """Added to messages with tool calls that lack these fields."""
+    idle_s: float = 120
+    """How long the stream may be silent."""
+    context_window: int | None = None
+    """Of every model, where the server decides and not the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderOverride:
+    """A provider that the configuration defines or redirects."""
+
+    base_url: str
+    api_key_env: str | None = None
+    wire: WireFormat = "chat"
+
+
+_OPENAI_URL = "https://api.openai.com/v1"
+_OPENAI_HOSTS = ("api.openai.com",)
+# Gemini refuses calls without a signature; for calls it did not make itself it documents this value.
+_NO_SIGNATURE = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+
+PROFILES: Mapping[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="openai",
+            wire="responses",
+            base_url=_OPENAI_URL,
+            key_env=("OPENAI_API_KEY",),
+            url_env=("OPENAI_BASE_URL",),
+            own_hosts=_OPENAI_HOSTS,
+            foreign_wire="chat",
+        ),
+        Profile(
+            name="openai-chat",
+            wire="chat",
+            base_url=_OPENAI_URL,
+            key_env=("OPENAI_API_KEY",),
+            url_env=("OPENAI_BASE_URL",),
+            own_hosts=_OPENAI_HOSTS,
+            output_limit_field="max_completion_tokens",
+            max_id_chars=40,
+        ),
+        Profile(
+            name="openai-responses",
+            wire="responses",
+            base_url=_OPENAI_URL,
+            key_env=("OPENAI_API_KEY",),
+            url_env=("OPENAI_BASE_URL",),
+            own_hosts=_OPENAI_HOSTS,
+        ),
+        Profile(
+            name="anthropic",
+            wire="messages",
+            base_url="https://api.anthropic.com",
+            key_env=("ANTHROPIC_API_KEY",),
+            url_env=("ANTHROPIC_BASE_URL",),
+            own_hosts=("api.anthropic.com",),
+        ),
+        Profile(
+            name="ollama",
+            wire="chat",
+            base_url="http://127.0.0.1:11434/v1",
+            idle_s=600,
+            context_window=32_768,
+        ),
+        Profile(
+            name="deepseek",
+            wire="chat",
+            base_url="https://api.deepseek.com/v1",
+            key_env=("DEEPSEEK_API_KEY",),
+            url_env=("DEEPSEEK_BASE_URL",),
+            call_message_extra={"reasoning_content": ""},
+        ),
+        Profile(
+            name="dashscope",
+            wire="chat",
+            base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
+            key_env=("DASHSCOPE_API_KEY",),
+            url_env=("DASHSCOPE_BASE_URL",),
+        ),
+        Profile(
+            name="gemini",
+            wire="chat",
+            base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+            key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            url_env=("GEMINI_BASE_URL",),
+            rebuilt_call_extra=_NO_SIGNATURE,
+        ),
+        Profile(
+            name="openrouter",
+            wire="chat",
+            base_url="https://openrouter.ai/api/v1",
+            key_env=("OPENROUTER_API_KEY",),
+            url_env=("OPENROUTER_BASE_URL",),
+        ),
+    )
+}

@@ -1,0 +1,161 @@
+"""A model that answers from a list, and the parts to run it on the real graph and store."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from actions.decisions import DECISION_TOOLS
+from actions.events import Event, RunFinished, TextDelta
+from actions.ports import (
+    BadArguments,
+    ModelEvent,
+    ModelRequest,
+    Ports,
+    Reply,
+    ToolContext,
+    ToolOutcome,
+    ToolSpec,
+    Verdict,
+)
+from agent.graph import build_application, build_graph
+from agent.limits import Limits
+from agent.session import Session
+from state.application import ApplicationState, ExecutionMode
+from state.calls import Effect
+from state.messages import Message, Text, ToolUse
+from state.session import SessionSettings
+from state.store.store import Store
+from state.usage import Usage
+
+Call = tuple[str, dict[str, Any]]
+Turn = str | Sequence[Call] | Exception | Callable[[], Any]
+
+
+class ScriptedModel:
+    """Answers each request with the next turn: text, a list of (tool, arguments), or an error to raise."""
+
+    name = "scripted/one"
+
+    def __init__(self, *turns: Turn, context_window: int = 100_000, finish: str | None = None) -> None:
+        self.turns = list(turns)
+        self.requests: list[ModelRequest] = []
+        self.context_window = context_window
+        self.finish = finish
+
+    async def aclose(self) -> None:
+        pass
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        turn = self.turns.pop(0)
+        if callable(turn):
+            turn = await turn()
+        if isinstance(turn, Exception):
+            raise turn
+        if isinstance(turn, str):
+            yield TextDelta(turn)
+            blocks: tuple[Any, ...] = (Text(text=turn),)
+        else:
+            number = len(self.requests)
+            blocks = tuple(
+                ToolUse(call_id=f"c{number}_{n}", tool=tool, arguments=_text(arguments))
+                for n, (tool, arguments) in enumerate(turn)
+            )
+        message = Message(role="assistant", origin="model", blocks=blocks)
+        finish: Any = self.finish or ("tool_calls" if message.tool_uses else "stop")
+        yield Reply(message, finish, Usage(llm_calls=1, input_tokens=self._tokens(request), output_tokens=5))
+
+    def _tokens(self, request: ModelRequest) -> int:
+        return (100 + request.size_bytes) // 4
+
+
+def _text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+class Recorder:
+    """A tool that records what it did; `work` may do more."""
+
+    def __init__(
+        self, name: str = "act", effect: Effect = "effect", work: Callable[[str], Any] | None = None
+    ) -> None:
+        self.spec = ToolSpec(name, f"{name} something", {"type": "object", "properties": {}})
+        self.effect: Effect = effect
+        self.done: list[str] = []
+        self._work = work
+
+    def parse(self, arguments: str) -> str:
+        try:
+            return str(json.loads(arguments)["text"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadArguments(f"{self.spec.name}: text is missing or the JSON is broken") from error
+
+    def subject(self, arguments: str) -> str:
+        return arguments
+
+    def paths(self, arguments: str) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: str, context: ToolContext) -> ToolOutcome:
+        self.done.append(arguments)
+        if self._work is not None:
+            await self._work(arguments)
+        return ToolOutcome("ok", f"did {arguments}")
+
+
+class AskUnlessYolo:
+    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode) -> Verdict:
+        if arguments == "forbidden":
+            return Verdict("deny", "denied by rule act(forbidden)", by_rule=True)
+        return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
+
+
+async def open_session(
+    store: Store,
+    model: Any,
+    *tools: Recorder,
+    session_id: str = "s1",
+    mode: ExecutionMode = "yolo",
+    limits: Limits | None = None,
+) -> Session:
+    toolbox = {tool.spec.name: tool for tool in tools}
+    specs = (*(tool.spec for tool in tools), *DECISION_TOOLS)
+    ports = Ports(
+        model=model,
+        system="You are a test.",
+        toolbox=toolbox,
+        tool_specs=specs,
+        gate=AskUnlessYolo(),
+        journal=store.journal(session_id),
+        cwd=Path.cwd(),
+        roots=(Path.cwd(),),
+        fixed_bytes=100,
+    )
+    application = await build_application(
+        build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
+    )
+    settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
+    is_stored = any(known.id == session_id for known in store.sessions())
+    return Session(
+        session_id, application, ports, store, settings, limits or Limits(), "0", is_stored,
+        lambda rule: settings,
+    )  # fmt: skip
+
+
+async def collect(events: AsyncIterator[Event]) -> tuple[list[Event], RunFinished]:
+    seen = [event async for event in events]
+    last = seen[-1]
+    assert isinstance(last, RunFinished)
+    return seen, last
+
+
+def plan(*descriptions: str) -> list[Call]:
+    return [("submit_plan", {"steps": [{"description": text} for text in descriptions]})]
+
+
+def finish(summary: str, status: str = "completed") -> list[Call]:
+    return [("finish_step", {"status": status, "summary": summary})]
+
+
+START = [("start_plan", {"goal": "the goal"})]

@@ -1,0 +1,109 @@
+"""What the command line may say."""
+
+from pathlib import Path
+
+import pytest
+
+from state.errors import UsageError
+from ui.arguments import parse
+
+
+def said(line: str) -> dict[str, object]:
+    arguments = parse(line.split())
+    empty = parse([])
+    names = type(arguments).__slots__
+    return {n: getattr(arguments, n) for n in names if getattr(arguments, n) != getattr(empty, n)}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", {}),
+        ("hello", {"prompt": "hello"}),
+        ("-p hello", {"prompt": "hello", "print": True}),
+        ("hello -p --mode yolo", {"prompt": "hello", "print": True, "mode": "yolo"}),
+        ("-p -", {"prompt": "-", "print": True}),
+        ("-p -r abc", {"print": True, "resume": "abc"}),
+        ("-r", {"resume": ""}),
+        ("-r abc hello", {"resume": "abc", "prompt": "hello"}),
+        ("-c hello", {"continue_newest": True, "prompt": "hello"}),
+        ("-p doctor", {"prompt": "doctor", "print": True}),
+        ("-c sessions", {"continue_newest": True, "prompt": "sessions"}),
+        ("-qp graph", {"prompt": "graph", "print": True, "quiet": True}),
+        ("-p -- -x", {"prompt": "-x", "print": True}),
+        ("-- doctor", {"prompt": "doctor"}),
+        ("-m ollama/qwen3:8b", {"model": "ollama/qwen3:8b"}),
+        ("--fallback-model a/b,c/d", {"fallback_model": ("a/b", "c/d")}),
+        ("--allow x --allow y --deny z", {"allow": ("x", "y"), "deny": ("z",)}),
+        ("--add-dir a --add-dir b", {"add_dir": (Path("a"), Path("b"))}),
+        ("--max-turns 3 --timeout 1.5 --max-budget-usd 0.5",
+         {"max_turns": 3, "timeout": 1.5, "max_budget_usd": 0.5}),
+        ("sessions", {"command": "sessions list"}),
+        ("sessions list --json", {"command": "sessions list", "json": True}),
+        ("--store sqlite:///x sessions show abc",
+         {"command": "sessions show", "session": "abc", "store": "sqlite:///x"}),
+        ("approve id --all --output-format json",
+         {"command": "approve", "session": "id", "all": True, "output_format": "json"}),
+        ("approve id c1 --edit f c2",
+         {"command": "approve", "session": "id", "calls": ("c1", "c2"), "edit": Path("f")}),
+        ("deny id --reason=no --record-only",
+         {"command": "deny", "session": "id", "reason": "no", "record_only": True}),
+        ("fork id --at 3", {"command": "fork", "session": "id", "at": 3}),
+        ("graph --format dot", {"command": "graph", "format": "dot"}),
+        ("demo -y", {"command": "demo", "yolo": True}),
+        ("--session-id 11111111-2222-4333-8444-555555555555",
+         {"session_id": "11111111-2222-4333-8444-555555555555"}),
+    ],
+)  # fmt: skip
+def test_a_line_means_what_it_says(line: str, expected: dict[str, object]) -> None:
+    assert said(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "hint"),
+    [
+        ("--moed yolo", "no flag --moed", "--mode"),
+        ("-p x --fallback-modle=y", "no flag --fallback-modle", "--fallback-model"),
+        ("--mode yol", "`yol` does not fit", "did you mean `yolo`"),
+        ("--mode fast", "`fast` does not fit", "interactive, plan, auto-edit, yolo"),
+        ("--output-format xml -p x", "`xml` does not fit", "stream-json"),
+        ("-m", "-m/--model", "sandbur --help"),
+        ("sesions", "no command `sesions`", "sessions"),
+        ("replay abc", "no command `replay`", "quotes"),
+        ("settle abc call --as done", "no command `settle`", "quotes"),
+        ("sessions prune", "`prune` does not fit", "list, show, delete, export"),
+        ("sessions show", "needs the ID", "sandbur sessions"),
+        ("sessions list abc", "one word too many", "show"),
+        ("approve", "needs ID", "sandbur approve --help"),
+        ("approve id c1 --all", "contradict", "Keep one"),
+        ("approve id --reason x", "no flag --reason", "sandbur approve --help"),
+        ("fork id --at x", "`x` is not a whole number", "sandbur fork --help"),
+        ("--max-turns 0", "`0` is not a whole number above 0", "--help"),
+        ("--max-turns 1e9", "is not a whole number", "--help"),
+        ("--timeout inf", "`inf` is not a number above 0", "--help"),
+        ("--timeout -1", "`-1` is not a number above 0", "--help"),
+        ("--max-budget-usd nan", "`nan` is not a number above 0", "--help"),
+        ("--session-id 12", "`12` is not a UUID", "--help"),
+        ("--session-id 11111111-2222-4333-8444-555555555555 -c", "names a new session", "Leave it out"),
+        ("--fork-session", "needs a session", "-c or -r"),
+        ("-y --mode plan", "contradict", "Keep one"),
+        ("-c -r x", "contradict", "Keep one"),
+        ("-q -v", "contradict", "Keep one"),
+    ],
+)
+def test_a_line_that_does_not_fit_gets_a_sentence_and_a_way_out(line: str, problem: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(line.split())
+    assert problem in caught.value.message
+    assert hint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("prompt", ["", "   ", "\n"])
+def test_an_empty_prompt_is_refused(prompt: str) -> None:
+    with pytest.raises(UsageError, match="empty"):
+        parse(["-p", prompt])
+
+
+def test_a_prompt_may_begin_with_a_dash() -> None:
+    assert parse(["-p", "- tidy up this folder"]).prompt == "- tidy up this folder"
