@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from state.messages import ToolResult
+from pydantic import SerializationInfo, field_serializer
+
+from state.messages import Message, ToolResult
 from state.record import Record
 
 Effect = Literal["read", "idempotent", "verifiable", "effect"]
@@ -25,6 +27,20 @@ class PendingCall(Record):
     """Why it asks, was denied or is invalid."""
     decided_by: Literal["policy", "rule", "person", "runtime"] = "policy"
     edited: bool = False
+
+    @field_serializer("arguments")
+    def _refer(self, value: str, info: SerializationInfo) -> str:
+        """Leave out in the store what the message that asks for the call says already."""
+        return value if self.edited or not info.context else ""
+
+
+def restore_arguments(calls: tuple[PendingCall, ...], asked: Message | None) -> tuple[PendingCall, ...]:
+    """Return stored calls with the arguments of the message that asked for them."""
+    said = {use.call_id: use.arguments for use in asked.tool_uses} if asked is not None else {}
+    return tuple(
+        call if call.edited else call.model_copy(update={"arguments": said.get(call.call_id, "")})
+        for call in calls
+    )
 
 
 Move = Literal["proposed", "started", "finished"]

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as bug:
         from ui.crash import report
 
-        code = report(bug, show=arguments.verbose or bool(os.environ.get("SANDBUR_DEBUG")))
+        code = report(bug, show=_shows_tracebacks(arguments))
     return _flushed(code)
 
 
@@ -44,8 +44,23 @@ def _run(arguments: Arguments) -> int:
 
     from ui.opening import enter_folder
 
+    _keep_bug_reports(arguments)
     enter_folder(arguments.cd)
     return asyncio.run(_command(arguments))
+
+
+def _keep_bug_reports(arguments: Arguments) -> None:
+    import logging
+
+    from ui.crash import BugReports
+
+    log = logging.getLogger("sandbur")
+    log.addHandler(BugReports(_shows_tracebacks(arguments)))
+    log.propagate = False
+
+
+def _shows_tracebacks(arguments: Arguments) -> bool:
+    return arguments.verbose or bool(os.environ.get("SANDBUR_DEBUG"))
 
 
 def _command(arguments: Arguments) -> "Coroutine[Any, Any, int]":

@@ -56,13 +56,13 @@ class Composer:
         self._interrupted_at = 0.0
         self._pastes: dict[str, str] = {}
         self._session: PromptSession[str] = PromptSession(
-            self._prompt,
+            self.prompt,
             history=history,
             completer=SlashCompleter(),
             complete_while_typing=True,
             multiline=True,
             key_bindings=self._keys(),
-            bottom_toolbar=self._toolbar,
+            bottom_toolbar=self.toolbar,
             prompt_continuation="  ",
             style=_STYLE,
             reserve_space_for_menu=4,
@@ -78,18 +78,23 @@ class Composer:
             text = text.replace(mark, pasted)
         return clean(text)
 
+    @property
+    def draft(self) -> str:
+        """What stands on the line now."""
+        return self._session.default_buffer.text
+
     def leave(self, exit_code: int) -> None:
         """End a running `read`."""
         if self._session.app.is_running:
             self._session.app.exit(exception=Leave(exit_code))
 
-    def _prompt(self) -> StyleAndTextTuples:
+    def prompt(self) -> StyleAndTextTuples:
         mark = f"{self._glyphs.prompt} "
         if self._standing().mode == "yolo":
             return [("class:yolo", f"yolo {mark}")]
         return [("class:prompt", mark)]
 
-    def _toolbar(self) -> StyleAndTextTuples:
+    def toolbar(self) -> StyleAndTextTuples:
         if time.monotonic() < self._hint_until:
             return [("class:hint", self._hint)]
         now = self._standing()

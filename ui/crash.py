@@ -1,5 +1,6 @@
 """What is said about a bug: one sentence, and where its traceback is."""
 
+import logging
 import os
 import traceback
 from pathlib import Path
@@ -8,6 +9,18 @@ from state.errors import SandburError
 from ui.terminal import say
 
 _MAX_BYTES = 1 << 20
+
+
+class BugReports(logging.Handler):
+    """Takes what the session driver logs about bugs, so that no traceback lands on the screen."""
+
+    def __init__(self, show: bool) -> None:
+        super().__init__(logging.ERROR)
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record)
+        say(text if self._show else _kept(text).strip())
 
 
 def report(bug: Exception, show: bool) -> int:

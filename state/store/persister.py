@@ -7,9 +7,10 @@ from burr.core import State
 from burr.core.persistence import AsyncBaseStatePersister, PersistedStateData
 
 from state.application import ApplicationState
+from state.calls import restore_arguments
 from state.store.database import Database
+from state.store.logs import SessionLogs
 from state.store.writer import SessionWriter
-from state.transcript import Transcript
 
 
 class DeltaPersister(AsyncBaseStatePersister):
@@ -49,8 +50,7 @@ class DeltaPersister(AsyncBaseStatePersister):
         if found is None:
             return None
         seq, position, at, values = found
-        for history in live_histories(values):
-            writer.logs.load(history)
+        load_histories(writer.logs, values)
         return PersistedStateData(
             partition_key=partition_key,
             app_id=app_id,
@@ -68,8 +68,11 @@ class DeltaPersister(AsyncBaseStatePersister):
         return [row[0] for row in rows]
 
 
-def live_histories(values: dict[str, Any]) -> list[Transcript]:
-    """Return the global history and that of the active step; other steps stay in the store."""
+def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
+    """Read the global history and that of the active step; those of other steps stay in the store."""
     state = ApplicationState.model_construct(**values)
-    step = state.active_step
-    return [state.chat_history, *([step.chat_history] if step is not None else [])]
+    for history in (state.chat_history, state.active_history):
+        logs.load(history)
+    if state.pending_tool_calls:
+        asked = state.active_history.last
+        values["pending_tool_calls"] = restore_arguments(state.pending_tool_calls, asked)

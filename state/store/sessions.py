@@ -94,7 +94,7 @@ class SessionIndex:
         for matches in (
             [s.id for s in sessions if s.id == text],
             [s.id for s in sessions if text and s.id.startswith(text.lower())],
-            [s.id for s in sessions if s.title == text],
+            [s.id for s in sessions if text and s.title == text],
         ):
             if len(matches) == 1:
                 return matches[0]

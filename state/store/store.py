@@ -10,7 +10,7 @@ from state.errors import UsageError
 from state.session import SessionSettings, SessionSummary, SessionView
 from state.store.database import Database
 from state.store.journal import CallJournal
-from state.store.persister import DeltaPersister, live_histories
+from state.store.persister import DeltaPersister, load_histories
 from state.store.sessions import SessionIndex
 from state.store.writer import SessionWriter
 from state.transcript import Transcript
@@ -75,9 +75,12 @@ class Store:
         summary = self.index.summary(session_id)
         reader = SessionWriter(self._database, session_id, ApplicationState)
         found = reader.load(seq)
-        state = ApplicationState() if found is None else ApplicationState.model_construct(**found[3])
-        for history in [*live_histories(dict(state)), *(step.chat_history for step in state.vibe_plan)]:
-            reader.logs.load(history)
+        values = {} if found is None else found[3]
+        if values:
+            load_histories(reader.logs, values)
+        state = ApplicationState.model_construct(**values) if values else ApplicationState()
+        for step in state.vibe_plan:
+            reader.logs.load(step.chat_history)
         position = None if found is None else found[1]
         return SessionView(summary, self.index.settings(session_id), state, position)
 

@@ -1,0 +1,102 @@
+"""Lets ripgrep, where it is installed, do the work of `walk` and `search_worker` faster."""
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from actions.tools.matches import FileMatches, MatchedLine, line_text
+from actions.tools.piped import Ran, run_piped
+from actions.tools.walk import Listing, Wanted
+
+_LISTING = ("--no-config", "--files", "--null", "--no-messages", "--color=never")
+_LIKE_WALK = ("--no-ignore-global", "--no-ignore-dot", "--no-require-git")
+_SEARCH = ("--no-config", "--text", "--null", "--no-messages", "--color=never", "--crlf", "--no-mmap")
+_MOST_LISTED_BYTES = 64_000_000
+_MOST_COUNT_BYTES = 32_000_000
+_MOST_MATCH_BYTES = 32_000_000
+_ARGUMENT_BYTES = 500_000
+
+_COUNT = re.compile(rb"([^\0]+)\0(\d+)\n")
+_MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
+
+
+def find_ripgrep() -> str | None:
+    return shutil.which("rg")
+
+
+async def list_files(program: str, root: Path, wanted: Wanted, timeout_s: float) -> Listing | None:
+    """Return the files below a folder; None if this ripgrep cannot do it."""
+    flags = [*_LISTING, *_LIKE_WALK]
+    if wanted.hidden:
+        flags += ["--hidden", "--glob=!.git"]
+    if wanted.max_file_bytes is not None:
+        flags.append(f"--max-filesize={wanted.max_file_bytes}")
+    ran = await _ran([program, *flags], root, timeout_s, _MOST_LISTED_BYTES)
+    if ran is None or (ran.status not in (0, 1, None) and not ran.output and ran.errors):
+        return None
+    *names, rest = ran.output.split(b"\0")
+    del rest
+    return Listing([_name(name) for name in names], ran.status is not None)
+
+
+async def can_search(program: str, pattern: str) -> bool:
+    """Tell whether ripgrep can read the pattern: it knows no look-around and no references."""
+    ran = await _ran([program, *_SEARCH, f"--regexp={pattern}", "--", "/dev/null"], Path("/"), 5, 10_000)
+    return ran is not None and ran.status in (0, 1)
+
+
+async def count_matches(
+    program: str, root: Path, pattern: str, paths: Sequence[str], timeout_s: float
+) -> tuple[dict[str, int], bool]:
+    """Return how many lines match in each file that has any, and whether all files were looked at."""
+    ran = await _ran(
+        [program, *_SEARCH, "--count", "--with-filename", f"--regexp={pattern}", "--", *paths],
+        root, timeout_s, _MOST_COUNT_BYTES,
+    )  # fmt: skip
+    if ran is None:
+        return {}, False
+    counts = {_name(found[1]): int(found[2]) for found in _COUNT.finditer(ran.output)}
+    return counts, ran.status is not None
+
+
+async def matching_lines(
+    program: str, root: Path, pattern: str, paths: Sequence[str], limit: int, timeout_s: float
+) -> tuple[list[FileMatches], bool]:
+    """Return the first matching lines of each of a few files, in the order of `paths`."""
+    ran = await _ran(
+        [program, *_SEARCH, "--line-number", "--with-filename", "--no-heading", f"--max-count={limit}",
+         f"--regexp={pattern}", "--", *paths],
+        root, timeout_s, _MOST_MATCH_BYTES,
+    )  # fmt: skip
+    lines: dict[str, list[MatchedLine]] = {path: [] for path in paths}
+    for found in _MATCH.finditer(ran.output if ran else b""):
+        lines[_name(found[1])].append(MatchedLine(int(found[2]), line_text(found[3])))
+    results = [FileMatches(path, len(found), found) for path, found in lines.items()]
+    return results, ran is not None and ran.status is not None
+
+
+def batches(paths: Iterable[str]) -> Iterator[list[str]]:
+    """Cut a list of files into pieces that fit on a command line."""
+    batch: list[str] = []
+    size = 0
+    for path in paths:
+        length = len(path.encode(errors="surrogateescape")) + 9
+        if batch and size + length > _ARGUMENT_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(path)
+        size += length
+    if batch:
+        yield batch
+
+
+async def _ran(command: Sequence[str], root: Path, timeout_s: float, max_bytes: int) -> Ran | None:
+    try:
+        return await run_piped(command, root, timeout_s, max_bytes)
+    except OSError:
+        return None
+
+
+def _name(path: bytes) -> str:
+    return path.decode(errors="surrogateescape")

@@ -1,0 +1,173 @@
+"""A streamed Chat Completions reply, from any server that calls itself compatible."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from actions.events import TextDelta, ThinkingDelta
+from actions.ports import FinishReason
+from agent.models.dialect import Delta, Draft, Tokens
+from agent.models.endpoint import Endpoint
+from agent.models.failures import Transient, judge, refusal_in_stream
+from agent.models.reply_parts import (
+    Call,
+    TextFlow,
+    as_json_text,
+    as_list,
+    as_object,
+    as_text,
+    cut,
+    finished,
+    openai_tokens,
+    settle_ids,
+    text_blocks,
+)
+from agent.models.wire_json import legal_name, sendable_text
+from state.messages import Block, Thinking
+
+_AFTER_FINISH_S = 10.0
+"""Usage comes after the finish reason; not every server closes or says `[DONE]` then."""
+_AFTER_DONE_S = 0.25
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_FAILED = {"error", "insufficient_system_resource"}
+_FINISHES: dict[str, FinishReason] = {
+    "length": "length", "max_tokens": "length", "MAX_TOKENS": "length",
+    "content_filter": "refusal", "refusal": "refusal", "safety": "refusal", "SAFETY": "refusal",
+}  # fmt: skip
+
+
+class ChatReply:
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._text = TextFlow()
+        self._reasoning = {field: TextFlow() for field in _REASONING_FIELDS}
+        self._details: list[dict[str, Any]] = []
+        self._extra: dict[str, Any] = {}
+        self._refusal = TextFlow()
+        self._calls: list[Call] = []
+        self._call_at: dict[Any, Call] = {}
+        self._finish: str | None = None
+        self._is_done = False
+        self._tokens = Tokens()
+
+    @property
+    def patience_s(self) -> float | None:
+        if self._finish is None:
+            return None
+        return _AFTER_DONE_S if self._is_done else _AFTER_FINISH_S
+
+    def done(self) -> None:
+        self._is_done = True
+
+    def read(self, name: str, data: dict[str, Any]) -> Iterator[Delta]:
+        if data.get("error") or name == "error":
+            raise judge(refusal_in_stream(data), self._endpoint)
+        if usage := as_object(data.get("usage")):
+            self._tokens = openai_tokens(usage, "prompt_tokens", "completion_tokens")
+        choices = as_list(data.get("choices"))
+        if choices:
+            choice = as_object(choices[0])
+            yield from self._read_delta(as_object(choice.get("delta") or choice.get("message")))
+            self._finish = as_text(choice.get("finish_reason")) or self._finish
+
+    def _read_delta(self, delta: dict[str, Any]) -> Iterator[Delta]:
+        if thought := self._read_reasoning(delta):
+            yield ThinkingDelta(thought)
+        for flow, key in ((self._text, "content"), (self._refusal, "refusal")):
+            if shown := flow.add(as_text(delta.get(key))):
+                yield TextDelta(shown)
+        for piece in as_list(delta.get("tool_calls")):
+            self._read_call(as_object(piece))
+        self._extra.update({"extra_content": extra} if (extra := delta.get("extra_content")) else {})
+
+    def _read_reasoning(self, delta: dict[str, Any]) -> str:
+        """Keep every form of reasoning, return the text once."""
+        shown = [self._reasoning[field].add(as_text(delta.get(field))) for field in _REASONING_FIELDS]
+        details = [as_object(part) for part in as_list(delta.get("reasoning_details"))]
+        shown += [self._keep_detail(detail) for detail in details if detail]
+        return next(filter(None, shown), "")
+
+    def _keep_detail(self, detail: dict[str, Any]) -> str:
+        """Join the pieces of one reasoning detail, which repeat its type and index."""
+        last = self._details[-1] if self._details else {}
+        if last and (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index")):
+            for key in ("text", "summary", "data"):
+                if isinstance(detail.get(key), str) and isinstance(last.get(key), str):
+                    detail = {**detail, key: last[key] + detail[key]}
+            last.update({key: value for key, value in detail.items() if value is not None})
+        else:
+            self._details.append(dict(detail))
+        return as_text(detail.get("text") or detail.get("summary"))
+
+    def _read_call(self, piece: dict[str, Any]) -> None:
+        function = as_object(piece.get("function"))
+        name, arguments = as_text(function.get("name")), as_json_text(function.get("arguments"))
+        call = self._call_of(as_text(piece.get("id")), piece.get("index"), name, arguments)
+        call.name = call.name or name
+        call.pieces.append(arguments)
+        if extra := as_object(piece.get("extra_content")):
+            call.extra["extra_content"] = extra
+
+    def _call_of(self, call_id: str, index: Any, name: str, arguments: str) -> Call:
+        """Find the call that a piece belongs to: by index, by id, else the last one."""
+        place = index if isinstance(index, int) else None
+        known = self._call_at.get(place if place is not None else call_id or None)
+        if known is None and place is None and not name and self._calls:
+            known = self._calls[-1]
+        if known is None or _is_another(known, call_id, name, arguments):
+            known = Call(id=call_id)
+            self._calls.append(known)
+        known.id = known.id or call_id
+        self._call_at[place] = known
+        if call_id:
+            self._call_at[call_id] = known
+        self._call_at[None] = known
+        return known
+
+    def draft(self) -> Draft:
+        who = self._endpoint.provider
+        if self._finish is None:
+            raise cut(who)
+        if self._finish in _FAILED:
+            raise Transient(f"{who} failed in the middle of the answer")
+        had_twins = settle_ids(self._calls, self._endpoint.profile.max_id_chars, is_strict=False)
+        text = self._text.text + self._refusal.text
+        thought = next(filter(None, (flow.text for flow in self._reasoning.values())), "")
+        thinking: tuple[Block, ...] = (Thinking(text=thought),) if thought else ()
+        blocks = (*thinking, *text_blocks(text), *(call.use() for call in self._calls))
+        wire = None if had_twins else self._wire(text)
+        return finished(Draft(blocks, self._finish_reason(), self._tokens, wire), who)
+
+    def _finish_reason(self) -> FinishReason:
+        if self._refusal.text:
+            return "refusal"
+        return _FINISHES.get(self._finish or "", "tool_calls" if self._calls else "stop")
+
+    def _wire(self, text: str) -> dict[str, Any] | None:
+        """Return the message with what the provider wants back, if there is anything of this kind."""
+        extra = {field: flow.text for field, flow in self._reasoning.items() if flow.text} | self._extra
+        if self._details:
+            extra["reasoning_details"] = self._details
+        if not extra and not any(call.extra for call in self._calls):
+            return None
+        message: dict[str, Any] = {"role": "assistant", "content": text or None, **extra}
+        if self._calls:
+            message = {**self._endpoint.profile.call_message_extra, **message}
+            message["tool_calls"] = [_sent_back(call) for call in self._calls]
+        return message
+
+
+def _is_another(known: Call, call_id: str, name: str, arguments: str) -> bool:
+    """Tell whether a named piece begins a new call although its index or id is known.
+
+    Some servers number all parallel calls 0, some give them one id; others repeat id and name in every piece.
+    """
+    if not name:
+        return False
+    if call_id and known.id and call_id != known.id:
+        return True
+    return bool(arguments.strip()) and known.is_whole
+
+
+def _sent_back(call: Call) -> dict[str, Any]:
+    function = {"name": legal_name(call.name), "arguments": sendable_text(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function, **call.extra}

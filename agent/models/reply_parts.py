@@ -1,0 +1,134 @@
+"""The parts that streamed replies are collected in, whatever the wire format."""
+
+import json
+import secrets
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from agent.models.dialect import Draft, Tokens
+from agent.models.failures import Transient
+from agent.models.wire_json import legal_id, parse_object, without_surrogates
+from state.errors import ModelError
+from state.messages import Block, Text, ToolUse
+
+_MAX_TOKENS = 10**9
+REFUSED = "The model declined to answer."
+
+
+class TextFlow:
+    """Text that arrives in pieces, cut anywhere, even between the halves of a surrogate pair."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._half = ""
+
+    def add(self, text: str) -> str:
+        """Return what can be shown now."""
+        text = self._half + text
+        self._half = ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        text = without_surrogates(text)
+        self._parts.append(text)
+        return text
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts) + ("\ufffd" if self._half else "")
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call on its way in."""
+
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of the provider's own."""
+
+    @property
+    def arguments(self) -> str:
+        return without_surrogates("".join(self.pieces)) or "{}"
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.pieces) and parse_object("".join(self.pieces)) is not None
+
+    def use(self) -> ToolUse:
+        return ToolUse(call_id=self.id, tool=self.name, arguments=self.arguments)
+
+
+def settle_ids(calls: list[Call], max_chars: int, is_strict: bool) -> bool:
+    """Give every call a legal id of its own; return whether two calls had the same one."""
+    taken: set[str] = set()
+    had_twins = False
+    for call in calls:
+        call.name = without_surrogates(call.name)
+        wanted = legal_id(call.id, max_chars, is_strict) if call.id else new_call_id()
+        if wanted in taken:
+            had_twins = True
+            wanted = new_call_id()
+        call.id = wanted
+        taken.add(wanted)
+    return had_twins
+
+
+def new_call_id() -> str:
+    return f"call_{secrets.token_hex(10)}"
+
+
+def finished(draft: Draft, who: str) -> Draft:
+    """Return the draft if it says anything; a refusal without words gets some."""
+    if any(isinstance(block, ToolUse) or (isinstance(block, Text) and block.text.strip()) for block in draft.blocks):
+        return draft
+    if draft.finish == "refusal":
+        return Draft((*draft.blocks, Text(text=REFUSED)), "refusal", draft.tokens)
+    why = " (its output limit was reached before it said anything)" if draft.finish == "length" else ""
+    raise Transient(f"{who} returned nothing{why}", max_tries=2, lasting=ModelError)
+
+
+def cut(who: str) -> Transient:
+    return Transient(f"the answer of {who} was cut off")
+
+
+def count(value: Any) -> int | None:
+    """Return a reported number of tokens, or None where it is missing or absurd."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= _MAX_TOKENS else None
+
+
+def openai_tokens(usage: dict[str, Any], input_key: str, output_key: str) -> Tokens:
+    details = as_object(usage.get(f"{input_key}_details"))
+    return Tokens(
+        input=count(usage.get(input_key)),
+        output=count(usage.get(output_key)),
+        cache_read=count(details.get("cached_tokens")),
+        cache_write=count(details.get("cache_write_tokens")),
+    )
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """Return text that some servers send as parts, or as an object where JSON text belongs."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(as_text(part) for part in cast(list[Any], value))
+    fields = as_object(value)
+    return as_text(fields.get("text") or fields.get("content") or "") if fields else ""
+
+
+def as_json_text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+
+def text_blocks(text: str) -> tuple[Block, ...]:
+    return (Text(text=text),) if text else ()

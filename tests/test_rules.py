@@ -1,0 +1,67 @@
+"""Rules as people write them."""
+
+import pytest
+
+from agent.rules import parse_rule, parse_rules
+from state.errors import UsageError
+
+TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "glob", "grep")
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "pattern"),
+    [
+        ("read_file", "read_file", None),
+        (" write_file(src/**) ", "write_file", "src/**"),
+        ("run_shell_command(git status*)", "run_shell_command", "git status*"),
+        ("run_shell_command(echo (a) b)", "run_shell_command", "echo (a) b"),
+        ("*_file(*.env)", "*_file", "*.env"),
+        ("*", "*", None),
+    ],
+)
+def test_a_rule_is_a_tool_and_maybe_a_pattern(text: str, tool: str, pattern: str | None) -> None:
+    rule = parse_rule(text, TOOLS)
+    assert (rule.tool, rule.pattern) == (tool, pattern)
+    assert rule.text == text.strip()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "()", "read_file(", "read_file(x", "read_file x", "(x)", "a b(c)", "x(y)z"]
+)
+def test_a_rule_that_cannot_be_read_is_named(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule(text, TOOLS)
+    assert f"`{text}`" in caught.value.message
+    assert caught.value.exit_code == 2
+
+
+def test_an_empty_pattern_and_a_bad_range_are_refused() -> None:
+    with pytest.raises(UsageError, match="empty pattern"):
+        parse_rule("read_file( )", TOOLS)
+    with pytest.raises(UsageError, match="cannot be read"):
+        parse_rule("read_file([z-a])", TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("run_shell_comand(ls)", "run_shell_command"),
+        ("readfile", "read_file"),
+        ("Bash(git *)", "run_shell_command"),
+        ("Edit", "edit_file"),
+    ],
+)
+def test_an_unknown_tool_gets_the_near_name(text: str, near: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rules([text], TOOLS)
+    assert caught.value.hint == f"Did you mean `{near}`?"
+
+
+def test_a_tool_like_no_other_gets_the_list() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule("zzz", TOOLS)
+    assert all(tool in caught.value.hint for tool in TOOLS)
+
+
+def test_without_a_list_of_tools_only_the_form_is_checked() -> None:
+    assert parse_rule("tool_of_tomorrow(x)").tool == "tool_of_tomorrow"
