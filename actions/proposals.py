@@ -31,7 +31,8 @@ def with_unique_ids(message: Message, ports: Ports) -> Message:
                 blocks[number] = block.model_copy(update={"call_id": call_id})
     if tuple(blocks) == message.blocks:
         return message
-    return message.model_copy(update={"blocks": tuple(blocks), "wire": None})
+    # A new message, not a copy: a copy would keep what the old one has computed from its blocks.
+    return Message(role=message.role, origin=message.origin, blocks=tuple(blocks))
 
 
 def _candidates(call_id: str) -> Iterator[str]:

@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from agent.config_file import ConfigValues, ProviderTable, checked, parse_config
 from agent.environment import read_environment
+from agent.models.profiles import ProviderOverride
 from agent.options import RunOptions
 from agent.paths import config_home, current_folder, data_home, expanded, repository_root
 from agent.pricing import Price
@@ -17,9 +18,6 @@ from agent.text_files import read_bytes, refuse_if_world_writable
 from agent.trust import CONFIG_NAME, MAX_CONFIG_BYTES, is_trusted
 from state.application import ExecutionMode
 from state.errors import ConfigError, SandburError, UsageError
-
-if TYPE_CHECKING:
-    from agent.models.connect import ProviderOverride
 
 ValueT = TypeVar("ValueT")
 
@@ -42,7 +40,7 @@ class Settings:
     home: Path
     prices: Mapping[str, Price]
     """`provider/model` -> the user's own price."""
-    providers: "Mapping[str, ProviderOverride]"
+    providers: Mapping[str, ProviderOverride]
     context_windows: Mapping[str, int]
     """`provider/model` -> tokens."""
     compress_at: float
@@ -239,11 +237,7 @@ def _merged(layers: list[_Layer], key: str) -> dict[str, Any]:
     return {name: value for table in tables for name, value in table.items()}
 
 
-def _providers(tables: Mapping[str, ProviderTable]) -> "dict[str, ProviderOverride]":
-    if not tables:
-        return {}
-    from agent.models.connect import ProviderOverride
-
+def _providers(tables: Mapping[str, ProviderTable]) -> dict[str, ProviderOverride]:
     return {
         name: ProviderOverride(table.base_url, table.api_key_env, table.wire)
         for name, table in tables.items()

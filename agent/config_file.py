@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from agent.models.profiles import WireFormat
 from agent.pricing import Price
 from agent.text_files import decoded
 from state.application import ExecutionMode
 from state.errors import ConfigError, SandburError
 
-Wire = Literal["chat", "responses", "messages"]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
@@ -28,7 +28,7 @@ class ProviderTable(_Table):
     base_url: Annotated[Line, StringConstraints(pattern=r"^https?://[^\s]+$")]
     api_key_env: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     """The variable that holds the key; None: no key."""
-    wire: Wire = "chat"
+    wire: WireFormat = "chat"
 
 
 class ConfigValues(_Table):
@@ -62,10 +62,13 @@ def parse_config(content: bytes, path: Path) -> ConfigValues:
     """Read a `config.toml`; raises `ConfigError`."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
+    text = decoded(content, path)
     try:
-        values = tomllib.loads(decoded(content, path))
+        values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is no valid TOML: {_toml_problem(error)}.", "Correct that line.") from None
+        raise ConfigError(
+            f"{path} is no valid TOML: {_toml_problem(error, text)}.", "Correct that line."
+        ) from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
     return checked(values, str(path), lambda key: f"`{key}`", ConfigError)
@@ -76,7 +79,9 @@ def checked(values: Mapping[str, Any], source: str, named: Named, error: type[Sa
     try:
         return ConfigValues.model_validate(values)
     except ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_input=False, include_context=False)[0]
+        errors = invalid.errors(include_url=False, include_input=False, include_context=False)
+        # A misspelled key explains a missing one, not the other way round.
+        first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     *parents, last = [str(part) for part in first["loc"] if part != "[key]"]
     key = named(".".join([*parents, last]))
     if first["type"] == "extra_forbidden":
@@ -86,10 +91,14 @@ def checked(values: Mapping[str, Any], source: str, named: Named, error: type[Sa
     raise error(f"{source}: {key} does not fit: {_problem(first['msg'])}.", "Correct it.")
 
 
-def _toml_problem(error: tomllib.TOMLDecodeError) -> str:
+def _toml_problem(error: tomllib.TOMLDecodeError, text: str) -> str:
     """Return the parser's words with the place in front, such as `line 3, column 5: ...`."""
-    found = re.fullmatch(r"(.*?) \((?:at )?(.*)\)", str(error), re.DOTALL)
-    return f"{found[2]}: {found[1]}" if found else str(error)
+    found = re.fullmatch(r"(.*?) \(at (.*)\)", str(error), re.DOTALL)
+    if found is None:
+        return str(error)
+    last_line = text.rpartition("\n")[2]
+    end = f"line {text.count(chr(10)) + 1}, column {len(last_line) + 1}"
+    return f"{found[2].replace('end of document', end)}: {found[1]}"
 
 
 def _problem(message: str) -> str:
@@ -103,5 +112,9 @@ def _problem(message: str) -> str:
 def _near(parents: list[str], key: str) -> str:
     model = _TABLES.get(parents[0], ConfigValues) if parents else ConfigValues
     known = list(model.model_fields)
-    near = get_close_matches(key, known, n=1)
-    return f"Did you mean `{near[0]}`?" if near else f"The keys are: {', '.join(known)}."
+    near = get_close_matches(key, known, n=2, cutoff=0.7)
+    return (
+        f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"
+        if near
+        else f"The keys are: {', '.join(known)}."
+    )

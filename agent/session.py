@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -158,7 +157,7 @@ class Session:
             self._is_stored = True
         if message and not message.startswith("/") and not self._store.index.summary(self.id).title:
             self._store.index.set_title(self.id, " ".join(message.split())[:MAX_TITLE_CHARS])
-        self._store.index.set_status(self.id, "running", f"{os.uname().nodename}:{os.getpid()}")
+        self._store.index.claim(self.id)
 
     async def _finish(
         self,
@@ -190,7 +189,7 @@ class Session:
         end = finished(self.id, self.state, self.next_action, duration_ms, error, self._was_interrupted)
         if end.pending and error is None:
             events.put_nowait(ApprovalNeeded(self._undecided()))
-        self._store.index.set_status(self.id, end.status)
+        self._store.index.release(self.id, end.status)
         events.put_nowait(end)
 
     async def _drive(

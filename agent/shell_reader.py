@@ -12,7 +12,7 @@ from agent.shell_quotes import ansi_quoted, is_visible
 
 _RESERVED = frozenset((
     "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
-    "in", "function", "time", "coproc", "!", "{", "}", "[[", "]]",
+    "in", "function", "coproc", "!", "{", "}", "[[", "]]",
 ))  # fmt: skip
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+:@%,-]+", re.ASCII)
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=", re.ASCII)

@@ -20,11 +20,12 @@ def read_bytes(path: Path, max_bytes: int) -> tuple[bytes, int] | None:
         return None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Correct or remove it.") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+        raise ConfigError(f"{path} is {kind}; a text file is needed there.", "Rename or remove it.")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
-            raise ConfigError(f"{path} is {kind}; a text file is needed there.", "Rename or remove it.")
         return file.read(max_bytes), status.st_size
 
 

@@ -26,7 +26,7 @@ class SessionSummary:
     cwd: str
     model: str
     status: str
-    """As in the result object of the last run, or `running`, or `new`."""
+    """As in the result of the last run, or `new`, `running`, or `interrupted` by its process's death."""
     created_at: str
     updated_at: str
     steps: int

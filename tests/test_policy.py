@@ -1,6 +1,5 @@
 """The gate: modes, rules, and paths that try to leave the workspace."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -337,7 +336,6 @@ def test_a_path_with_control_characters_is_shown_escaped(workspace: Path) -> Non
     assert len(judged(workspace, "read_file", path="/" + "x" * 9000).reason) < 300
 
 
-def test_a_missing_home_does_not_break_the_gate(workspace: Path) -> None:
+def test_an_unknown_user_is_no_home_folder(workspace: Path) -> None:
     assert judged(workspace, "read_file", path="~nobody_of_that_name/x").decision == "allow"
     assert not (workspace / "~nobody_of_that_name").exists()
-    assert os.path.isabs(workspace)

@@ -25,7 +25,7 @@ ALLOWED_BY_GIT_STATUS = [
     "git \\\n  status --short",
     "'git' \"status\"",
     "git status 'a b; c'",
-    'git status "$" '.replace('"$"', '"x"'),
+    'git status "x"',
     "git status -- *.py",
     "git status -- '$(rm x)'",
     "git status \\; x",
@@ -115,9 +115,9 @@ NOT_ALLOWED_BY_GIT_STATUS = [
     "bash -c 'git status'",
     "xargs git status",
     "find . -exec git status {} +",
-    "git statusx".replace("x", " x;rm y"),
+    "git status x;rm y",
     "git -c core.pager=evil status",
-    "GIT status".lower().replace("git", "gi\u0442"),
+    "gi\u0442 status",
 ]
 
 
@@ -250,7 +250,7 @@ DENIED_BY_RM = [
     "bash <<< 'rm x'; rm x",
     "rm x > /dev/null 2>&1 &",
     "2>/dev/null rm x",
-    "echo 'unclosed; rm x\nrm y".replace("'", ""),
+    "echo unclosed\nrm y '",
     "watch 'rm x'",
     "setsid -f rm x",
 ]

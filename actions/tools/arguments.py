@@ -123,6 +123,8 @@ def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
         return f"{name} is missing"
     if kind == "value_error":
         return f"{name} {details['ctx']['error']}"
+    if kind == "string_too_long":
+        return f"{name} is longer than {details['ctx']['max_length']:,} characters"
     if kind == "string_unicode":
         return f"{name} holds half of a surrogate pair, which is no character"
     return f"{name} must be {_wanted(spec.parameters['properties'][name])}, got {_shown(given.get(name))}"

@@ -1,40 +1,56 @@
 """What git ignores below a folder: nested `.gitignore` files and `.git/info/exclude`, read as ripgrep does."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from actions.tools.files import FileProblem, open_regular
+from actions.tools.patterns import BadPattern, Parts, compiled, fits
 
 _MOST_BYTES = 1_000_000
+_TRAILING_BLANKS = re.compile(r"(?<!\\)[ \t]+$")
+
+
+class IgnorePattern(NamedTuple):
+    parts: Parts
+    is_ignored: bool
+    folders_only: bool
 
 
 class IgnoreFile:
     """The patterns of one file; the last one that matches decides."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        # Imported here, because most sessions never walk a tree by themselves.
-        from pathspec.patterns.gitignore import GitIgnorePatternError
-        from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+    def __init__(self, lines: Iterable[str]) -> None:
+        read = [pattern for line in lines if (pattern := _pattern(line)) is not None]
+        self._patterns = read[::-1]
 
-        self._patterns: list[GitIgnoreSpecPattern] = []
-        for line in lines:
-            try:
-                pattern = GitIgnoreSpecPattern(line)
-            except GitIgnorePatternError:
-                continue
-            if pattern.include is not None:
-                self._patterns.insert(0, pattern)
-
-    def ignores(self, path: str) -> bool | None:
-        """Judge one entry (folders end with a slash); None if no pattern is about the entry itself."""
-        for pattern in self._patterns:
-            found = pattern.regex.match(path) if pattern.regex else None
-            # A pattern also matches what lies below its folder; that was decided at the folder.
-            if found is not None and found.end() == len(path):
-                return pattern.include
+    def ignores(self, path: str, is_folder: bool) -> bool | None:
+        """Judge one entry, by its path from the file's folder; None if no pattern is about it."""
+        names = path.split("/")
+        for parts, is_ignored, folders_only in self._patterns:
+            if (is_folder or not folders_only) and fits(parts, names):
+                return is_ignored
         return None
+
+
+def _pattern(line: str) -> IgnorePattern | None:
+    """Read one line as gitignore(5) says; None for a comment, a blank and what cannot be read."""
+    line = _TRAILING_BLANKS.sub("", line)
+    if not line or line.startswith("#"):
+        return None
+    is_ignored = not line.startswith("!")
+    body = line if is_ignored else line[1:]
+    folders_only = body.endswith("/")
+    body = body.rstrip("/")
+    anchored = body if "/" in body else f"**/{body}"
+    try:
+        parts = compiled(f"{anchored}/*" if anchored.endswith("/**") else anchored)
+    except BadPattern:
+        return None
+    return IgnorePattern(parts, is_ignored, folders_only) if body else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +65,14 @@ class FolderRules:
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
         """True: left out; False: a `!` pattern asks for it; None: nothing said."""
-        name = path + "/" if is_folder else path
         excluded: bool | None = None
         level: FolderRules | None = self
         while level is not None:
-            relative = name[len(level.folder) :]
-            if level.ignored is not None and (said := level.ignored.ignores(relative)) is not None:
+            relative = path[len(level.folder) :]
+            if level.ignored is not None and (said := level.ignored.ignores(relative, is_folder)) is not None:
                 return said
             if excluded is None and level.excluded is not None:
-                excluded = level.excluded.ignores(relative)
+                excluded = level.excluded.ignores(relative, is_folder)
             level = level.above
         return excluded
 

@@ -1,5 +1,6 @@
 """Finds lines in a stream of bytes of any length, keeping only the beginning of long ones."""
 
+import codecs
 import time
 from collections.abc import Iterator
 
@@ -77,3 +78,16 @@ class LineReader:
                 return False
             self._buffer, self._at = chunk, 0
         return True
+
+
+def shown_line(kept: bytes, length: int, most_characters: int, encoding: str = "utf-8") -> str:
+    """Return a line as text; `kept` is its beginning, `length` what it has in all."""
+    is_cut = length > len(kept)
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(kept, final=not is_cut)
+    except UnicodeDecodeError:
+        text = kept.decode("latin-1")
+    text = text.removesuffix("\r").replace("\0", "\ufffd")
+    if not is_cut and len(text) <= most_characters:
+        return text
+    return f"{text[:most_characters]}... [line cut; it has {length:,} bytes]"

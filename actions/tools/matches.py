@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actions.tools.line_reader import KEPT_LINE_BYTES, shown_line
+
 MAX_LINE_CHARACTERS = 500
 MAX_BYTES = 30_000
 
@@ -22,17 +24,10 @@ class FileMatches:
     """The first of them."""
 
 
-def line_text(line: bytes) -> str:
-    """Return a line as valid text without its end; a long one is cut."""
-    line = line.rstrip(b"\r\n")
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        text = line.decode("latin-1")
-    text = text.replace("\0", "\ufffd")
-    if len(text) > MAX_LINE_CHARACTERS:
-        return f"{text[:MAX_LINE_CHARACTERS]}... [+{len(text) - MAX_LINE_CHARACTERS:,} characters]"
-    return text
+def line_text(line: bytes, length: int | None = None) -> str:
+    """Return a line, or the beginning of one with this `length`, as short and valid text."""
+    line = line.removesuffix(b"\r")
+    return shown_line(line[:KEPT_LINE_BYTES], length or len(line), MAX_LINE_CHARACTERS)
 
 
 def capped_lines(lines: Sequence[str]) -> list[str]:

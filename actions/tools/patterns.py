@@ -19,13 +19,13 @@ class PathPattern:
 
     def __init__(self, pattern: str) -> None:
         alternatives = [_normal(text) for text in _alternatives(pattern)]
-        self._alternatives = [_compiled(text) for text in dict.fromkeys(alternatives)]
+        self._alternatives = [compiled(text) for text in dict.fromkeys(alternatives)]
         self.reaches_hidden = any(part.startswith(".") for text in alternatives for part in text.split("/"))
         """True if the pattern itself names something hidden, which searches otherwise leave out."""
 
     def matches(self, path: str) -> bool:
         names = path.split("/")
-        return any(_fits(parts, names) for parts in self._alternatives)
+        return any(fits(parts, names) for parts in self._alternatives)
 
 
 def split_fixed(pattern: str) -> tuple[str, str]:
@@ -68,12 +68,15 @@ def _innermost_braces(text: str) -> tuple[int, int] | None:
     return (start, end) if start >= 0 else None
 
 
-def _compiled(pattern: str) -> list[re.Pattern[str] | None]:
-    """Compile the components; None stands for `**`."""
+Parts = Sequence[re.Pattern[str] | None]
+"""The components of a pattern without braces; None stands for `**`."""
+
+
+def compiled(pattern: str) -> Parts:
     return [None if part == "**" else _component(part) for part in pattern.split("/") if part]
 
 
-def _fits(parts: Sequence[re.Pattern[str] | None], names: Sequence[str]) -> bool:
+def fits(parts: Parts, names: Sequence[str]) -> bool:
     """Match component by component; only the last `**` met is ever widened, so this stays fast."""
     at = name = widened = 0
     star = -1

@@ -13,7 +13,7 @@ from pydantic import Field
 from actions.ports import ToolContext, ToolOutcome
 from actions.tools.arguments import Arguments, PlainText, Whole, parsed, spec_of
 from actions.tools.files import FileProblem, open_regular, translated
-from actions.tools.line_reader import LineReader
+from actions.tools.line_reader import LineReader, shown_line
 from actions.tools.places import resolved, shown, size_text
 from actions.tools.text_form import SAMPLE_BYTES, TextForm, binary_kind, detected
 from state.calls import Effect
@@ -86,10 +86,11 @@ def _page(path: Path, offset: int, limit: int) -> str:
 
 def _numbered(path: Path, lines: LineReader, offset: int, limit: int, form: TextForm) -> str:
     passed = lines.skip(offset - 1)
+    stored = "latin-1" if form.encoding == "latin-1" else "utf-8"
     shown_lines: list[str] = []
     room = MAX_BYTES
     while len(shown_lines) < limit and (line := lines.peek()) is not None:
-        text = f"{offset + len(shown_lines):6d}\t{_readable(*line, form)}"
+        text = f"{offset + len(shown_lines):6d}\t{shown_line(*line, MAX_LINE_CHARACTERS, stored)}"
         room -= len(text.encode()) + 1
         if room < 0:
             break
@@ -107,20 +108,6 @@ def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> l
         amount = f"{left:,}" if is_exact else f"more than {left:,}"
         notes.append(f"[lines {first}-{following - 1} shown; {amount} left; go on with offset {following}]")
     return notes
-
-
-def _readable(kept: bytes, length: int, form: TextForm) -> str:
-    is_cut = length > len(kept)
-    try:
-        if form.encoding == "latin-1":
-            text = kept.decode("latin-1")
-        else:
-            text = codecs.getincrementaldecoder("utf-8")().decode(kept, final=not is_cut)
-    except UnicodeDecodeError:
-        text = kept.decode("latin-1")
-    if not is_cut and len(text) <= MAX_LINE_CHARACTERS:
-        return text.removesuffix("\r")
-    return f"{text[:MAX_LINE_CHARACTERS]}... [line cut; it has {length:,} bytes]"
 
 
 def _utf8_chunks(file: BinaryIO, form: TextForm) -> Iterator[bytes]:

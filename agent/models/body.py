@@ -1,4 +1,4 @@
-"""Request bodies that grow with a history: each message is rendered once, joined once, and never walked again."""
+"""Request bodies that grow with a history: each message is rendered and joined once."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass

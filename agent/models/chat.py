@@ -103,9 +103,7 @@ class ChatDialect:
         }
 
     def _result(self, result: ToolResult) -> bytes:
-        return encode(
-            {"role": "tool", "tool_call_id": self._id(result.call_id), "content": result.content}
-        )
+        return encode({"role": "tool", "tool_call_id": self._id(result.call_id), "content": result.content})
 
     def _id(self, call_id: str) -> str:
         return legal_id(call_id, self._profile.max_id_chars, is_strict=False)

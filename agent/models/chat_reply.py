@@ -44,7 +44,7 @@ class ChatReply:
         self._extra: dict[str, Any] = {}
         self._refusal = TextFlow()
         self._calls: list[Call] = []
-        self._call_at: dict[Any, Call] = {}
+        self._call_at: dict[int | str | None, Call] = {}
         self._finish: str | None = None
         self._is_done = False
         self._tokens = Tokens()
@@ -77,7 +77,8 @@ class ChatReply:
                 yield TextDelta(shown)
         for piece in as_list(delta.get("tool_calls")):
             self._read_call(as_object(piece))
-        self._extra.update({"extra_content": extra} if (extra := delta.get("extra_content")) else {})
+        if extra := as_object(delta.get("extra_content")):
+            self._extra["extra_content"] = extra
 
     def _read_reasoning(self, delta: dict[str, Any]) -> str:
         """Keep every form of reasoning, return the text once."""
@@ -88,6 +89,7 @@ class ChatReply:
 
     def _keep_detail(self, detail: dict[str, Any]) -> str:
         """Join the pieces of one reasoning detail, which repeat its type and index."""
+        shown = as_text(detail.get("text") or detail.get("summary"))
         last = self._details[-1] if self._details else {}
         if last and (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index")):
             for key in ("text", "summary", "data"):
@@ -96,7 +98,7 @@ class ChatReply:
             last.update({key: value for key, value in detail.items() if value is not None})
         else:
             self._details.append(dict(detail))
-        return as_text(detail.get("text") or detail.get("summary"))
+        return shown
 
     def _read_call(self, piece: dict[str, Any]) -> None:
         function = as_object(piece.get("function"))
@@ -163,7 +165,7 @@ def _is_another(known: Call, call_id: str, name: str, arguments: str) -> bool:
     """
     if not name:
         return False
-    if call_id and known.id and call_id != known.id:
+    if (call_id and known.id and call_id != known.id) or (known.name and name != known.name):
         return True
     return bool(arguments.strip()) and known.is_whole
 

@@ -53,7 +53,9 @@ class Call:
 
     @property
     def is_whole(self) -> bool:
-        return bool(self.pieces) and parse_object("".join(self.pieces)) is not None
+        if not any(piece.rstrip().endswith("}") for piece in self.pieces[-1:]):
+            return False
+        return parse_object("".join(self.pieces)) is not None
 
     def use(self) -> ToolUse:
         return ToolUse(call_id=self.id, tool=self.name, arguments=self.arguments)
@@ -80,7 +82,10 @@ def new_call_id() -> str:
 
 def finished(draft: Draft, who: str) -> Draft:
     """Return the draft if it says anything; a refusal without words gets some."""
-    if any(isinstance(block, ToolUse) or (isinstance(block, Text) and block.text.strip()) for block in draft.blocks):
+    if any(
+        isinstance(block, ToolUse) or (isinstance(block, Text) and block.text.strip())
+        for block in draft.blocks
+    ):
         return draft
     if draft.finish == "refusal":
         return Draft((*draft.blocks, Text(text=REFUSED)), "refusal", draft.tokens)

@@ -7,11 +7,12 @@ from state.errors import SessionNotFound, StoreError, UsageError
 from state.session import SessionSettings, SessionSummary
 from state.store.clock import now
 from state.store.database import Database
+from state.store.owner import is_alive, this_process
 from state.store.schema import SESSION_TABLES
 
 _SELECT = (
     "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
-    " s.parent_seq FROM sessions s JOIN heads h ON h.session_id = s.id"
+    " s.parent_seq, h.owner FROM sessions s JOIN heads h ON h.session_id = s.id"
 )
 
 
@@ -64,15 +65,36 @@ class SessionIndex:
     def set_title(self, session_id: str, title: str) -> None:
         self._database.commit([("UPDATE heads SET title = ? WHERE session_id = ?", (title, session_id))])
 
-    def set_status(self, session_id: str, status: str, owner: str = "") -> None:
+    def claim(self, session_id: str) -> None:
+        """Become the one that runs the session; raises `StoreError` while another process does."""
+        owner = self._owner(session_id)
+        if owner != this_process() and is_alive(owner):
+            raise _held(session_id, owner)
         self._database.commit(
             [
                 (
-                    "UPDATE heads SET status = ?, owner = ?, updated_at = ? WHERE session_id = ?",
-                    (status, owner, now(), session_id),
+                    "UPDATE heads SET status = 'running', owner = ?, updated_at = ?"
+                    " WHERE session_id = ? AND owner = ?",
+                    (this_process(), now(), session_id, owner),
                 )
             ]
         )
+        if (winner := self._owner(session_id)) != this_process():
+            raise _held(session_id, winner)
+
+    def release(self, session_id: str, status: str) -> None:
+        """Stop running the session, with the status of the run."""
+        self._database.commit(
+            [
+                (
+                    "UPDATE heads SET status = ?, owner = '', updated_at = ? WHERE session_id = ?",
+                    (status, now(), session_id),
+                )
+            ]
+        )
+
+    def _owner(self, session_id: str) -> str:
+        return self._database.query("SELECT owner FROM heads WHERE session_id = ?", (session_id,))[0][0]
 
     def summary(self, session_id: str) -> SessionSummary:
         rows = self._database.query(f"{_SELECT} WHERE s.id = ?", (session_id,))
@@ -124,7 +146,7 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
         title=row[1],
         cwd=settings.cwd,
         model=settings.model,
-        status=row[3],
+        status="interrupted" if row[3] == "running" and not is_alive(row[9]) else row[3],
         created_at=row[4],
         updated_at=row[5],
         steps=int(row[6]) + 1,
@@ -135,6 +157,14 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
 
 def _dump(settings: SessionSettings) -> str:
     return settings.model_dump_json(ensure_ascii=True)
+
+
+def _held(session_id: str, owner: str) -> StoreError:
+    host, pid, _ = owner.split(":")
+    return StoreError(
+        f"Session {session_id} is running in process {pid} on {host}.",
+        "Wait for it, stop it, or go on beside it with: sandbur fork",
+    )
 
 
 def _missing(text: str) -> SessionNotFound:

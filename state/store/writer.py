@@ -1,6 +1,5 @@
 """What this process has written of one session, and so what the next step has to add."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,12 +7,12 @@ from pydantic import BaseModel
 
 from state.crashpoints import reach
 from state.store.clock import now
-from state.store.codec import decode_fields, encode_field
+from state.store.codec import decode_fields
 from state.store.database import Database, Statement
+from state.store.fields import WrittenFields, merge
 from state.store.logs import SessionLogs
 
 _MIN_SNAPSHOT_GAP_BYTES = 4096
-_UNSET = object()
 
 
 class SessionWriter:
@@ -24,8 +23,7 @@ class SessionWriter:
         self.logs = SessionLogs(database, session_id)
         self._database = database
         self._model = model
-        self._values: dict[str, object] = {}
-        self._encoded: dict[str, str] = {}
+        self._fields = WrittenFields(model, self.logs)
         self._delta_bytes = 0
         self._snapshot_bytes = 0
         self._queue: list[Statement] = []
@@ -38,7 +36,7 @@ class SessionWriter:
         owner, rows = found
         merged: dict[str, Any] = {}
         for row in rows:
-            merged |= json.loads(row[3])
+            merge(merged, row[3])
         values = decode_fields(self._model, merged, self.logs)
         if owner == self.session_id:
             self._adopt(values, rows)
@@ -47,32 +45,34 @@ class SessionWriter:
 
     def save(self, seq: int, position: str, values: Mapping[str, Any]) -> None:
         """Commit the step: new messages, changed fields, queued journal rows, the session's head."""
-        changed = self._changed(values)
-        is_snapshot = not self._encoded or self._delta_bytes > max(
+        is_snapshot = self._fields.is_empty or self._delta_bytes > max(
             self._snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES
         )
-        encoded = self._encoded | changed
-        body = _object(encoded if is_snapshot else changed)
-        at = now()
-        self.commit(
-            [
-                *self.logs.unsaved(),
-                (
-                    "INSERT INTO steps (session_id, seq, position, is_snapshot, at, fields)"
-                    " VALUES (?, ?, ?, ?, ?, ?)",
-                    (self.session_id, seq, position, int(is_snapshot), at, body),
-                ),
-                (
-                    "UPDATE heads SET last_seq = ?, updated_at = ? WHERE session_id = ?",
-                    (seq, at, self.session_id),
-                ),
-            ]
-        )
+        changes = self._fields.take(values)
+        body = _object(self._fields.whole() if is_snapshot else changes)
+        try:
+            self.commit([*self.logs.unsaved(), *self._step(seq, position, is_snapshot, body)])
+        except BaseException:
+            # The step is not on disk, so nothing of it is known to be: the next one is a snapshot.
+            self._fields = WrittenFields(self._model, self.logs)
+            raise
         self.logs.mark_saved()
-        self._encoded = encoded
-        self._values |= values
         self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
         self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
+
+    def _step(self, seq: int, position: str, is_snapshot: bool, body: str) -> list[Statement]:
+        at = now()
+        return [
+            (
+                "INSERT INTO steps (session_id, seq, position, is_snapshot, at, fields)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (self.session_id, seq, position, int(is_snapshot), at, body),
+            ),
+            (
+                "UPDATE heads SET last_seq = ?, updated_at = ? WHERE session_id = ?",
+                (seq, at, self.session_id),
+            ),
+        ]
 
     def commit(self, statements: Sequence[Statement] = ()) -> None:
         """Write the queue and `statements` in one transaction."""
@@ -85,21 +85,8 @@ class SessionWriter:
         """Keep statements for the next commit."""
         self._queue += statements
 
-    def _changed(self, values: Mapping[str, Any]) -> dict[str, str]:
-        changed: dict[str, str] = {}
-        for name, value in values.items():
-            if self._values.get(name, _UNSET) is value:
-                continue
-            encoded = encode_field(self._model, name, value, self.logs)
-            if self._encoded.get(name) != encoded:
-                changed[name] = encoded
-        return changed
-
     def _adopt(self, values: dict[str, Any], rows: Sequence[tuple[Any, ...]]) -> None:
-        self._values = dict(values)
-        self._encoded = {
-            name: encode_field(self._model, name, value, self.logs) for name, value in values.items()
-        }
+        self._fields.take(values)
         self._snapshot_bytes = len(rows[0][3])
         self._delta_bytes = sum(len(row[3]) for row in rows[1:])
 

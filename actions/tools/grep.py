@@ -1,0 +1,92 @@
+"""The tool `grep`: find lines of files by a regular expression."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from actions.ports import ToolContext, ToolOutcome
+from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
+from actions.tools.dialect import BadExpression, bridged
+from actions.tools.files import FileProblem
+from actions.tools.matches import capped_lines
+from actions.tools.patterns import BadPattern, PathPattern
+from actions.tools.places import resolved, shown_from
+from actions.tools.ripgrep import find_ripgrep
+from actions.tools.search import Found, Search
+from actions.tools.search_root import folder_and_file
+from actions.tools.walk import Listing, Wanted
+from state.calls import Effect
+
+MAX_MATCHES = 250
+_MAX_FILE_BYTES = 64 << 20
+
+_DESCRIPTION = (
+    "Search file contents, line by line, for a regular expression (Python syntax; (?i) at the start ignores"
+    " case). Returns path:line:text sorted by path. Leaves out what .gitignore names, hidden and binary"
+    f" files, and in a folder files over 64 MB. At most {MAX_MATCHES} lines are shown, all are counted."
+)
+
+
+class GrepArguments(Arguments):
+    pattern: PlainText = Field(max_length=4000, description="The regular expression.")
+    path: PlainText = Field(".", description="A folder or one file. Default: the working folder.")
+    glob: PlainText | None = Field(
+        None, description="Only files whose name matches, such as *.py or src/**/*.{ts,tsx}."
+    )
+
+
+class Grep:
+    effect: Effect = "read"
+
+    def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
+        self.spec = spec_of("grep", _DESCRIPTION, GrepArguments)
+        self._use_ripgrep = use_ripgrep
+        self._limit_s = limit_s
+
+    def parse(self, arguments: str) -> GrepArguments:
+        return parsed(self.spec, GrepArguments, arguments)
+
+    def subject(self, arguments: GrepArguments) -> str:
+        return arguments.pattern
+
+    def paths(self, arguments: GrepArguments) -> Sequence[str]:
+        return (arguments.path,)
+
+    async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
+        try:
+            pattern = bridged(arguments.pattern)
+            only = PathPattern(arguments.glob) if arguments.glob is not None else None
+            root, names = folder_and_file(resolved(arguments.path, context.cwd))
+        except (FileProblem, BadExpression, BadPattern) as error:
+            return ToolOutcome("error", str(error))
+        search = Search(root, find_ripgrep() if self._use_ripgrep else None, self._limit_s)
+        listing = Listing(names) if names else await _candidates(search, only)
+        found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else Found()
+        return ToolOutcome("ok", _report(found, listing, root, context.cwd))
+
+
+async def _candidates(search: Search, only: PathPattern | None) -> Listing:
+    hidden = only is not None and only.reaches_hidden
+    listing = await search.list_files(Wanted(hidden, _MAX_FILE_BYTES))
+    if only is not None:
+        listing.paths = [path for path in listing.paths if only.matches(path)]
+    return listing
+
+
+def _report(found: Found, listing: Listing, root: Path, cwd: Path) -> str:
+    lines = [
+        f"{shown_from(root / file.path, cwd)}:{line.number}:{line.text}"
+        for file in found.files
+        for line in file.lines
+    ]
+    shown = capped_lines(lines)
+    notes = [] if lines else [f"No match in {len(listing.paths):,} files."]
+    if found.count > len(shown):
+        notes.append(
+            f"[{len(shown):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"
+            " use a narrower pattern, path or glob]"
+        )
+    if not (found.is_complete and listing.is_complete):
+        notes.append("[stopped before everything was searched; the result is a part of it]")
+    return "\n".join(shown + notes)

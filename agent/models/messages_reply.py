@@ -1,0 +1,180 @@
+"""A streamed Anthropic Messages reply."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from actions.events import TextDelta, ThinkingDelta
+from actions.ports import FinishReason
+from agent.models.dialect import Delta, Draft, Tokens
+from agent.models.endpoint import Endpoint
+from agent.models.failures import judge, refusal_in_stream
+from agent.models.reply_parts import (
+    Call,
+    TextFlow,
+    as_json_text,
+    as_object,
+    as_text,
+    count,
+    cut,
+    finished,
+    settle_ids,
+)
+from agent.models.wire_json import legal_name, sendable_object
+from state.errors import ContextFull
+from state.messages import Block, Text, Thinking
+
+MAX_ID_CHARS = 64
+_AFTER_END_S = 0.25
+_ORDINARY = {"text": {"type", "text", "citations"}, "tool_use": {"type", "id", "name", "input"}}
+"""Blocks that neutral blocks give back, as long as they have no other fields."""
+_KIND_OF_DELTA = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("thinking", "signature"),
+    "input_json_delta": ("tool_use", "partial_json"),
+}
+"""Delta type -> the block type it belongs to, and the field that holds the text."""
+_FINISHES: dict[str, FinishReason] = {"max_tokens": "length", "refusal": "refusal"}
+
+
+@dataclass(slots=True)
+class _Block:
+    fields: dict[str, Any]
+    """As the server began it."""
+    text: TextFlow = field(default_factory=TextFlow)
+    signature: str = ""
+    call: Call | None = None
+
+    @property
+    def type(self) -> str:
+        return as_text(self.fields.get("type"))
+
+
+class MessagesReply:
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._blocks: dict[int, _Block] = {}
+        self._usage: dict[str, Any] = {}
+        self._stop_reason = ""
+        self._has_ended = False
+
+    @property
+    def patience_s(self) -> float | None:
+        return _AFTER_END_S if self._has_ended else None
+
+    def done(self) -> None:
+        """Nothing depends on the mark: a reply ends with its own event."""
+
+    def read(self, name: str, data: dict[str, Any]) -> Iterator[Delta]:
+        kind = as_text(data.get("type")) or name
+        if kind == "error" or data.get("error"):
+            raise judge(refusal_in_stream(data), self._endpoint)
+        if kind == "message_start":
+            self._note_usage(as_object(data.get("message")))
+        elif kind == "content_block_start":
+            yield from self._begin(data)
+        elif kind == "content_block_delta":
+            yield from self._read_delta(data)
+        elif kind == "message_delta":
+            self._stop_reason = as_text(as_object(data.get("delta")).get("stop_reason")) or self._stop_reason
+            self._note_usage(data)
+        elif kind == "message_stop":
+            self._has_ended = True
+
+    def _note_usage(self, data: dict[str, Any]) -> None:
+        usage = as_object(data.get("usage"))
+        self._usage.update({key: value for key, value in usage.items() if value is not None})
+
+    def _begin(self, data: dict[str, Any]) -> Iterator[Delta]:
+        fields = as_object(data.get("content_block"))
+        block = self._blocks[self._place(data, len(self._blocks))] = _Block(fields)
+        if block.type == "tool_use":
+            given = fields.get("input")
+            pieces = [as_json_text(given)] if given else []
+            block.call = Call(as_text(fields.get("id")), as_text(fields.get("name")), pieces)
+        elif block.type in ("text", "thinking"):
+            block.signature = as_text(fields.get("signature"))
+            yield from _shown(block, as_text(fields.get(block.type)))
+
+    def _place(self, data: dict[str, Any], otherwise: int) -> int:
+        index = data.get("index")
+        return index if isinstance(index, int) else otherwise
+
+    def _read_delta(self, data: dict[str, Any]) -> Iterator[Delta]:
+        delta = as_object(data.get("delta"))
+        kind, source = _KIND_OF_DELTA.get(as_text(delta.get("type")), ("", ""))
+        place = self._place(data, max(self._blocks, default=0))
+        if not kind:
+            self._keep_unknown(place, delta)
+            return
+        block = self._blocks.setdefault(place, _Block({"type": kind}))
+        text = as_text(delta.get(source))
+        if source == "signature":
+            block.signature += text
+        elif kind == "tool_use":
+            block.call = block.call or Call()
+            block.call.pieces.append(text)
+        else:
+            yield from _shown(block, text)
+
+    def _keep_unknown(self, place: int, delta: dict[str, Any]) -> None:
+        """Keep citations; other unknown deltas change nothing that is sent back."""
+        block = self._blocks.get(place)
+        if block is not None and (citation := as_object(delta.get("citation"))):
+            block.fields["citations"] = [*(block.fields.get("citations") or []), citation]
+
+    def draft(self) -> Draft:
+        who = self._endpoint.provider
+        if not self._has_ended or not self._stop_reason:
+            raise cut(who)
+        if self._stop_reason == "model_context_window_exceeded":
+            raise ContextFull(f"The answer of {self._endpoint.name} no longer fits into its window.")
+        ordered = [self._blocks[place] for place in sorted(self._blocks)]
+        calls = [block.call for block in ordered if block.call is not None]
+        had_twins = settle_ids(calls, MAX_ID_CHARS, is_strict=True)
+        finish = _FINISHES.get(self._stop_reason, "tool_calls" if calls else "stop")
+        blocks = tuple(made for block in ordered if (made := _neutral(block)))
+        is_ordinary = had_twins or all(map(_is_ordinary, ordered))
+        wire = None if is_ordinary else [sent for block in ordered if (sent := _sent_back(block))]
+        return finished(Draft(blocks, finish, self._tokens(), wire), who)
+
+    def _tokens(self) -> Tokens:
+        read, written = (
+            count(self._usage.get(f"cache_{kind}_input_tokens")) for kind in ("read", "creation")
+        )
+        plain = count(self._usage.get("input_tokens"))
+        total = None if plain is None else plain + (read or 0) + (written or 0)
+        return Tokens(total, count(self._usage.get("output_tokens")), read, written)
+
+
+def _shown(block: _Block, text: str) -> Iterator[Delta]:
+    if shown := block.text.add(text):
+        yield ThinkingDelta(shown) if block.type == "thinking" else TextDelta(shown)
+
+
+def _neutral(block: _Block) -> Block | None:
+    if block.call is not None:
+        return block.call.use()
+    text = block.text.text
+    if not text or block.type not in ("text", "thinking"):
+        return None
+    return Thinking(text=text) if block.type == "thinking" else Text(text=text)
+
+
+def _is_ordinary(block: _Block) -> bool:
+    known = _ORDINARY.get(block.type)
+    return known is not None and block.fields.keys() <= known and not block.fields.get("citations")
+
+
+def _sent_back(block: _Block) -> dict[str, Any] | None:
+    """Return the block as the server wants it back; empty text it would refuse."""
+    if block.call is not None:
+        call = block.call
+        name, given = legal_name(call.name), sendable_object(call.arguments)
+        return {**block.fields, "id": call.id, "name": name, "input": given}
+    if block.type == "thinking":
+        return {**block.fields, "thinking": block.text.text, "signature": block.signature}
+    if block.type != "text":
+        return block.fields
+    return {**block.fields, "text": block.text.text} if block.text.text.strip() else None

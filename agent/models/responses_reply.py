@@ -1,0 +1,156 @@
+"""A streamed Responses reply."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from actions.events import TextDelta, ThinkingDelta
+from actions.ports import FinishReason
+from agent.models.dialect import Delta, Draft, Tokens
+from agent.models.endpoint import Endpoint
+from agent.models.failures import judge, refusal_in_stream
+from agent.models.reply_parts import (
+    Call,
+    TextFlow,
+    as_list,
+    as_object,
+    as_text,
+    cut,
+    finished,
+    openai_tokens,
+    settle_ids,
+)
+from agent.models.wire_json import legal_name, sendable_text, without_surrogates
+from state.messages import Block, Text, Thinking
+
+MAX_ID_CHARS = 64
+_AFTER_END_S = 0.25
+_ENDS = {"response.completed", "response.incomplete"}
+_TEXT = {"response.output_text.delta", "response.refusal.delta"}
+_THOUGHT = {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}
+_ORDINARY = {
+    "message": {"id", "type", "status", "role", "content"},
+    "function_call": {"id", "type", "status", "call_id", "name", "arguments"},
+}
+"""Items that neutral blocks give back, as long as they have no other fields."""
+_ORDINARY_PARTS = {"type", "text", "refusal", "annotations", "logprobs"}
+
+
+class ResponsesReply:
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._items: dict[int, dict[str, Any]] = {}
+        """By output index; finished items replace what was collected from deltas."""
+        self._flows: dict[str, TextFlow] = {}
+        self._end: dict[str, Any] | None = None
+        self._is_refusal = False
+
+    @property
+    def patience_s(self) -> float | None:
+        return None if self._end is None else _AFTER_END_S
+
+    def done(self) -> None:
+        """Nothing depends on the mark: a reply ends with its own event."""
+
+    def read(self, name: str, data: dict[str, Any]) -> Iterator[Delta]:
+        kind = as_text(data.get("type")) or name
+        if kind in ("error", "response.failed") or data.get("error"):
+            error = as_object(data.get("response")).get("error") or data.get("error") or data
+            raise judge(refusal_in_stream({"error": error}), self._endpoint)
+        if kind in _TEXT or kind in _THOUGHT:
+            yield from self._read_text(kind, data)
+        elif kind == "response.function_call_arguments.delta":
+            item = self._item(data)
+            item["arguments"] = as_text(item.get("arguments")) + as_text(data.get("delta"))
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            self._items[self._place(data)] = dict(as_object(data.get("item")))
+        elif kind in _ENDS:
+            self._end = as_object(data.get("response"))
+
+    def _read_text(self, kind: str, data: dict[str, Any]) -> Iterator[Delta]:
+        shown = self._flows.setdefault(kind, TextFlow()).add(as_text(data.get("delta")))
+        if kind in _TEXT:
+            item = self._item(data)
+            item.setdefault("type", "message")
+            # Only of use if the finished item never comes, at an output limit.
+            item["collected"] = as_text(item.get("collected")) + shown
+        if shown:
+            yield ThinkingDelta(shown) if kind in _THOUGHT else TextDelta(shown)
+
+    def _place(self, data: dict[str, Any]) -> int:
+        index = data.get("output_index")
+        return index if isinstance(index, int) else len(self._items)
+
+    def _item(self, data: dict[str, Any]) -> dict[str, Any]:
+        index = data.get("output_index")
+        place = index if isinstance(index, int) else max(self._items, default=0)
+        return self._items.setdefault(place, {})
+
+    def draft(self) -> Draft:
+        who = self._endpoint.provider
+        if self._end is None:
+            raise cut(who)
+        items = [self._items[place] for place in sorted(self._items)]
+        items = items or [as_object(item) for item in as_list(self._end.get("output"))]
+        calls = {
+            number: _call(item) for number, item in enumerate(items) if item.get("type") == "function_call"
+        }
+        had_twins = settle_ids(list(calls.values()), MAX_ID_CHARS, is_strict=True)
+        blocks = tuple(
+            block for number, item in enumerate(items) for block in self._blocks(item, calls.get(number))
+        )
+        finish = self._finish(bool(calls))
+        is_ordinary = had_twins or finish == "length" or all(map(_is_ordinary, items))
+        wire = None if is_ordinary else [_sent_back(item, calls.get(n)) for n, item in enumerate(items)]
+        return finished(Draft(blocks, finish, self._tokens(), wire), who)
+
+    def _blocks(self, item: dict[str, Any], call: Call | None) -> Iterator[Block]:
+        if call is not None:
+            yield call.use()
+        elif item.get("type") == "reasoning":
+            parts = as_list(item.get("summary")) or as_list(item.get("content"))
+            if text := without_surrogates("\n\n".join(map(as_text, parts))):
+                yield Thinking(text=text)
+        elif item.get("type") == "message":
+            parts = [as_object(part) for part in as_list(item.get("content"))]
+            self._is_refusal = self._is_refusal or any(part.get("type") == "refusal" for part in parts)
+            text = "".join(as_text(part.get("text") or part.get("refusal")) for part in parts)
+            if text := without_surrogates(text or as_text(item.get("collected"))):
+                yield Text(text=text)
+
+    def _finish(self, has_calls: bool) -> FinishReason:
+        end = self._end or {}
+        reason = as_object(end.get("incomplete_details")).get("reason")
+        if self._is_refusal or reason == "content_filter":
+            return "refusal"
+        if reason or end.get("status") == "incomplete":
+            return "length"
+        return "tool_calls" if has_calls else "stop"
+
+    def _tokens(self) -> Tokens:
+        return openai_tokens(as_object((self._end or {}).get("usage")), "input_tokens", "output_tokens")
+
+
+def _call(item: dict[str, Any]) -> Call:
+    return Call(
+        id=as_text(item.get("call_id")),
+        name=as_text(item.get("name")),
+        pieces=[as_text(item.get("arguments"))],
+    )
+
+
+def _is_ordinary(item: dict[str, Any]) -> bool:
+    known = _ORDINARY.get(as_text(item.get("type")))
+    if known is None or not item.keys() - {"collected"} <= known:
+        return False
+    parts = [as_object(part) for part in as_list(item.get("content"))]
+    return all(part.keys() <= _ORDINARY_PARTS and not part.get("annotations") for part in parts)
+
+
+def _sent_back(item: dict[str, Any], call: Call | None) -> dict[str, Any]:
+    kept = {key: value for key, value in item.items() if key != "collected"}
+    if "collected" in item and not item.get("content"):
+        kept["content"] = [{"type": "output_text", "text": item["collected"]}]
+    if call is None:
+        return kept
+    name, arguments = legal_name(call.name), sendable_text(call.arguments)
+    return {**kept, "call_id": call.id, "name": name, "arguments": arguments}

@@ -1,0 +1,90 @@
+"""The fields of a state as last written, and the smallest JSON that brings them up to date."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from state.store.codec import encode_field
+from state.transcript import LogBook
+
+PATCH = "$patch"
+"""Marks a change of single elements: {"$patch": {"2": element}, "length": 3}."""
+
+_UNSET = object()
+
+
+class WrittenFields:
+    """Knows each field by identity and by its JSON, so that what did not change costs nothing."""
+
+    def __init__(self, model: type[BaseModel], book: LogBook) -> None:
+        self._model = model
+        self._book = book
+        self._values: dict[str, Any] = {}
+        self._encoded: dict[str, str] = {}
+        self._elements: dict[str, list[tuple[Any, str]]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._encoded
+
+    def take(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Adopt `values`; return JSON by name for what differs from the last ones."""
+        changes: dict[str, str] = {}
+        for name, value in values.items():
+            if self._values.get(name, _UNSET) is value:
+                continue
+            if isinstance(value, tuple):
+                change = self._take_tuple(name, cast("tuple[Any, ...]", value))
+            else:
+                change = self._take_one(name, value)
+            self._values[name] = value
+            if change is not None:
+                changes[name] = change
+        return changes
+
+    def whole(self) -> dict[str, str]:
+        """Return the JSON of every field."""
+        return dict(self._encoded)
+
+    def _take_one(self, name: str, value: Any) -> str | None:
+        encoded = encode_field(self._model, name, value, self._book)
+        if self._encoded.get(name) == encoded:
+            return None
+        self._encoded[name] = encoded
+        return encoded
+
+    def _take_tuple(self, name: str, value: tuple[Any, ...]) -> str | None:
+        """Encode only elements that are new; the others are known by identity."""
+        before = self._elements.get(name)
+        known = {id(element): encoded for element, encoded in before or ()}
+        after = [(element, known.get(id(element)) or self._element(name, element)) for element in value]
+        self._elements[name] = after
+        encoded = "[" + ",".join(text for _, text in after) + "]"
+        if self._encoded.get(name) == encoded:
+            return None
+        self._encoded[name] = encoded
+        if before is None:
+            return encoded
+        old = [text for _, text in before]
+        changed = {n: text for n, (_, text) in enumerate(after) if n >= len(old) or old[n] != text}
+        patch = ",".join(f'"{n}":{text}' for n, text in changed.items())
+        return min(encoded, f'{{"{PATCH}":{{{patch}}},"length":{len(after)}}}', key=len)
+
+    def _element(self, name: str, element: Any) -> str:
+        return encode_field(self._model, name, (element,), self._book)[1:-1]
+
+
+def merge(fields: dict[str, Any], delta: str) -> None:
+    """Bring decoded fields up to date with the JSON of a later step."""
+    for name, value in cast(dict[str, Any], json.loads(delta)).items():
+        if isinstance(value, dict) and PATCH in value:
+            patch = cast(dict[str, Any], value)
+            elements = [*fields.get(name, ())][: patch["length"]]
+            elements += [None] * (patch["length"] - len(elements))
+            for index, element in patch[PATCH].items():
+                elements[int(index)] = element
+            fields[name] = elements
+        else:
+            fields[name] = value
