@@ -30,14 +30,15 @@ class Price(Record):
     cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     def of(self, usage: Usage) -> float | None:
-        if usage.input_tokens is None or usage.output_tokens is None:
+        counts = _counts(usage)
+        if counts is None:
             return None
-        read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-        plain = max(0, usage.input_tokens - read - written)
+        sent, read, written, answered = counts
+        plain = sent - read - written
         read_price = self.input if self.cache_read is None else self.cache_read
         write_price = self.input if self.cache_write is None else self.cache_write
         dollars = plain * self.input + read * read_price + written * write_price
-        return (dollars + usage.output_tokens * self.output) / 1e6
+        return (dollars + answered * self.output) / 1e6
 
 
 def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
@@ -79,6 +80,16 @@ def context_window_of(model: str) -> int | None:
     return found[1].context_window if found else None
 
 
+def _counts(usage: Usage) -> tuple[int, int, int, int] | None:
+    """Return input, cache read, cache write and output tokens; None if they are unknown or absurd."""
+    sent, answered = usage.input_tokens, usage.output_tokens
+    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    if sent is None or answered is None or min(sent, answered, read, written) < 0:
+        return None
+    # Some servers count the cache apart from the input.
+    return max(sent, read + written), read, written, answered
+
+
 def _listed(model: str) -> "tuple[Provider, ModelInfo] | None":
     provider_name, _, name = model.partition("/")
     if provider_name in _NEVER_LISTED or not name:
@@ -95,16 +106,13 @@ def _listed(model: str) -> "tuple[Provider, ModelInfo] | None":
 
 
 def _catalogue_price(provider: "Provider", info: "ModelInfo", usage: Usage) -> float | None:
-    if usage.input_tokens is None or usage.output_tokens is None:
+    counts = _counts(usage)
+    if counts is None:
         return None
     from genai_prices import Usage as Tokens
 
-    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    sent, read, written, answered = counts
     tokens = Tokens(
-        # A server that reports more cached than all input tokens would make the catalogue raise.
-        input_tokens=max(usage.input_tokens, read + written),
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
+        input_tokens=sent, output_tokens=answered, cache_read_tokens=read, cache_write_tokens=written
     )
     return float(info.calc_price(tokens, provider).total_price)

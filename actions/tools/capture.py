@@ -3,6 +3,7 @@
 import codecs
 import tempfile
 from dataclasses import dataclass
+from typing import Self
 
 from actions.tools.places import size_text
 from actions.tools.plain_text import plain
@@ -35,42 +36,39 @@ class Capture:
         self.problem = ""
         """Why no more is taken; empty while there is room."""
 
-    def feed(self, chunk: bytes) -> None:
-        """Keep a piece of output; what comes after a problem is dropped."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._spool.close()
+
+    def feed(self, chunk: bytes) -> bool:
+        """Keep a piece of output; False if there is a problem, after which everything is dropped."""
         if self.problem:
-            return
+            return False
         kept = chunk[: self._max_bytes - self.size]
         try:
             self._spool.write(kept)
         except OSError as error:
             self.problem = f"its output could not be kept any more ({error.strerror})"
-            return
+            return False
         self.size += len(kept)
         if len(kept) < len(chunk):
             self.problem = f"it wrote more than {size_text(self._max_bytes)} of output"
+        return not self.problem
 
-    def partial_text(self) -> str:
-        return self._read(with_full=False).text
-
-    def finish(self) -> Captured:
-        """Return what was captured and forget it."""
-        try:
-            return self._read(with_full=True)
-        finally:
-            self._spool.close()
-
-    def _read(self, with_full: bool) -> Captured:
+    def read(self) -> Captured:
+        """Return what was captured so far."""
         head, middle, tail, is_valid = self._sides()
         text, is_cut = cut_middle(head, middle, tail)
-        full = None
-        if with_full and (is_cut or not is_valid):
-            self._spool.seek(0)
-            full = self._spool.read()
+        if is_valid and not is_cut:
+            return Captured(text, None)
+        self._spool.seek(0)
+        full = self._spool.read()
         return Captured(text, full)
 
     def _sides(self) -> tuple[str, tuple[int, int], str, bool]:
         """Return beginning and end as plain text, and bytes and lines of what is between them."""
-        self._spool.flush()
         self._spool.seek(0)
         if self.size <= 2 * _SIDE_BYTES:
             content = self._spool.read()

@@ -1,4 +1,4 @@
-"""What git ignores below a folder: nested `.gitignore` files and `.git/info/exclude`, read as ripgrep does."""
+"""What git ignores in a folder: nested `.gitignore` files and `.git/info/exclude`, as ripgrep reads them."""
 
 import os
 import re

@@ -3,6 +3,7 @@
 import asyncio
 import codecs
 from collections.abc import Callable
+from typing import Self
 
 from actions.tools.plain_text import plain_piece, split_unfinished
 
@@ -23,6 +24,15 @@ class LiveOutput:
         self._timer: asyncio.TimerHandle | None = None
         self._last = -INTERVAL_S
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hand on what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._flush(is_last=True)
+
     def feed(self, chunk: bytes) -> None:
         self._waiting += chunk[-MAX_EVENT_BYTES:]
         excess = len(self._waiting) - MAX_EVENT_BYTES
@@ -33,12 +43,6 @@ class LiveOutput:
         if self._timer is None:
             wait_s = max(self._last + INTERVAL_S - self._loop.time(), 0)
             self._timer = self._loop.call_later(wait_s, self._flush)
-
-    def close(self) -> None:
-        """Hand on what is left."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._flush(is_last=True)
 
     def _flush(self, is_last: bool = False) -> None:
         self._timer, self._last = None, self._loop.time()

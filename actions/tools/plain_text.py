@@ -31,13 +31,8 @@ def plain_piece(text: str) -> str:
 
 def split_unfinished(text: str) -> tuple[str, str]:
     """Split off a control sequence at the end that goes on in the next piece."""
-    start = text.rfind("\x1b", max(len(text) - _MOST_UNFINISHED, 0))
-    if start > 0 and text.endswith("\x1b") and text[start - 1] != "\x1b":
-        earlier = text.rfind("\x1b", max(start - _MOST_UNFINISHED, 0), start)
-        start = earlier if earlier >= 0 and _UNFINISHED.match(text, earlier) else start
-    if start >= 0 and _UNFINISHED.match(text, start):
-        return text[:start], text[start:]
-    return text, ""
+    found = _UNFINISHED.search(text, max(len(text) - _MOST_UNFINISHED, 0))
+    return (text[: found.start()], found[0]) if found else (text, "")
 
 
 def _after_returns(line: str) -> str:

@@ -80,7 +80,8 @@ def _page(path: Path, offset: int, limit: int) -> str:
             return _numbered(path, lines, offset, limit, form)
         except TimeoutError:
             raise FileProblem(
-                f"{shown(path)} is too large to find line {offset} in {_SEARCHING_TIME_S:.0f} s; use the shell."
+                f"{shown(path)} is too large: line {offset} was not found in"
+                f" {_SEARCHING_TIME_S:.0f} s. Use the shell."
             ) from None
 
 

@@ -67,9 +67,7 @@ class Search:
         finally:
             stop.set()
 
-    async def _find_with_ripgrep(
-        self, program: str, pattern: str, paths: Sequence[str], limit: int
-    ) -> Found:
+    async def _find_with_ripgrep(self, program: str, pattern: str, paths: Sequence[str], limit: int) -> Found:
         counts: dict[str, int] = {}
         is_complete = True
         for batch in ripgrep.batches(paths):
@@ -88,7 +86,9 @@ class Search:
             files += found
             is_complete = is_complete and was_complete
         files = [FileMatches(file.path, counts[file.path], file.lines) for file in files]
-        return Found(_limited(files, limit) + [FileMatches(name, counts[name], ()) for name in kept], is_complete)
+        return Found(
+            _limited(files, limit) + [FileMatches(name, counts[name], ()) for name in kept], is_complete
+        )
 
     async def _find_with_worker(self, pattern: str, paths: Sequence[str], limit: int) -> Found:
         header = json.dumps({"pattern": pattern, "limit": limit}).encode()

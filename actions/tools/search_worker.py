@@ -1,4 +1,4 @@
-"""Searches files for a regular expression in a process of its own, which can be killed when it takes too long.
+"""Searches files for a regular expression in a process of its own, which can be killed when it is slow.
 
 Standard input: one line of JSON (`pattern`, `limit`), then the paths, separated by NUL.
 Standard output: one line of JSON per file that has matches: path index, count, and of the first matching

@@ -89,7 +89,7 @@ class ChatDialect:
                 "role": "assistant",
                 "content": message.text or None,
                 "tool_calls": calls,
-                **self._profile.call_message_extra,
+                **(self._profile.call_message_extra or {}),
             }
         )
 
@@ -99,7 +99,7 @@ class ChatDialect:
             "id": self._id(use.call_id),
             "type": "function",
             "function": function,
-            **self._profile.rebuilt_call_extra,
+            **(self._profile.rebuilt_call_extra or {}),
         }
 
     def _result(self, result: ToolResult) -> bytes:

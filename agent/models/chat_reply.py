@@ -153,7 +153,7 @@ class ChatReply:
             return None
         message: dict[str, Any] = {"role": "assistant", "content": text or None, **extra}
         if self._calls:
-            message = {**self._endpoint.profile.call_message_extra, **message}
+            message = {**(self._endpoint.profile.call_message_extra or {}), **message}
             message["tool_calls"] = [_sent_back(call) for call in self._calls]
         return message
 

@@ -19,9 +19,9 @@ echo '== listeners'; ss -tln 2>/dev/null || netstat -tln 2>/dev/null || cat /pro
 echo '== servers'; ps -eo comm 2>/dev/null | sort -u | grep -E -x 'nginx|apache2|httpd|caddy|haproxy|node'
 echo '== curl'; command -v curl"""
 _CURL = (
-    "curl -sS -k --noproxy '*' -o /dev/null -m 5 "
-    "-w '== %{url_effective} %{http_code} %{time_namelookup} %{time_connect} %{time_starttransfer} "
-    "%{time_total}\\n' "
+    "curl -sS -k --noproxy '*' -o /dev/null -m {limit_s} "
+    "-w '== %{{url_effective}} %{{http_code}} %{{time_namelookup}} %{{time_connect}} %{{time_starttransfer}} "
+    "%{{time_total}}\\n' {url}"
 )
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(?:/[^\s'\"`<>]*)?")
 _USUAL_WEB_PORTS = (80, 443, 8080, 8000, 3000, 5000, 8443, 8888, 9000)
@@ -52,7 +52,9 @@ _OTHER_SERVICES = frozenset(
     }
     | {2181, 2375, 2379, 3306, 3389, 4369, 5432, 5672, 5900, 6379, 9042, 9092, 9300, 11211, 11434, 27017}
 )
-_MAX_TRIED_PORTS = 4
+_MAX_TRIED_PORTS = 3
+_LOCAL_LIMIT_S = 2
+_ASKED_LIMIT_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,13 @@ def _measure_web(title: str, output: str) -> str | None:
     candidates = [entry for entry in read.listeners(parts.get("listeners", "")) if _may_be_web(entry.port)]
     candidates.sort(key=lambda entry: (entry.port not in _USUAL_WEB_PORTS, entry.port))
     local = [_local_url(entry) for entry in candidates[:_MAX_TRIED_PORTS]]
-    urls = ([asked] if asked else []) + [url for url in local if not asked or not asked.startswith(url)]
-    return "; ".join(_CURL + shlex.quote(url) for url in urls) or None
+    timed = [_timed(asked, _ASKED_LIMIT_S)] if asked else []
+    timed += [_timed(url, _LOCAL_LIMIT_S) for url in local if not asked or not asked.startswith(url)]
+    return "; ".join(timed) or None
+
+
+def _timed(url: str, limit_s: int) -> str:
+    return _CURL.format(limit_s=limit_s, url=shlex.quote(url))
 
 
 def _may_be_web(port: int) -> bool:

@@ -1,12 +1,10 @@
 """The known providers: where they are, which key they want, what they understand."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 WireFormat = Literal["chat", "responses", "messages"]
-
-_NO_EXTRA: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +25,9 @@ class Profile:
     """True if `stream_options.include_usage` is understood."""
     forces_tools: bool = True
     max_id_chars: int = 256
-    rebuilt_call_extra: Mapping[str, Any] = field(default=_NO_EXTRA)
+    rebuilt_call_extra: Mapping[str, Any] | None = None
     """Added to tool calls whose own extras are not replayed."""
-    call_message_extra: Mapping[str, Any] = field(default=_NO_EXTRA)
+    call_message_extra: Mapping[str, Any] | None = None
     """Added to messages with tool calls that lack these fields."""
     idle_s: float = 120
     """How long the stream may be silent."""

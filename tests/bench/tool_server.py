@@ -1,0 +1,76 @@
+"""A model server that is much faster than any client: tool calls for some turns, then an answer, all streamed.
+
+The base URL says what to do: `http://127.0.0.1:PORT/RUN/TURNS/ARGUMENT_BYTES/v1`; RUN is any name, its turns are counted.
+"""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+
+
+def _events(number: int, turns: int, argument_bytes: int) -> bytes:
+    if number <= turns:
+        arguments = json.dumps({"text": "x" * argument_bytes})
+        call = {"index": 0, "id": f"call_{number}", "type": "function"}
+        deltas = [
+            {"role": "assistant", "tool_calls": [{**call, "function": {"name": "act", "arguments": ""}}]},
+            {"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]},
+        ]
+        finish = "tool_calls"
+    else:
+        deltas, finish = [{"role": "assistant", "content": "done"}], "stop"
+    frame = {"id": "r", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    chunks = [{**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks.append({**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    chunks.append({**frame, "choices": [], "usage": usage})
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
+class _Connection(asyncio.Protocol):
+    """Reads requests with a Content-Length and answers each at once."""
+
+    counts: Counter[str] = Counter()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._head = b""
+        self._left = 0
+        self._path = ""
+
+    def data_received(self, data: bytes) -> None:
+        if self._left:
+            self._left -= len(data)
+        else:
+            self._head += data
+            head, end, body = self._head.partition(b"\r\n\r\n")
+            if not end:
+                return
+            lines = head.decode("latin-1").split("\r\n")
+            fields = dict(line.lower().split(": ", 1) for line in lines[1:])
+            self._path = lines[0].split()[1]
+            self._left = int(fields["content-length"]) - len(body)
+            self._head = b""
+        if self._left == 0:
+            self._answer()
+
+    def _answer(self) -> None:
+        run, turns, argument_bytes = self._path.split("/")[1:4]
+        self.counts[run] += 1
+        body = _events(self.counts[run], int(turns), int(argument_bytes))
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._transport.write(head.encode() + body)
+
+
+async def serve() -> None:
+    server = await asyncio.get_running_loop().create_server(_Connection, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(serve()))
