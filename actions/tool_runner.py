@@ -8,6 +8,7 @@ from actions.events import Event, ToolFinished, ToolOutput, ToolStarted
 from actions.ports import BadArguments, Ports, ToolContext, ToolOutcome
 from actions.tool_results import result
 from state.calls import PendingCall
+from state.crashpoints import reach
 from state.messages import Message
 from state.transcript import Transcript
 
@@ -45,6 +46,7 @@ class ToolRunner:
             began = time.monotonic()
             try:
                 outcome = await self._act(call, events)
+                reach("tool_ran")
             except asyncio.CancelledError as cancelled:
                 outcome = _interrupted(cancelled, time.monotonic() - began)
                 await self._record(offset, call, outcome, began, events, flush=True)

@@ -112,7 +112,7 @@ def _problem(message: str) -> str:
 def _near(parents: list[str], key: str) -> str:
     model = _TABLES.get(parents[0], ConfigValues) if parents else ConfigValues
     known = list(model.model_fields)
-    near = get_close_matches(key, known, n=2, cutoff=0.7)
+    near = get_close_matches(key, known, n=2)
     return (
         f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"
         if near

@@ -1,152 +1,24 @@
-"""The demo model, driven by the real output of the commands it asks for."""
+"""The demo model working through plans, driven by the real output of the commands it asks for."""
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from demo_walk import Walk, ask, shell
 
-from actions.decisions import DECISION_TOOLS, PLAN_FINISHED
-from actions.events import TextDelta
-from actions.ports import ModelRequest, Reply, ToolSpec
 from agent.models import demo_readings as read
-from agent.models.demo import DemoModel
 from agent.models.demo_probes import DISK, FOLDERS, LOAD, WEB
-from state.messages import (
-    Message,
-    Outcome,
-    ToolResult,
-    ToolUse,
-    assistant_said,
-    person_said,
-    runtime_said,
-    tool_answered,
-)
+from state.messages import Outcome, ToolUse, person_said
 from state.transcript import Transcript
-
-WORKING_TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "grep")
-SPECS = (*(ToolSpec(name, "", {"type": "object"}) for name in WORKING_TOOLS), *DECISION_TOOLS)
-Runner = Callable[[ToolUse], tuple[Outcome, str]]
-
-
-def shell(use: ToolUse) -> tuple[Outcome, str]:
-    """Run the command for real and answer as a tool would."""
-    command = json.loads(use.arguments)["command"]
-    done = subprocess.run(
-        ["sh", "-c", command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return (
-        "ok" if done.returncode == 0 else "error",
-        f"{done.stdout}{done.stderr}\n[exit code {done.returncode}]",
-    )
-
-
-async def ask(*histories: Transcript, forced: str | None = None, specs: Sequence[ToolSpec] = SPECS) -> Reply:
-    """Ask the model once and check that its stream is a proper one."""
-    request = ModelRequest("system", tuple(specs), histories, forced)
-    items = [item async for item in DemoModel().stream(request)]
-    reply = items[-1]
-    assert isinstance(reply, Reply)
-    deltas = [item for item in items[:-1] if isinstance(item, TextDelta)]
-    assert len(deltas) == len(items) - 1
-    assert "".join(delta.delta for delta in deltas) == reply.message.text
-    assert reply.finish == ("tool_calls" if reply.message.tool_uses else "stop")
-    assert reply.usage.llm_calls == 1
-    assert reply.usage.cost_usd == 0
-    assert reply.usage.input_tokens
-    assert reply.usage.output_tokens
-    assert reply.message.blocks
-    return reply
-
-
-def answered(message: Message, run: Runner) -> list[Message]:
-    messages: list[Message] = []
-    for use in message.tool_uses:
-        outcome, content = run(use)
-        result = ToolResult(call_id=use.call_id, tool=use.tool, outcome=outcome, content=content)
-        messages.append(tool_answered(result))
-    return messages
-
-
-def call(reply: Reply) -> tuple[str, dict[str, Any]]:
-    (use,) = reply.message.tool_uses
-    return use.tool, json.loads(use.arguments)
-
-
-@dataclass
-class Walk:
-    """A whole plan, walked as the graph does."""
-
-    run: Runner
-    outputs: list[str] = field(default_factory=list)
-    call_ids: list[str] = field(default_factory=list)
-    plans: list[list[str]] = field(default_factory=list)
-    steps: list[tuple[str, str]] = field(default_factory=list)
-    answer: str = ""
-
-    async def of(self, request: str) -> "Walk":
-        history = Transcript.of(person_said(request))
-        reply = await ask(history)
-        tool, arguments = call(reply)
-        assert (tool, arguments) == ("start_plan", {"goal": request})
-        history = history.append(reply.message, *answered(reply.message, lambda use: ("ok", "Plan first.")))
-        history, pending = await self._plan(history)
-        number = 0
-        while pending:
-            number += 1
-            title = pending.pop(0)
-            status, summary = await self._step(history, number, number + len(pending), title)
-            self.steps.append((status, summary))
-            history = history.append(assistant_said(f"Step {number} {status}: {summary}", "runtime"))
-            if status == "failed":
-                history = history.append(runtime_said(f"Step {number} failed. Revise the plan."))
-                history, pending = await self._plan(history)
-        reply = await ask(history.append(runtime_said(PLAN_FINISHED)))
-        assert not reply.message.tool_uses
-        self.answer = reply.message.text
-        return self
-
-    async def _plan(self, history: Transcript) -> tuple[Transcript, list[str]]:
-        reply = await ask(history, forced="submit_plan")
-        tool, arguments = call(reply)
-        assert tool == "submit_plan"
-        titles = [step["description"] for step in arguments["steps"]]
-        self.plans.append(titles)
-        return history.append(reply.message, *answered(reply.message, lambda use: ("ok", "Accepted."))), list(
-            titles
-        )
-
-    async def _step(self, history: Transcript, number: int, count: int, title: str) -> tuple[str, str]:
-        child = Transcript.of(
-            runtime_said(f"Step {number} of {count}: {title}\n\nGoal: x\nWork on this step only.")
-        )
-        for _ in range(6):
-            reply = await ask(history, child)
-            tool, arguments = call(reply)
-            self.call_ids += [use.call_id for use in reply.message.tool_uses]
-            if tool == "finish_step":
-                return arguments["status"], arguments["summary"]
-            results = answered(reply.message, self.run)
-            self.outputs += [
-                block.content for m in results for block in m.blocks if isinstance(block, ToolResult)
-            ]
-            child = child.append(reply.message, *results)
-        raise AssertionError("the step does not end")
 
 
 class Site(BaseHTTPRequestHandler):
@@ -312,127 +184,6 @@ async def test_a_step_without_results_fails_after_at_most_two_tries(outcome: Out
     walk = await Walk(never).of("this machine is slow")
     assert {status for status, _ in walk.steps} == {"failed"}
     assert len(calls) <= 4
-
-
-@pytest.mark.parametrize(
-    ("text", "tool", "arguments"),
-    [
-        ("!ls -la", "run_shell_command", {"command": "ls -la"}),
-        ("run uname -a", "run_shell_command", {"command": "uname -a"}),
-        ("please run the command `df -h`", "run_shell_command", {"command": "df -h"}),
-        ("read README.md", "read_file", {"path": "README.md"}),
-        ("show me the file Makefile", "read_file", {"path": "Makefile"}),
-        ("cat src/a.py", "read_file", {"path": "src/a.py"}),
-        ("create file a.txt with hello world", "write_file", {"path": "a.txt", "content": "hello world\n"}),
-        (
-            'create a file called "a.txt" with the text "x y"',
-            "write_file",
-            {"path": "a.txt", "content": "x y\n"},
-        ),
-        ("create file empty.txt", "write_file", {"path": "empty.txt", "content": ""}),
-        ("write hello to a.txt", "write_file", {"path": "a.txt", "content": "hello\n"}),
-        ("replace old with new in a.txt", "edit_file", {"path": "a.txt", "old": "old", "new": "new"}),
-        ("search for TODO (x)", "grep", {"pattern": "TODO\\ \\(x\\)"}),
-        ("what is in this folder?", "list_directory", {"path": "."}),
-        ("What's in this project", "list_directory", {"path": "."}),
-        ("list the files", "list_directory", {"path": "."}),
-        ("My web site is slow, find out why", "start_plan", {"goal": "My web site is slow, find out why"}),
-    ],
-)
-async def test_a_request_becomes_the_call_it_asks_for(
-    text: str, tool: str, arguments: dict[str, str]
-) -> None:
-    assert call(await ask(Transcript.of(person_said(text)))) == (tool, arguments)
-
-
-@pytest.mark.parametrize(
-    "text", ["hello", "help", "what can you do?", "", "write me a poem", "?", "x" * 5000]
-)
-async def test_anything_else_gets_told_what_the_demo_can_do(text: str) -> None:
-    reply = await ask(Transcript.of(person_said(text)))
-    assert not reply.message.tool_uses
-    assert "no language model" in reply.message.text
-    assert "my web site is slow" in reply.message.text
-
-
-async def after(text: str, outcome: Outcome, content: str) -> Reply:
-    history = Transcript.of(person_said(text))
-    reply = await ask(history)
-    return await ask(history.append(reply.message, *answered(reply.message, lambda use: (outcome, content))))
-
-
-async def test_a_result_is_told_as_it_is() -> None:
-    reply = await after("run echo hi", "ok", "hi\n[exit code 0]")
-    assert reply.message.text == "`echo hi` gave:\n\n    hi\n    [exit code 0]"
-    reply = await after("run false", "error", "[exit code 1]")
-    assert reply.message.text.startswith("`false` failed.")
-    reply = await after("run seq 99", "ok", "\n".join(map(str, range(99))))
-    assert reply.message.text.endswith("... 59 more lines")
-
-
-async def test_a_denied_or_unknown_result_is_told_as_such() -> None:
-    denied = await after("run make", "denied", "Denied by the user: no. It did not run.")
-    assert denied.message.text == "`make` was not run. Denied by the user: no. It did not run."
-    unknown = await after("run make", "unknown", "x")
-    assert "may or may not have taken effect" in unknown.message.text
-    assert not unknown.message.tool_uses
-
-
-async def test_a_listing_with_a_readme_leads_to_reading_it() -> None:
-    history = Transcript.of(person_said("what is in this project?"))
-    listing = await ask(history)
-    history = history.append(
-        listing.message, *answered(listing.message, lambda use: ("ok", "README.md\nsrc/"))
-    )
-    reading = await ask(history)
-    assert call(reading) == ("read_file", {"path": "README.md", "limit": 20})
-    history = history.append(reading.message, *answered(reading.message, lambda use: ("ok", "1: # Title")))
-    said = (await ask(history)).message.text
-    assert "src/" in said
-    assert "# Title" in said
-
-
-async def test_only_the_newest_request_counts() -> None:
-    history = Transcript.of(person_said("run echo a"))
-    first = await ask(history)
-    history = history.append(first.message, *answered(first.message, shell))
-    history = history.append((await ask(history)).message, person_said("read b.txt"))
-    assert call(await ask(history)) == ("read_file", {"path": "b.txt"})
-
-
-async def test_a_tool_that_is_not_offered_is_not_called() -> None:
-    history = Transcript.of(person_said("run ls"))
-    reply = await ask(history, specs=DECISION_TOOLS)
-    assert not reply.message.tool_uses
-    assert "run_shell_command" in reply.message.text
-    child = Transcript.of(runtime_said(f"Step 1 of 2: {LOAD.title}"))
-    tool, arguments = call(await ask(history, child, specs=DECISION_TOOLS))
-    assert (tool, arguments["status"]) == ("finish_step", "failed")
-
-
-async def test_a_step_it_does_not_know_is_refused_plainly() -> None:
-    child = Transcript.of(runtime_said("Step 1 of 1: Paint the house\n\nGoal: x"))
-    tool, arguments = call(await ask(Transcript.of(person_said("x")), child))
-    assert tool == "finish_step"
-    assert arguments == {"status": "failed", "summary": "The demo has no program for: Paint the house"}
-
-
-async def test_a_summary_keeps_what_was_said_and_how_steps_ended() -> None:
-    kept = "user: my site is slow\nassistant: Step 1 completed: Load: fine."
-    older = f"{kept}\nresult (ok): noise\nassistant: noise"
-    asked = f"Below is the older part of this session. Summarize it.\n\n{older}"
-    reply = await ask(Transcript.of(runtime_said(asked)))
-    assert reply.message.text == kept
-
-
-async def test_it_goes_on_after_a_compression() -> None:
-    pinned = "The user's last message: the disk is full\nMode: yolo\nGoal: the disk is full"
-    summary = f"{pinned}\n\nSummary of what came before:\nassistant: Step 1 completed: Disk: fullest at 12 %."
-    history = Transcript.of(runtime_said(summary))
-    tool, arguments = call(await ask(history, forced="submit_plan"))
-    assert (tool, arguments) == ("submit_plan", {"steps": [{"description": FOLDERS.title}]})
-    report = await ask(history.append(runtime_said(PLAN_FINISHED)))
-    assert "Disk: fullest at 12 %." in report.message.text
 
 
 def test_an_address_cannot_smuggle_a_command_into_the_shell() -> None:

@@ -28,7 +28,7 @@ def _without_nul(text: str) -> str:
     return text
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Take 5.0 for 5: some models write every number that way."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -36,7 +36,7 @@ def _whole(value: Any) -> Any:
 PlainText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
 """A path, a command or a pattern: not empty, and fit for a system call."""
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
@@ -56,9 +56,9 @@ def spec_of(name: str, description: str, model: type[Arguments]) -> ToolSpec:
     )
 
 
-def _flat(field: Mapping[str, Any]) -> dict[str, Any]:
-    options = [option for option in field.get("anyOf", []) if option.get("type") != "null"]
-    merged = {**(options[0] if options else {}), **field}
+def _flat(field: dict[str, Any]) -> dict[str, Any]:
+    options: list[dict[str, Any]] = [o for o in field.get("anyOf", []) if o.get("type") != "null"]
+    merged: dict[str, Any] = {**(options[0] if options else {}), **field}
     return {key: merged[key] for key in _KEPT if key in merged}
 
 

@@ -4,7 +4,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +68,7 @@ def _writable_status(target: Path) -> os.stat_result | None:
 
 
 @contextmanager
-def _temporary(target: Path, old: os.stat_result | None) -> Iterator[Path]:
+def _temporary(target: Path, old: os.stat_result | None) -> Generator[Path]:
     """Make an empty file beside the target that is gone afterwards unless it was renamed."""
     temporary = target.with_name(f".sandbur-{secrets.token_hex(6)}.tmp")
     # A new file gets the mode that the umask allows; a replacement stays private until it is complete.

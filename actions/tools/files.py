@@ -4,7 +4,7 @@ import difflib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -48,7 +48,7 @@ def problem(path: Path, error: OSError, wish: str) -> FileProblem:
 
 
 @contextmanager
-def translated(path: Path, wish: str) -> Iterator[None]:
+def translated(path: Path, wish: str) -> Generator[None]:
     """Turn the system's errors into a `FileProblem`."""
     try:
         yield

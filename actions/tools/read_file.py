@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import BinaryIO
 
 from pydantic import Field
 
 from actions.ports import ToolContext, ToolOutcome
-from actions.tools.arguments import Arguments, PlainText, Whole, parsed, spec_of
+from actions.tools.arguments import Arguments, Count, PlainText, parsed, spec_of
 from actions.tools.files import FileProblem, open_regular, translated
 from actions.tools.line_reader import LineReader, shown_line
 from actions.tools.places import resolved, shown, size_text
@@ -35,10 +35,8 @@ _DESCRIPTION = (
 
 class ReadFileArguments(Arguments):
     path: PlainText = Field(description="The file; relative paths start at the working folder.")
-    offset: Annotated[Whole, Field(ge=1, description="First line to read, counted from 1. Default: 1.")] = 1
-    limit: Annotated[Whole, Field(ge=1, description=f"How many lines. Default and most: {MAX_LINES}.")] = (
-        MAX_LINES
-    )
+    offset: Count = Field(1, description="First line to read, counted from 1. Default: 1.")
+    limit: Count = Field(MAX_LINES, description=f"How many lines. Default and most: {MAX_LINES}.")
 
 
 class ReadFile:

@@ -10,14 +10,14 @@ from actions.tools.piped import Ran, run_piped
 from actions.tools.walk import Listing, Wanted
 
 _LISTING = ("--no-config", "--files", "--null", "--no-messages", "--color=never")
-_LIKE_WALK = ("--no-ignore-global", "--no-ignore-dot", "--no-require-git")
+_LIKE_WALK = ("--no-ignore-global", "--no-ignore-dot", "--no-require-git", "--glob=!.git")
 _SEARCH = ("--no-config", "--text", "--null", "--no-messages", "--color=never", "--crlf", "--no-mmap")
 _MOST_LISTED_BYTES = 64_000_000
 _MOST_COUNT_BYTES = 32_000_000
 _MOST_MATCH_BYTES = 32_000_000
 _ARGUMENT_BYTES = 500_000
 
-_COUNT = re.compile(rb"([^\0]+)\0(\d+)\n")
+_COUNT = re.compile(rb"([^\0]+)\0(\d+)\r?\n")
 _MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
 
 
@@ -29,7 +29,7 @@ async def list_files(program: str, root: Path, wanted: Wanted, timeout_s: float)
     """Return the files below a folder; None if this ripgrep cannot do it."""
     flags = [*_LISTING, *_LIKE_WALK]
     if wanted.hidden:
-        flags += ["--hidden", "--glob=!.git"]
+        flags.append("--hidden")
     if wanted.max_file_bytes is not None:
         flags.append(f"--max-filesize={wanted.max_file_bytes}")
     ran = await _ran([program, *flags], root, timeout_s, _MOST_LISTED_BYTES)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from actions.ports import ToolContext, ToolOutcome
-from actions.tools.arguments import Arguments, PlainText, Whole, parsed, spec_of
+from actions.tools.arguments import Arguments, PlainText, parsed, spec_of, whole
 from actions.tools.capture import Capture
 from actions.tools.files import FileProblem
 from actions.tools.live_output import LiveOutput
@@ -35,7 +35,7 @@ _DESCRIPTION = (
 class RunShellCommandArguments(Arguments):
     command: PlainText = Field(description="The command line.")
     cwd: PlainText | None = Field(None, description="Folder to run in. Default: the working folder.")
-    timeout_s: Annotated[Whole, Field(ge=1, le=MAX_TIMEOUT_S)] = Field(
+    timeout_s: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_S), BeforeValidator(whole)] = Field(
         DEFAULT_TIMEOUT_S,
         description=f"Seconds after which it is killed. Default: {DEFAULT_TIMEOUT_S}, most: {MAX_TIMEOUT_S}.",
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import cast
 
 from actions.tools import ripgrep, search_worker
 from actions.tools.dialect import reads_alike
@@ -77,7 +78,7 @@ class Search:
             counts.update(counted)
             is_complete = is_complete and was_complete
         names = await asyncio.to_thread(self._text_only, sorted(counts))
-        shown, kept = _first(names, counts, limit)
+        shown, unshown = _first(names, counts, limit)
         files: list[FileMatches] = []
         for batch in ripgrep.batches(shown):
             found, was_complete = await ripgrep.matching_lines(
@@ -85,10 +86,8 @@ class Search:
             )
             files += found
             is_complete = is_complete and was_complete
-        files = [FileMatches(file.path, counts[file.path], file.lines) for file in files]
-        return Found(
-            _limited(files, limit) + [FileMatches(name, counts[name], ()) for name in kept], is_complete
-        )
+        files = _limited(files, counts, limit)
+        return Found(files + [FileMatches(name, counts[name], ()) for name in unshown], is_complete)
 
     async def _find_with_worker(self, pattern: str, paths: Sequence[str], limit: int) -> Found:
         header = json.dumps({"pattern": pattern, "limit": limit}).encode()
@@ -101,7 +100,7 @@ class Search:
         for line in ran.output.splitlines():
             if not line.endswith(b"]"):
                 break
-            index, count, lines = json.loads(line)
+            index, count, lines = cast(tuple[int, int, list[tuple[int, str, int]]], json.loads(line))
             texts = [MatchedLine(n, line_text(text.encode("latin-1"), length)) for n, text, length in lines]
             files.append(FileMatches(paths[index], count, texts))
         return Found(files, ran.status == 0)
@@ -120,10 +119,10 @@ def _first(names: Sequence[str], counts: dict[str, int], limit: int) -> tuple[li
     return list(names), []
 
 
-def _limited(files: Sequence[FileMatches], limit: int) -> list[FileMatches]:
+def _limited(files: Sequence[FileMatches], counts: dict[str, int], limit: int) -> list[FileMatches]:
     limited: list[FileMatches] = []
     for file in files:
-        limited.append(FileMatches(file.path, file.count, file.lines[:limit]))
+        limited.append(FileMatches(file.path, counts[file.path], file.lines[:limit]))
         limit -= len(limited[-1].lines)
     return limited
 

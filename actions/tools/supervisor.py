@@ -38,7 +38,7 @@ def main(command: list[str]) -> None:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, _wake_up)
     _control_process(_PR_SET_CHILD_SUBREAPER, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     shell = _start(command)
@@ -50,6 +50,10 @@ def main(command: list[str]) -> None:
     with suppress(OSError):
         os.write(2, watch.report().encode())
     os._exit(0)
+
+
+def _wake_up(number: int, frame: object) -> None:
+    """Do nothing: the wake-up pipe got the signal's number."""
 
 
 class Watch:

@@ -10,7 +10,6 @@ from agent.models.transport import (
     CONNECT_TIMEOUT_S,
     WRITE_TIMEOUT_S,
     ambient_header_names,
-    headers_for,
     plain,
 )
 
@@ -28,7 +27,7 @@ class AnthropicTransport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._client: AsyncAnthropic | None = None
-        self._headers: dict[str, Any] = {}
+        self._headers: dict[str, Any] = {"Accept": "text/event-stream"}
 
     async def post(self, path: str, body: Body) -> "Response":
         await asyncio.to_thread(load) if self._client is None else None
@@ -40,8 +39,8 @@ class AnthropicTransport:
             return await client.post(
                 path,
                 cast_to=Response,
-                content=body,
-                options={"headers": {**self._headers, **headers_for(body)}},
+                content=body.content,
+                options={"headers": self._headers},
                 stream=True,
                 stream_cls=AsyncStream[Any],
             )  # pyright: ignore[reportReturnType]
@@ -54,7 +53,7 @@ class AnthropicTransport:
 
         endpoint = self._endpoint
         if not endpoint.sends_ambient_headers:
-            self._headers = {name: omit for name in ambient_header_names("ANTHROPIC_CUSTOM_HEADERS")}
+            self._headers |= {name: omit for name in ambient_header_names("ANTHROPIC_CUSTOM_HEADERS")}
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
             # The API itself takes the bearer key; compatible servers may only know the older header.
             self._headers["x-api-key"] = endpoint.api_key

@@ -1,6 +1,6 @@
 """Request bodies that grow with a history: each message is rendered and joined once."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actions.ports import ModelRequest, ToolSpec
@@ -14,19 +14,12 @@ _MAX_LINEAGES = 8
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The JSON of one request in a few large pieces; can be sent again."""
+    """The JSON of one request."""
 
-    pieces: tuple[bytes, ...]
+    content: bytes
+    """In one piece: copying a megabyte costs less than sending it in parts."""
     replays_wire: bool
     """True if it holds a provider's own JSON of an earlier reply."""
-
-    @property
-    def length(self) -> int:
-        return sum(map(len, self.pieces))
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self.pieces:
-            yield piece
 
 
 class Lineage:
@@ -96,7 +89,7 @@ class Lineage:
         return message.rendered.setdefault(f"{self._dialect.key} prefix", now) != now
 
     def pieces(self) -> tuple[bytes, ...]:
-        return (*self._blocks, b"".join(self._fresh))
+        return (*self._blocks, *self._fresh)
 
 
 class Bodies:
@@ -119,7 +112,7 @@ class Bodies:
         self._lineages = [lineage, *self._lineages[: _MAX_LINEAGES - 1]]
         head = self._head(request, without)
         tail = self._dialect.tail(lineage.last_role, request.forced_tool, without)
-        return Body((head, *lineage.pieces(), tail), lineage.replays_wire)
+        return Body(b"".join((head, *lineage.pieces(), tail)), lineage.replays_wire)
 
     def rebuild_all(self, request: ModelRequest) -> None:
         """Stop replaying the provider's own JSON of the messages in this request."""

@@ -10,7 +10,6 @@ from agent.models.transport import (
     CONNECT_TIMEOUT_S,
     WRITE_TIMEOUT_S,
     ambient_header_names,
-    headers_for,
     plain,
 )
 
@@ -28,7 +27,7 @@ class OpenAITransport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._client: AsyncOpenAI | None = None
-        self._headers: dict[str, Any] = {}
+        self._headers: dict[str, Any] = {"Accept": "text/event-stream"}
 
     async def post(self, path: str, body: Body) -> "Response":
         await asyncio.to_thread(load) if self._client is None else None
@@ -40,8 +39,8 @@ class OpenAITransport:
             return await client.post(
                 path,
                 cast_to=Response,
-                content=body,
-                options={"headers": {**self._headers, **headers_for(body)}},
+                content=body.content,
+                options={"headers": self._headers},
                 stream=True,
                 stream_cls=AsyncStream[Any],
             )  # pyright: ignore[reportReturnType]
@@ -62,7 +61,7 @@ class OpenAITransport:
         )
         if not endpoint.sends_ambient_headers:
             client.organization = client.project = None
-            self._headers = {name: omit for name in ambient_header_names("OPENAI_CUSTOM_HEADERS")}
+            self._headers |= {name: omit for name in ambient_header_names("OPENAI_CUSTOM_HEADERS")}
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
         return client
 

@@ -24,10 +24,6 @@ class Transport(Protocol):
     async def aclose(self) -> None: ...
 
 
-def headers_for(body: Body) -> dict[str, str]:
-    return {"Content-Length": str(body.length), "Accept": "text/event-stream"}
-
-
 def ambient_header_names(variable: str) -> list[str]:
     """Return the names of the headers that an SDK takes from this variable of the process."""
     lines = os.environ.get(variable, "").splitlines()

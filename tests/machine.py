@@ -1,0 +1,44 @@
+"""A home folder and a project folder of one's own, to load settings in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import Settings, load_settings
+from agent.options import RunOptions
+from state.errors import SandburError
+
+
+class Machine:
+    """A home folder and a project folder of one's own."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = root / "home"
+        self.project = root / "project"
+        self.home.mkdir()
+        (self.project / ".git").mkdir(parents=True)
+        self.env = {"HOME": str(self.home)}
+
+    @property
+    def user_config(self) -> Path:
+        return self.home / ".config/sandbur/config.toml"
+
+    @property
+    def project_config(self) -> Path:
+        return self.project / ".sandbur/config.toml"
+
+    def write(self, path: Path, content: str | bytes) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(0o644)
+        return path
+
+    def load(self, **options: Any) -> Settings:
+        return load_settings(RunOptions(**{"cwd": self.project, **options}), self.env)
+
+    def problem(self, **options: Any) -> SandburError:
+        with pytest.raises(SandburError) as caught:
+            self.load(**options)
+        assert "\n" not in str(caught.value)
+        return caught.value
