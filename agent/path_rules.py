@@ -46,6 +46,7 @@ class Workspace:
 
 def reach(pattern: str, base: str) -> str:
     """Return a folder that holds all that a search below `base` can find; `/` if the pattern can climb."""
+    pattern = expanduser(pattern)
     found = _SEARCH_WILDCARD.search(pattern)
     if found is None:
         return join(base, pattern)

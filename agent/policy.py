@@ -9,7 +9,7 @@ from typing import Any
 from actions.ports import Tool, Verdict
 from agent import path_rules, shell_rules
 from agent.path_rules import Workspace
-from agent.rules import Rule
+from agent.rules import Rule, literal_of
 from state.application import ExecutionMode
 
 SHELL = "run_shell_command"
@@ -105,8 +105,13 @@ class Policy:
         everything = next((rule for rule in rules if rule.pattern == "*"), None)
         if everything is not None:
             return [everything.text]
+        if self._workspace.outside(call.paths) is not None:
+            return []
+        exact = next((rule for rule in rules if literal_of(rule.pattern or "") == call.subject.strip()), None)
+        if exact is not None:
+            return [exact.text]
         commands, doubts = shell_rules.read_commands(call.subject)
-        if doubts or self._workspace.outside(call.paths) is not None:
+        if doubts:
             return []
         used: dict[str, None] = {}
         for command in commands:

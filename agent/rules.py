@@ -63,6 +63,17 @@ def parse_rules(texts: Iterable[str], tools: Collection[str]) -> tuple[Rule, ...
     return tuple(parse_rule(text, tools) for text in texts)
 
 
+def exact_rule(tool: str, subject: str) -> str:
+    """Return the rule that covers this very command or path and nothing else."""
+    return f"{tool}({re.sub(r'[*?[]', lambda found: f'[{found[0]}]', subject)})"
+
+
+def literal_of(pattern: str) -> str | None:
+    """Return the one text that a pattern without wildcards matches; None if it has any."""
+    rest = re.sub(r"\[[*?[]\]", "", pattern)
+    return None if re.search(r"[*?[]", rest) else re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
 def _hint(tool: str, tools: Collection[str]) -> str:
     near = get_close_matches(tool.lower(), tools, n=1) or [_ALSO_CALLED.get(tool.lower(), "")]
     if near[0] in tools:

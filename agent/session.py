@@ -10,6 +10,7 @@ from actions.events import ApprovalNeeded, ErrorRaised, Event, RunFinished, RunS
 from actions.proposals import judge
 from agent.limits import Limits
 from agent.outcome import finished
+from agent.rules import exact_rule
 from state.application import ApplicationState, ExecutionMode
 from state.calls import CallDecision, PendingCall
 from state.errors import SandburError, Timeout
@@ -107,9 +108,7 @@ class Session:
     def suggested_rule(self, call: PendingCall) -> str:
         """Return the rule that "always" offers: this very command or path, nothing wider."""
         tool = self._ports.toolbox[call.tool]
-        subject = tool.subject(tool.parse(call.arguments))
-        escaped = "".join(f"[{char}]" if char in "*?[" else char for char in subject)
-        return f"{call.tool}({escaped})"
+        return exact_rule(call.tool, tool.subject(tool.parse(call.arguments)))
 
     def _still_asks(self, call: PendingCall) -> bool:
         """Tell whether the gate, as it is now, would still ask about a pending call."""
@@ -157,7 +156,21 @@ class Session:
             self._is_stored = True
         if message and not message.startswith("/") and not self._store.index.summary(self.id).title:
             self._store.index.set_title(self.id, " ".join(message.split())[:MAX_TITLE_CHARS])
-        self._store.index.claim(self.id)
+        self._store.index.claim(self.id, self._last_seq)
+        self._number_from_store()
+
+    @property
+    def _last_seq(self) -> int:
+        return self._store.writer(self.id).last_seq
+
+    def _number_from_store(self) -> None:
+        """Make the next step follow the last stored one: Burr counts steps that never finished, too."""
+        state = self._application.state
+        if self._last_seq < 0:
+            numbered = state.wipe(delete=["__SEQUENCE_ID"])
+        else:
+            numbered = state.update(__SEQUENCE_ID=self._last_seq)
+        self._application.update_state(numbered)
 
     async def _finish(
         self,

@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -20,10 +21,11 @@ class Ollama(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         time.sleep(self.delay_s)
-        self.send_response(self.status if self.path == "/api/tags" else 404)
-        self.send_header("Content-Length", str(len(self.answer)))
-        self.end_headers()
-        self.wfile.write(self.answer)
+        with suppress(ConnectionError):  # Who waited for this answer may have left.
+            self.send_response(self.status if self.path == "/api/tags" else 404)
+            self.send_header("Content-Length", str(len(self.answer)))
+            self.end_headers()
+            self.wfile.write(self.answer)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -11,9 +11,17 @@ def test_the_load_comes_from_proc_or_uptime() -> None:
     assert read.load_average("sh: uptime: not found") is None
 
 
-def test_processes_leave_the_measuring_ones_out() -> None:
-    text = "  PID %CPU %MEM COMMAND\n    9  300  0.0 ps\n   42 12,5  3.1 my server\n    1  0.0  0.1 init\n"
+def test_processes_that_have_just_started_are_left_out() -> None:
+    text = (
+        "  PID %CPU %MEM     ELAPSED COMMAND\n"
+        "    9  300  0.0       00:00 ps\n"
+        "   10 99.0  1.0       00:59 python\n"
+        "   42 12,5  3.1       01:00 my server\n"
+        "   43  1.0  0.0    10:00:00 b\n"
+        "    1  0.0  0.1 12-03:04:05 init\n"
+    )
     assert read.processes(text)[0] == read.Process(42, 12.5, 3.1, "my server")
+    assert [process.pid for process in read.processes(text)] == [42, 43, 1]
 
 
 def test_disks_are_the_real_ones_each_once() -> None:
@@ -63,7 +71,7 @@ def test_a_machine_in_trouble_is_called_so() -> None:
     output = (
         "== load\n9.00 8.00 7.00 3/389 12345\n== cores\n4\n"
         "== memory\nMemTotal: 1000000 kB\nMemAvailable: 50000 kB\nSwapTotal: 1000 kB\nSwapFree: 100 kB\n"
-        "== processes\n  PID %CPU %MEM COMMAND\n  7 99.0 50.0 java\n"
+        "== processes\n  PID %CPU %MEM COMMAND\n  7 99.0 50.0 2-00:00:00 java\n"
     )
     finding = LOAD.conclude([output])
     assert "load 9.00 over the last minute on 4 cores (2.25 per core)" in finding.facts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.rules import parse_rule, parse_rules
+from agent.rules import exact_rule, literal_of, parse_rule, parse_rules
 from state.errors import UsageError
 
 TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "glob", "grep")
@@ -65,3 +65,13 @@ def test_a_tool_like_no_other_gets_the_list() -> None:
 
 def test_without_a_list_of_tools_only_the_form_is_checked() -> None:
     assert parse_rule("tool_of_tomorrow(x)").tool == "tool_of_tomorrow"
+
+
+@pytest.mark.parametrize("subject", ["git status", "a; b | c > d", "ls *.py [ab]?", "two\nlines", "echo (x)"])
+def test_an_exact_rule_covers_the_one_command_it_was_made_from(subject: str) -> None:
+    rule = parse_rule(exact_rule("run_shell_command", subject), TOOLS)
+    assert literal_of(rule.pattern or "") == subject
+
+
+def test_a_pattern_with_wildcards_is_no_literal() -> None:
+    assert literal_of("git status*") is None

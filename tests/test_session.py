@@ -11,7 +11,7 @@ from scripted import START, Recorder, ScriptedModel, collect, finish, open_sessi
 from actions.events import ApprovalNeeded, ErrorRaised, Notice, ToolFinished, ToolStarted
 from agent.limits import Limits
 from state.calls import CallDecision
-from state.errors import ContextFull, CredentialsError, Overloaded
+from state.errors import ContextFull, CredentialsError, Overloaded, StoreError
 from state.messages import Message, ToolResult
 from state.store.store import Store
 from state.transcript import Transcript
@@ -276,6 +276,25 @@ async def test_an_interrupted_tool_has_a_result_and_is_not_run_again(store: Stor
     assert outcome == "interrupted"
     assert "half of it" in content
     assert_every_call_is_answered(resumed.state.chat_history)
+
+
+async def test_steps_are_numbered_without_gaps_after_errors(store: Store) -> None:
+    model = ScriptedModel(Overloaded("no"), Overloaded("no"), act("a"), "yes")
+    session = await open_session(store, model, Recorder())
+    await collect(session.send("go"))
+    await collect(session.carry_on())
+    await collect(session.carry_on())
+    steps = [record["seq"] for record in store.export("s1") if record["kind"] == "step"]
+    assert steps == list(range(4))
+
+
+async def test_a_session_that_went_on_elsewhere_is_not_written_over(store: Store) -> None:
+    here = await open_session(store, ScriptedModel("one", "three"))
+    await collect(here.send("first"))
+    there = await open_session(Store(store.path), ScriptedModel("two"))
+    await collect(there.send("second"))
+    with pytest.raises(StoreError, match="went on in another process"):
+        await collect(here.send("third"))
 
 
 async def test_a_new_message_closes_an_interrupted_turn(store: Store) -> None:

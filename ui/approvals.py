@@ -116,9 +116,13 @@ class Approvals:
         self._renderer.lines(("", f"  [{key}] {text}") for key, text in choices.items())
         question = f"Run it? [{'/'.join(choices)}] "
         forget_typed()
-        prompt: PromptSession[str] = PromptSession(question, key_bindings=_choice_keys(choices))
+        prompt: PromptSession[str] = PromptSession(
+            question, key_bindings=_choice_keys(choices), erase_when_done=True
+        )
         clear_typeahead(prompt.app.input)
-        return await self._prompted(prompt, "") or ""
+        key = await self._prompted(prompt, "") or ""
+        self._renderer.lines([("bold", f"  {self._renderer.glyphs.prompt} {choices.get(key, 'left open')}")])
+        return key
 
     async def _line(self, question: str, default: str = "") -> str | None:
         """Return a line of text; None if the person thinks better of it."""

@@ -10,7 +10,7 @@ from state.calls import PendingCall
 from ui.sanitize import exposed, lookalikes, one_line
 
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "status")
-_MAX_TITLE = 500
+_MAX_TITLE = 120
 _MAX_COMPARED_BYTES = 1 << 20
 
 Line = tuple[str, str]
@@ -27,18 +27,20 @@ def fields(arguments: str) -> dict[str, Any]:
 
 
 def title(tool: str, arguments: str) -> str:
-    """Return the tool and what it is about, on one line."""
+    """Return the tool and what it is about, on one line that may be cut."""
     values = fields(arguments)
     subject = next((values[name] for name in _SUBJECTS if isinstance(values.get(name), str)), None)
-    about = one_line(subject[:_MAX_TITLE] if subject is not None else _compact(arguments, values))
-    return f"{one_line(tool[:80])} {about}".strip()
+    text = (subject if subject is not None else _compact(arguments, values)).strip()
+    first, _, more = text.partition("\n")
+    cut = " ..." if more or len(first) > _MAX_TITLE else ""
+    return f"{one_line(tool[:80])} {one_line(first[:_MAX_TITLE])}{cut}".strip()
 
 
 def preview(call: PendingCall, cwd: str) -> list[Line]:
     """Return what an approval is about: command, difference or arguments, nothing left out."""
     values = fields(call.arguments)
     lines = list(_body(call, values, Path(cwd)))
-    if words := lookalikes(call.arguments):
+    if words := lookalikes("\n".join(text for _, text in lines)):
         lines.append(("bold yellow", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
     return lines
 
@@ -51,7 +53,7 @@ def coloured_diff(text: str) -> Iterator[Line]:
 
 
 def _compact(arguments: str, values: dict[str, Any]) -> str:
-    return json.dumps(values, ensure_ascii=False)[:_MAX_TITLE] if values else arguments[:_MAX_TITLE]
+    return json.dumps(values, ensure_ascii=False) if values else arguments
 
 
 def _body(call: PendingCall, values: dict[str, Any], cwd: Path) -> Iterator[Line]:

@@ -174,7 +174,8 @@ class Renderer:
 
     def _run_finished(self, event: RunFinished) -> None:
         self._close_text()
-        self._live.clear()
+        sign = self.glyphs.denied
+        self.lines(("yellow", f"{sign} {call.title}  stopped") for call in self._status.calls.values())
         self._status.calls.clear()
         self._status.step = ""
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:

@@ -104,6 +104,7 @@ class Chat:
         if self._session.next_action != "prompt":
             hint = "Nothing is lost: Enter goes on from here, a message starts something else."
             self._renderer.lines([("yellow", hint)])
+        self._renderer.lines([("", "")])
 
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True

@@ -15,7 +15,7 @@ _SHOWN_LINES = 4
 _SHOWN_DIFF_LINES = 40
 _MAX_LINE = 200
 _QUIET_TOOLS = ("read_file", "list_directory", "glob", "grep")
-_EXIT = re.compile(r"exit (?:code|status):? (-?\d+)", re.IGNORECASE)
+_EXIT = re.compile(r"(?:^|\n)exit code: (\w+)[^\n]*$")
 _DIFF = re.compile(r"^@@ .* @@", re.MULTILINE)
 
 
@@ -28,7 +28,7 @@ def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
         "unknown": (glyphs.denied, "yellow"),
     }.get(event.outcome, (glyphs.failed, "red"))
     facts = [] if event.outcome == "ok" else [event.outcome]
-    if found := _EXIT.search(event.content[:200]) or _EXIT.search(event.content[-200:]):
+    if found := _EXIT.search(event.content[-200:]):
         facts.append(f"exit {found[1]}")
     facts.append(elapsed(event.duration_ms / 1000))
     return style, f"{sign} {title}  {f' {glyphs.dot} '.join(facts)}"
@@ -36,7 +36,7 @@ def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
 
 def result_lines(event: ToolFinished, glyphs: Glyphs, verbose: bool) -> Iterator[Line]:
     """Yield a taste of what a call gave back; a difference in colours."""
-    content = plain(event.content).rstrip("\n")
+    content = _EXIT.sub("", plain(event.content).rstrip("\n"))
     if _DIFF.search(content) and event.outcome == "ok":
         yield from _indented(list(coloured_diff(content)), glyphs, None if verbose else _SHOWN_DIFF_LINES)
     elif content and (verbose or event.outcome != "ok" or event.tool not in _QUIET_TOOLS):

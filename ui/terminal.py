@@ -104,7 +104,9 @@ def typing_unseen() -> Generator[Callable[[], None]]:
                 termios.tcsetattr(0, termios.TCSADRAIN, before)
 
     if before is not None:
-        silent = [*before[:3], before[3] & ~(termios.ECHO | termios.ICANON), *before[4:]]
+        # NOFLSH: what was typed before a Ctrl-C is still there for the next prompt.
+        local_modes = before[3] & ~(termios.ECHO | termios.ICANON) | termios.NOFLSH
+        silent = [*before[:3], local_modes, *before[4:]]
         with suppress(termios.error, OSError):
             termios.tcsetattr(0, termios.TCSADRAIN, silent)
     try:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 _SAMPLE_BYTES = 65_536
 _KEPT_LINE_BYTES = 8192
+_NO_TEXT = "no-text"
 _LONGEST_LINE_BYTES = 8 << 20
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, ""))
 
@@ -28,6 +29,8 @@ def main() -> None:
     header, _, rest = sys.stdin.buffer.read().partition(b"\n")
     options = json.loads(header)
     warnings.simplefilter("ignore")
+    # As for ripgrep, bytes that are no UTF-8 are no characters: a line break is what `.` does not match.
+    codecs.register_error(_NO_TEXT, lambda error: ("\n", error.end))
     expression = re.compile(options["pattern"])
     room: int = options["limit"]
     output = os.fdopen(1, "wb")
@@ -44,7 +47,7 @@ def _search(path: bytes, expression: "re.Pattern[str]", room: int) -> tuple[int,
     count, lines = 0, list[Line]()
     try:
         for number, line in enumerate(_lines(path), 1):
-            if expression.search(line.decode("utf-8", "surrogateescape")):
+            if expression.search(line.decode("utf-8", _NO_TEXT)):
                 count += 1
                 if len(lines) < room:
                     lines.append((number, line[:_KEPT_LINE_BYTES].decode("latin-1"), len(line)))

@@ -11,7 +11,7 @@ _LOAD_COMMAND = """\
 echo '== load'; cat /proc/loadavg 2>/dev/null || uptime
 echo '== cores'; nproc 2>/dev/null || getconf _NPROCESSORS_ONLN
 echo '== memory'; grep -E '^(MemTotal|MemAvailable|SwapTotal|SwapFree):' /proc/meminfo
-echo '== processes'; ps -eo pid,pcpu,pmem,comm 2>/dev/null | LC_ALL=C sort -k2,2 -rn | head -n 8"""
+echo '== processes'; ps -eo pid,pcpu,pmem,etime,comm 2>/dev/null | LC_ALL=C sort -k2,2 -rn | head -n 20"""
 _DISK_COMMAND = "echo '== space'; df -Pk 2>/dev/null; echo '== inodes'; df -Pi 2>/dev/null"
 _FOLDER_COMMAND = "du -xk -d 1 . 2>/dev/null | sort -rn | head -n 8"
 _WEB_COMMAND = """\
@@ -50,7 +50,8 @@ _OTHER_SERVICES = frozenset(
         1521,
         2049,
     }
-    | {2181, 2375, 2379, 3306, 3389, 4369, 5432, 5672, 5900, 6379, 9042, 9092, 9300, 11211, 11434, 27017}
+    | {1883, 2181, 2375, 2379, 3306, 3389, 4222, 4369, 5432, 5672, 5900, 6379, 6666, 8883, 9042, 9092, 9300}
+    | {11211, 11434, 25672, 27017, 61613, 61616}
 )
 _MAX_TRIED_PORTS = 3
 _LOCAL_LIMIT_S = 2
@@ -90,11 +91,11 @@ def _conclude_load(outputs: Sequence[str]) -> Finding:
         if load / cores > 1.0:
             problems.append(f"more work than cores: {load / cores:.2f} runnable tasks per core")
     _read_memory(parts.get("memory", ""), facts, problems)
-    busiest = read.processes(parts.get("processes", ""))[:1]
-    for pid, cpu, memory, name in busiest:
-        facts.append(f"busiest process {name} (pid {pid}) with {cpu:.1f} % CPU and {memory:.1f} % memory")
-        if cpu >= 80:
-            problems.append(f"{name} (pid {pid}) keeps a core busy at {cpu:.1f} %")
+    for process in read.processes(parts.get("processes", ""))[:1]:
+        name, cpu = f"{process.name} (pid {process.pid})", f"{process.cpu_percent:.1f} %"
+        facts.append(f"busiest process {name} with {cpu} CPU and {process.memory_percent:.1f} % memory")
+        if process.cpu_percent >= 80:
+            problems.append(f"{name} keeps a core busy at {cpu}")
     return Finding(tuple(facts), tuple(problems))
 
 

@@ -8,8 +8,11 @@ _SECTION = re.compile(r"^== (\w+)$", re.MULTILINE)
 _LOAD = re.compile(
     r"^\s*(\d+[.,]\d+)\s+(\d+[.,]\d+)\s+(\d+[.,]\d+)\s|load averages?:\s*(\d+[.,]\d+)", re.MULTILINE
 )
-_PROCESS = re.compile(r"^\s*(\d+)\s+(\d+(?:[.,]\d+)?)\s+(\d+(?:[.,]\d+)?)\s+(\S.*?)\s*$", re.MULTILINE)
-_MEASURING = frozenset({"ps", "sort", "head", "sh", "bash"})
+_PROCESS = re.compile(
+    r"^\s*(\d+)\s+(\d+(?:[.,]\d+)?)\s+(\d+(?:[.,]\d+)?)\s+([\d:-]*\d:\d\d)\s+(\S.*?)\s*$", re.MULTILINE
+)
+_YOUNG = re.compile(r"0?0:\d\d")
+"""Less than a minute: the share of the CPU says little yet, and the agent itself is among them."""
 _DISK = re.compile(r"^(\S+)\s+(\d+)\s+(\d+)\s+(-?\d+)\s+(\d+)%\s+(/.*?)\s*$", re.MULTILINE)
 _LISTENER = re.compile(
     r"^(?:LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s|tcp\S*\s+\d+\s+\d+\s+(\S+):(\d+)\s.*\bLISTEN\b)", re.MULTILINE
@@ -72,9 +75,9 @@ def kilobytes(text: str, name: str) -> int | None:
 
 
 def processes(text: str) -> list[Process]:
-    """Return the processes of `ps -o pid,pcpu,pmem,comm`, without those that did the measuring."""
-    found = (Process(int(m[1]), _number(m[2]), _number(m[3]), m[4]) for m in _PROCESS.finditer(text))
-    return [process for process in found if process.name not in _MEASURING]
+    """Return the processes of `ps -o pid,pcpu,pmem,etime,comm` that have run for a while."""
+    found = [match for match in _PROCESS.finditer(text) if not _YOUNG.fullmatch(match[4])]
+    return [Process(int(m[1]), _number(m[2]), _number(m[3]), m[5]) for m in found]
 
 
 def disks(text: str) -> list[Disk]:

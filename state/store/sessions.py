@@ -65,9 +65,19 @@ class SessionIndex:
     def set_title(self, session_id: str, title: str) -> None:
         self._database.commit([("UPDATE heads SET title = ? WHERE session_id = ?", (title, session_id))])
 
-    def claim(self, session_id: str) -> None:
-        """Become the one that runs the session; raises `StoreError` while another process does."""
-        owner = self._owner(session_id)
+    def claim(self, session_id: str, last_seq: int) -> None:
+        """Become the one that runs the session; raises `StoreError` if another process does or did.
+
+        `last_seq` is the newest step that the caller knows.
+        """
+        owner, newest = self._database.query(
+            "SELECT owner, last_seq FROM heads WHERE session_id = ?", (session_id,)
+        )[0]
+        if newest != last_seq:
+            raise StoreError(
+                f"Session {session_id} went on in another process, up to step {newest}.",
+                f"See what it did: sandbur -r {session_id}",
+            )
         if owner != this_process() and is_alive(owner):
             raise _held(session_id, owner)
         self._database.commit(

@@ -21,6 +21,8 @@ class SessionWriter:
     def __init__(self, database: Database, session_id: str, model: type[BaseModel]) -> None:
         self.session_id = session_id
         self.logs = SessionLogs(database, session_id)
+        self.last_seq = -1
+        """The newest step that this process has read or written."""
         self._database = database
         self._model = model
         self._fields = WrittenFields(model, self.logs)
@@ -41,7 +43,8 @@ class SessionWriter:
         if owner == self.session_id:
             self._adopt(values, rows)
         last_seq, position, at, _ = rows[-1]
-        return int(last_seq), str(position), str(at), values
+        self.last_seq = int(last_seq)
+        return self.last_seq, str(position), str(at), values
 
     def save(self, seq: int, position: str, values: Mapping[str, Any]) -> None:
         """Commit the step: new messages, changed fields, queued journal rows, the session's head."""
@@ -56,6 +59,7 @@ class SessionWriter:
             # The step is not on disk, so nothing of it is known to be: the next one is a snapshot.
             self._fields = WrittenFields(self._model, self.logs)
             raise
+        self.last_seq = seq
         self.logs.mark_saved()
         self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
         self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes

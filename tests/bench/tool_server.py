@@ -1,12 +1,14 @@
-"""A model server that is much faster than any client: tool calls for some turns, then an answer, all streamed.
+"""A model server that does no more than it must: it parses the request, then streams a tool call or an answer.
 
 The base URL says what to do: `http://127.0.0.1:PORT/RUN/TURNS/ARGUMENT_BYTES/v1`; RUN is any name, its turns are counted.
+A POST to `/RUN/last/0` answers with the newest request of RUN.
 """
 
 import asyncio
 import json
 import sys
 from collections import Counter
+from typing import ClassVar
 
 
 def _events(number: int, turns: int, argument_bytes: int) -> bytes:
@@ -32,18 +34,21 @@ def _events(number: int, turns: int, argument_bytes: int) -> bytes:
 class _Connection(asyncio.Protocol):
     """Reads requests with a Content-Length and answers each at once."""
 
-    counts: Counter[str] = Counter()
+    counts: ClassVar[Counter[str]] = Counter()
+    newest: ClassVar[dict[str, bytes]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._head = b""
+        self._body = bytearray()
         self._left = 0
         self._path = ""
 
     def data_received(self, data: bytes) -> None:
         if self._left:
             self._left -= len(data)
+            self._body += data
         else:
             self._head += data
             head, end, body = self._head.partition(b"\r\n\r\n")
@@ -53,14 +58,19 @@ class _Connection(asyncio.Protocol):
             fields = dict(line.lower().split(": ", 1) for line in lines[1:])
             self._path = lines[0].split()[1]
             self._left = int(fields["content-length"]) - len(body)
-            self._head = b""
+            self._head, self._body = b"", bytearray(body)
         if self._left == 0:
             self._answer()
 
     def _answer(self) -> None:
         run, turns, argument_bytes = self._path.split("/")[1:4]
-        self.counts[run] += 1
-        body = _events(self.counts[run], int(turns), int(argument_bytes))
+        if turns == "last":
+            body = self.newest[run]
+        else:
+            self.newest[run] = bytes(self._body)
+            json.loads(self._body)
+            self.counts[run] += 1
+            body = _events(self.counts[run], int(turns), int(argument_bytes))
         head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
         self._transport.write(head.encode() + body)
 

@@ -126,13 +126,13 @@ async def raw_openai(url: str, result: str) -> list[float]:
         began = time.perf_counter()
 
 
-async def bare_httpx(url: str, size: int, turns: int) -> list[float]:
-    """Send prepared bytes and read the streamed answer."""
+async def bare_httpx(server: str, run: str, turns: int) -> list[float]:
+    """Send the bytes of the last request of `run` and read the streamed answer."""
     import httpx2
 
-    body = json.dumps({"filler": "x" * size}).encode()
-    times: list[float] = []
+    url, times = f"{server}/bare/0/0/v1", list[float]()
     async with httpx2.AsyncClient() as client:
+        body = (await client.post(f"{server}/{run}/last/0", content=b"{}")).content
         for _ in range(turns):
             began = time.perf_counter()
             async with client.stream("POST", f"{url}/chat/completions", content=body) as response:
@@ -163,7 +163,7 @@ async def long_run(server: str, folder: Path) -> None:
     turns, model, on_disk, size = await sandbur(f"{server}/long/800/20/v1", folder, LATE_RESULT)
     rest = [turn - call for turn, call in zip(turns, model, strict=False)]
     early, late = median(rest[1:11]), median(rest[-10:])
-    bare = median(await bare_httpx(f"{server}/bare/0/0/v1", size, 30))
+    bare = median(await bare_httpx(server, "long", 30))
     whole = median(turns[-10:])
     print(f"800 turns, all but the request: first ten {early * 1000:.2f} ms, last ten {late * 1000:.2f} ms:"
           f" ratio {late / early:.2f} (limit 1.3)")  # fmt: skip

@@ -1,0 +1,210 @@
+"""The question before a call runs, driven by keys through a pipe."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+from state.calls import CallDecision, PendingCall
+from ui.approvals import DEAF_S, Approvals
+from ui.composer import Leave
+from ui.render import Renderer
+
+
+class Rules:
+    """The rules of a session that keeps them in memory."""
+
+    def __init__(self) -> None:
+        self.allowed: list[str] = []
+
+    def suggested_rule(self, call: PendingCall) -> str:
+        return f"{call.tool}(*)"
+
+    def allow_always(self, rule: str) -> None:
+        self.allowed.append(rule)
+
+
+class Desk:
+    """A person at the question: what is shown, what is typed, what is decided."""
+
+    def __init__(self, keys: PipeInput, cwd: Path) -> None:
+        self.out = StringIO()
+        self.rules = Rules()
+        console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
+        self.approvals = Approvals(Renderer(console, answers=True), self.rules, str(cwd))
+        self._keys = keys
+
+    async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
+        asking = asyncio.ensure_future(self.approvals.ask(calls or [shell("df -h")]))
+        for text in typed:
+            await asyncio.sleep(DEAF_S + 0.1)
+            self._keys.send_text(text)
+        async with asyncio.timeout(5):
+            return await asking
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        yield pipe
+
+
+@pytest.fixture
+async def desk(keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    yield Desk(keys, tmp_path)
+
+
+def shell(command: str, call_id: str = "c1") -> PendingCall:
+    return PendingCall(
+        call_id=call_id, tool="run_shell_command", arguments=json.dumps({"command": command}), reason="may write"
+    )  # fmt: skip
+
+
+async def test_y_approves_once_and_unchanged(desk: Desk) -> None:
+    assert await desk.decide("y") == [CallDecision(call_id="c1", approved=True)]
+    assert desk.rules.allowed == []
+
+
+async def test_n_denies(desk: Desk) -> None:
+    assert await desk.decide("n") == [CallDecision(call_id="c1", approved=False)]
+
+
+async def test_a_keeps_the_rule_it_shows_and_leaves_the_rest_to_it(desk: Desk) -> None:
+    decisions = await desk.decide("a", calls=[shell("df"), shell("du", "c2")])
+    assert decisions == [CallDecision(call_id="c1", approved=True)]
+    assert desk.rules.allowed == ["run_shell_command(*)"]
+    assert "always in this session: run_shell_command(*)" in desk.out.getvalue()
+
+
+async def test_r_denies_with_a_reason(desk: Desk) -> None:
+    assert await desk.decide("r", "too slow\r") == [
+        CallDecision(call_id="c1", approved=False, reason="too slow")
+    ]
+
+
+async def test_every_call_of_a_turn_is_asked_about(desk: Desk) -> None:
+    decisions = await desk.decide("y", "n", calls=[shell("df"), shell("rm x", "c2")])
+    assert decisions == [
+        CallDecision(call_id="c1", approved=True),
+        CallDecision(call_id="c2", approved=False),
+    ]
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04", "\x1b"])
+async def test_the_question_can_be_left_open_and_then_nothing_is_decided(desk: Desk, key: str) -> None:
+    assert await desk.decide("y", key, calls=[shell("df"), shell("rm x", "c2")]) is None
+
+
+async def test_what_was_typed_before_the_question_decides_nothing(desk: Desk, keys: PipeInput) -> None:
+    keys.send_text("y")
+    assert await desk.decide("n") == [CallDecision(call_id="c1", approved=False)]
+
+
+async def test_a_key_right_after_the_question_decides_nothing(desk: Desk, keys: PipeInput) -> None:
+    asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
+    await asyncio.sleep(DEAF_S / 4)
+    keys.send_text("y")
+    await asyncio.sleep(DEAF_S + 0.2)
+    assert not asking.done()
+    keys.send_text("n")
+    async with asyncio.timeout(5):
+        assert await asking == [CallDecision(call_id="c1", approved=False)]
+
+
+@pytest.mark.parametrize("noise", ["\r", "\n", "x", "Y", "\x1b[200~y\x1b[201~", "\x1b[A", " "])
+async def test_only_the_offered_keys_decide(desk: Desk, noise: str) -> None:
+    assert await desk.decide(noise, "n") == [CallDecision(call_id="c1", approved=False)]
+
+
+async def test_a_signal_ends_the_question_without_a_decision(desk: Desk) -> None:
+    asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
+    await asyncio.sleep(0.1)
+    desk.approvals.leave(143)
+    with pytest.raises(Leave):
+        await asking
+
+
+async def test_an_edited_command_is_shown_again_and_then_runs_as_edited(desk: Desk) -> None:
+    decisions = await desk.decide("e", "\x15df -i\r", "y")
+    assert decisions == [CallDecision(call_id="c1", approved=True, arguments='{"command": "df -i"}')]
+    assert "$ df -i" in desk.out.getvalue()
+
+
+async def test_an_editor_edits_the_arguments(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", "sed -i s/old/new/")
+    call = PendingCall(call_id="c1", tool="write_file", arguments='{"path": "a", "content": "old"}')
+    decisions = await desk.decide("e", "", "", "y", calls=[call])
+    assert decisions is not None
+    assert json.loads(decisions[0].arguments or "") == {"path": "a", "content": "new"}
+
+
+async def test_an_edit_that_is_no_json_changes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "sed -i s/{//")
+    call = PendingCall(call_id="c1", tool="write_file", arguments='{"path": "a", "content": "old"}')
+    decisions = await desk.decide("e", "", "", "y", calls=[call])
+    assert decisions == [CallDecision(call_id="c1", approved=True)]
+    assert "must be a JSON object" in desk.out.getvalue()
+
+
+async def test_an_editor_that_is_missing_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "/no/such/editor")
+    assert await desk.decide("e", "n") == [CallDecision(call_id="c1", approved=False)]
+    assert "/no/such/editor cannot be started" in desk.out.getvalue()
+
+
+async def test_hidden_characters_of_a_command_are_shown(desk: Desk) -> None:
+    await desk.decide("n", calls=[shell("rm \u202e\x1b[8m -rf\u200b /tmp/\u0430bc")])
+    shown = desk.out.getvalue()
+    assert "<U+202E>" in shown
+    assert "\\x1b[8m" in shown
+    assert "<U+200B>" in shown
+    assert "letters of other scripts" in shown
+    assert not {"\u202e", "\x1b", "\u200b"} & set(shown)
+
+
+async def test_a_long_command_is_shown_to_its_end_on_demand(desk: Desk) -> None:
+    command = "\n".join(f"echo {number}" for number in range(300))
+    await desk.decide("v", "n", calls=[shell(command)])
+    question, _, everything = desk.out.getvalue().partition("view everything")
+    assert "lines not shown" in question
+    assert "echo 0\n" in question
+    assert "echo 299" in question
+    assert "echo 150" not in question
+    assert "echo 150" in everything
+
+
+async def test_a_write_is_shown_as_the_difference_it_makes(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    arguments = json.dumps({"path": "a.txt", "content": "one\nTWO\n"})
+    await desk.decide("n", calls=[PendingCall(call_id="c1", tool="write_file", arguments=arguments)])
+    assert "-two" in desk.out.getvalue()
+    assert "+TWO" in desk.out.getvalue()
+
+
+async def test_an_edit_is_shown_with_what_goes_and_what_comes(desk: Desk) -> None:
+    arguments = json.dumps({"path": "a.txt", "old": "x = 1\ny = 2", "new": "x = 3", "replace_all": True})
+    await desk.decide("n", calls=[PendingCall(call_id="c1", tool="edit_file", arguments=arguments)])
+    shown = desk.out.getvalue()
+    assert "- x = 1" in shown
+    assert "- y = 2" in shown
+    assert "+ x = 3" in shown
+    assert "replace_all: true" in shown
+
+
+async def test_arguments_of_an_unknown_kind_are_shown_whole(desk: Desk) -> None:
+    call = PendingCall(call_id="c1", tool="send", arguments='{"to": "x", "count": 3, "body": "a\\nb"}')
+    await desk.decide("n", calls=[call])
+    shown = desk.out.getvalue()
+    for part in ("to: x", "count: 3", "body: a", "b"):
+        assert part in shown
