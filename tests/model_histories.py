@@ -106,7 +106,9 @@ def _check_responses(body: dict[str, Any]) -> None:
             _check_unique(waiting, where)
         elif kind == "reasoning":
             follows = number + 1 < len(items) and items[number + 1]
-            is_followed = follows and (follows.get("type") == "function_call" or follows.get("role") == "assistant")
+            is_followed = follows and (
+                follows.get("type") == "function_call" or follows.get("role") == "assistant"
+            )
             _require(is_followed, f"{where}: reasoning without its required following item")
         else:
             _require(item.get("role") in ("user", "assistant"), f"{where}: unknown item {kind!r}")
@@ -137,7 +139,9 @@ def _check_messages(body: dict[str, Any]) -> None:
             waiting = _check_uses(blocks, where)
     _require(not waiting, f"tool_use ids without tool_result: {waiting}")
     _require(before == "user", "the last message must be the user's")
-    _require("tool_choice" not in body or "thinking" not in body, "thinking does not go with a forced tool_choice")
+    _require(
+        "tool_choice" not in body or "thinking" not in body, "thinking does not go with a forced tool_choice"
+    )
 
 
 def _check_results(blocks: list[dict[str, Any]], waiting: list[str], where: str) -> None:

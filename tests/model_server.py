@@ -1,6 +1,7 @@
 """A real model server on this machine that speaks all three wire formats from a script.
 
-async with ModelServer([call("read_file", path="a"), say("done")]) as server: ... server.base_url, server.requests
+async with ModelServer([call("read_file", path="a"), say("done")]) as server:
+    ... server.base_url, server.requests
 Or from another process: python tests/model_server.py --port 8000 --script turns.json
 """
 
@@ -71,7 +72,10 @@ class ModelServer:
         check: bool = True,
         record: bool = True,
     ) -> None:
-        """Serve `script` in order, or ask a responder; `check` parses and validates, `record` keeps requests."""
+        """Serve `script` in order, or ask a responder.
+
+        `check` parses and validates requests, `record` keeps them; benchmarks want neither.
+        """
         self._script = script if callable(script) else list(script)
         self._check = check
         self._record = record
@@ -83,7 +87,7 @@ class ModelServer:
         """Script turns answered, faults included."""
         self._connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_up = threading.Event()
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -103,8 +107,9 @@ class ModelServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._stop and self._stop.set())
-        self._thread.join(10)
+        if self._thread.is_alive() and self._loop and self._stop:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(10)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -113,11 +118,10 @@ class ModelServer:
         await asyncio.to_thread(self.__exit__)
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
+        asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        self._stop = asyncio.Event()
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, limit=1 << 20)
         self.port = server.sockets[0].getsockname()[1]
         self._is_up.set()
@@ -204,13 +208,11 @@ async def _send_raw(writer: asyncio.StreamWriter, answer: Raw) -> bool:
     lines = [f"HTTP/1.1 {answer.status} X", *(f"{name}: {value}" for name, value in headers.items())]
     writer.write(("\r\n".join(lines) + "\r\n\r\n").encode() + answer.body)
     await writer.drain()
-    return True
+    return not answer.cuts
 
 
 async def _send_turn(writer: asyncio.StreamWriter, turn: Turn, events: list[bytes]) -> bool:
-    writer.write(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     # The last events say that the reply is whole: a broken one stops before them.
     sent = events if turn.fault == "none" else events[: max(1, len(events) // 2)]
     for event in sent:

@@ -5,12 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from model_server import ModelServer
+
 from actions.events import Notice, TextDelta, ThinkingDelta
 from actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolSpec
 from agent.models.connect import connect
 from agent.models.retry import RetryPolicy
 from agent.models.wire_model import Limits, WireModel
-from model_server import ModelServer
 from state.messages import Message, ToolResult, person_said, tool_answered
 from state.transcript import Transcript
 

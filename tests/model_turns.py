@@ -45,6 +45,8 @@ class Raw:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
+    cuts: bool = False
+    """Whether the connection ends behind it."""
 
 
 Answer = Turn | Raw
@@ -98,18 +100,23 @@ def stream_of(body: str | bytes) -> Raw:
 def from_json(item: dict[str, Any]) -> list[Answer]:
     """Read one entry of a script file.
 
-    {"say": TEXT}, {"call": TOOL, "arguments": {...}}, {"calls": [{"tool": ..., "arguments": {...}}]} and
-    {"fail": STATUS, "message": ..., "retry_after": ...}; "times", "fault", "delay_s", "reasoning" go with any.
+    {"say": TEXT}, {"call": TOOL, "arguments": {...}}, {"calls": [{"tool": ..., "arguments": {...}}]} or
+    {"fail": STATUS, "message": ..., "retry_after": ...}; with any of them "times", with a turn also "fault",
+    "delay_s" and "reasoning".
     """
     times = int(item.get("times", 1))
     if "fail" in item:
         return [
             fail(item["fail"], item.get("message", "failed"), retry_after=item.get("retry_after"))
         ] * times
-    wanted = item.get("calls") or ([{"tool": item["call"], "arguments": item.get("arguments", {})}] if "call" in item else [])
+    wanted = item.get("calls") or (
+        [{"tool": item["call"], "arguments": item.get("arguments", {})}] if "call" in item else []
+    )
     turn = Turn(
         text=item.get("say", ""),
-        calls=tuple(ToolCall(one["tool"], json.dumps(one.get("arguments", {})), one.get("id")) for one in wanted),
+        calls=tuple(
+            ToolCall(one["tool"], json.dumps(one.get("arguments", {})), one.get("id")) for one in wanted
+        ),
         reasoning=item.get("reasoning", ""),
         fault=item.get("fault", "none"),
         delay_s=float(item.get("delay_s", 0)),

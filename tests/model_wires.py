@@ -18,9 +18,7 @@ def events_of(wire: Wire, turn: Turn, model: str, request_bytes: int) -> list[by
     turn = replace(turn, calls=tuple(_with_id(wire, one) for one in turn.calls))
     make = {"chat": _chat, "responses": _responses, "messages": _messages}[wire]
     end = turn.line_end
-    return [
-        text.replace("\n", end).encode() for text in make(turn, model, max(1, request_bytes // 4))
-    ]
+    return [text.replace("\n", end).encode() for text in make(turn, model, max(1, request_bytes // 4))]
 
 
 def _with_id(wire: Wire, wanted: ToolCall) -> ToolCall:
@@ -40,7 +38,9 @@ def _data(value: Any) -> str:
 def _chat(turn: Turn, model: str, tokens: int) -> Iterator[str]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return _data({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": model, "choices": [choice]})
+        return _data(
+            {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": model, "choices": [choice]}
+        )
 
     yield chunk({"role": "assistant", "content": "", **turn.extra})
     for piece in _pieces(turn.reasoning, turn.pieces):

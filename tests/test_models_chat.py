@@ -55,7 +55,9 @@ async def test_id_type_and_name_may_be_repeated_in_every_piece():
 
 
 async def test_name_and_role_may_be_repeated_after_the_arguments_are_whole():
-    assert await calls_of(piece("ls", CALL, id="1", index=0), piece("ls", "", id="1", index=0)) == [("ls", CALL)]
+    assert await calls_of(piece("ls", CALL, id="1", index=0), piece("ls", "", id="1", index=0)) == [
+        ("ls", CALL)
+    ]
 
 
 async def test_parallel_calls_may_all_have_index_0():
@@ -80,9 +82,9 @@ async def test_whole_calls_with_the_same_id_stay_apart():
 
 async def test_an_id_that_changes_with_every_piece_does_not_split_a_call():
     first = piece("ls", "", id="r1", index=0)
-    assert await calls_of(first, piece(None, '{"a":', id="r2", index=0), piece(None, "1}", id="r3", index=0)) == [
-        ("ls", '{"a":1}')
-    ]
+    assert await calls_of(
+        first, piece(None, '{"a":', id="r2", index=0), piece(None, "1}", id="r3", index=0)
+    ) == [("ls", '{"a":1}')]
 
 
 async def test_interleaved_calls_are_told_apart_by_index():
@@ -165,7 +167,9 @@ async def test_a_server_that_does_not_stream_is_read_all_the_same():
 
 
 async def test_only_the_first_of_several_choices_counts():
-    chunk = {"choices": [{"index": i, "delta": {"content": str(i)}, "finish_reason": "stop"} for i in range(3)]}
+    chunk = {
+        "choices": [{"index": i, "delta": {"content": str(i)}, "finish_reason": "stop"} for i in range(3)]
+    }
     assert (await reply_of(chunk)).text == "0"
 
 

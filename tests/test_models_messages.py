@@ -130,19 +130,20 @@ async def test_a_stream_without_message_stop_is_no_reply():
 
 async def test_unknown_blocks_are_kept_for_the_same_model_and_empty_text_is_dropped():
     redacted = {"type": "redacted_thinking", "data": "xyz"}
+    use = {"type": "tool_use", "id": "u1", "name": "t", "input": {"a": 1}}
+    blocks = (redacted, {"type": "text", "text": ""}, use)
     listed = [
-        {"type": "content_block_start", "index": 0, "content_block": redacted},
-        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "id": "u1", "name": "t", "input": {"a": 1}}},
-        *ending("tool_use"),
-    ]  # fmt: skip
+        {"type": "content_block_start", "index": index, "content_block": block}
+        for index, block in enumerate(blocks)
+    ]
+    listed += ending("tool_use")
     async with ModelServer([events(*listed), say("done")]) as server:
         async with connected(server, "messages") as model:
             history = await converse(model, 2)
         sent = server.requests[1].body["messages"][1]["content"]
         assert server.rejections == []
     assert list(history)[1].tool_uses[0].arguments == '{"a": 1}'
-    assert sent == [redacted, {"type": "tool_use", "id": "u1", "name": "t", "input": {"a": 1}}]
+    assert sent == [redacted, use]
 
 
 async def test_deltas_without_a_start_and_events_without_a_type_are_read():

@@ -30,7 +30,11 @@ async def test_nothing_is_stored_and_reasoning_comes_encrypted():
 
 
 async def test_reasoning_items_stay_next_to_what_followed_them():
-    script = [calls(ToolCall("a", "{}"), ToolCall("b", "{}"), reasoning="hm"), say("x", reasoning="so"), say("y")]
+    script = [
+        calls(ToolCall("a", "{}"), ToolCall("b", "{}"), reasoning="hm"),
+        say("x", reasoning="so"),
+        say("y"),
+    ]
     async with ModelServer(script) as server, connected(server, "responses") as model:
         await converse(model, 3)
         kinds = [item.get("type") or item["role"] for item in server.requests[2].body["input"]]
@@ -88,18 +92,22 @@ async def test_items_are_taken_from_the_end_if_they_did_not_come_before():
         {"type": "message", "role": "assistant", "content": [part]},
         {"type": "function_call", "call_id": "c1", "name": "t", "arguments": "{}"},
     ]
-    async with ModelServer([events(completed(output=output))]) as server:
-        async with connected(server, "responses") as model:
-            reply = (await talk(model)).reply
+    async with (
+        ModelServer([events(completed(output=output))]) as server,
+        connected(server, "responses") as model,
+    ):
+        reply = (await talk(model)).reply
     assert (reply.message.text, reply.message.tool_uses[0].call_id) == ("late", "c1")
     assert reply.finish == "tool_calls"
 
 
 async def test_a_stream_that_ends_without_its_last_event_is_no_reply():
     delta = {"type": "response.output_text.delta", "output_index": 0, "delta": "half"}
-    async with ModelServer([events(delta), say("whole")]) as server:
-        async with connected(server, "responses") as model:
-            heard = await talk(model)
+    async with (
+        ModelServer([events(delta), say("whole")]) as server,
+        connected(server, "responses") as model,
+    ):
+        heard = await talk(model)
     assert heard.reply.message.text == "whole"
     assert len(heard.notices) == 2
 
@@ -117,7 +125,9 @@ async def test_a_refusal_part_finishes_as_refusal():
 
 
 async def test_text_at_the_output_limit_is_kept_from_its_deltas():
-    async with ModelServer([Turn("I was about to", finish="max_output_tokens")]) as server:
-        async with connected(server, "responses") as model:
-            reply = (await talk(model)).reply
+    async with (
+        ModelServer([Turn("I was about to", finish="max_output_tokens")]) as server,
+        connected(server, "responses") as model,
+    ):
+        reply = (await talk(model)).reply
     assert (reply.message.text, reply.finish) == ("I was about to", "length")

@@ -170,9 +170,10 @@ async def test_a_huge_file_is_paged_without_being_held_in_memory(tmp_path: Path)
     assert content == "5999999\t0123456789abcdef\n6000000\t0123456789abcdef"
 
 
-async def test_a_path_may_start_at_home_and_a_name_may_be_no_utf8(tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    tmp_path.joinpath("a.txt").write_text("home")
-    assert (await read(Path("/"), "~/a.txt")).content == "     1\thome"
+async def test_a_path_may_start_at_home():
+    assert (await read(Path("/"), "~")).content.startswith(f"{Path.home()} is a folder")
+
+
+async def test_a_name_that_is_no_utf8_is_still_shown(tmp_path: Path):
     tmp_path.joinpath(os.fsdecode(b"bad\xff.txt")).touch()
     assert "Similar names there: bad\ufffd.txt" in (await read(tmp_path, "bad.txt")).content

@@ -170,7 +170,9 @@ def test_the_disk_being_full_is_said_in_words(tmp_path: Path):
     with full.open("wb", buffering=0) as file, pytest.raises(OSError) as caught:  # noqa: PT011
         file.write(b"x")
     assert caught.value.errno == errno.ENOSPC
-    assert str(problem(tmp_path, caught.value, "written")) == f"{tmp_path} cannot be written: the disk is full."
+    assert (
+        str(problem(tmp_path, caught.value, "written")) == f"{tmp_path} cannot be written: the disk is full."
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

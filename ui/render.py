@@ -87,13 +87,13 @@ class Renderer:
         above = [preview(block)] if block.strip() else []
         self._live.draw(Group(*above, *self._status.lines()))
 
-    def lines(self, lines: Iterable[Line]) -> None:
-        """Print lines above the live region."""
+    def lines(self, lines: Iterable[Line], *, prose: bool = False) -> None:
+        """Print lines above the live region; prose is wrapped between words, all else stays as it is."""
         from rich.text import Text
 
         self._live.clear()
         for style, text in lines:
-            self.console.print(Text(text, style=style), soft_wrap=True)
+            self.console.print(Text(text, style=style), soft_wrap=not (prose and self.console.is_terminal))
 
     def _text_delta(self, event: TextDelta) -> None:
         self._streamed = True
@@ -123,7 +123,7 @@ class Renderer:
 
     def _notice(self, event: Notice) -> None:
         self._close_text()
-        self.lines([("dim", plain(event.message))])
+        self.lines([("dim", plain(event.message))], prose=True)
 
     def _requested(self, event: ToolRequested) -> None:
         self._titles[event.call_id] = title(event.tool, event.arguments)
@@ -140,10 +140,17 @@ class Renderer:
 
     def _finished(self, event: ToolFinished) -> None:
         self._status.calls.pop(event.call_id, None)
-        name = self._titles.pop(event.call_id, event.tool)
+        name = self._fitting(self._titles.pop(event.call_id, event.tool))
         shown = result_lines(event, self.glyphs, self._verbose) if self._answers or self._verbose else ()
         self.lines([finish_line(event, name, self.glyphs), *shown])
         self.begin()
+
+    def _fitting(self, name: str) -> str:
+        """Return a title that leaves room for the outcome on its line."""
+        room = max(20, self.console.width - 30)
+        if not self.console.is_terminal or len(name) <= room:
+            return name
+        return name[:room] + self.glyphs.rest
 
     def _plan_changed(self, event: PlanChanged) -> None:
         self._plan = event.steps
@@ -159,7 +166,7 @@ class Renderer:
             self.lines([("bold", f"{sign} {heading}")])
         else:
             summary = one_line(" ".join((event.summary or event.status).split()))
-            self.lines([(style, f"{sign} Step {number}/{total}: {summary}"), ("", "")])
+            self.lines([(style, f"{sign} Step {number}/{total}: {summary}"), ("", "")], prose=True)
 
     def _place(self, step_id: str) -> tuple[int, int, str]:
         """Return a step's number, how many there are, and what it is about."""
@@ -182,7 +189,7 @@ class Renderer:
             self._blocks([event.result])
         self._last_words = ""
         if self._answers:
-            self.lines(end_lines(event))
+            self.lines(end_lines(event), prose=True)
         if event.usage.llm_calls and event.status != "needs_approval":
             took = elapsed(event.duration_ms / 1000)
             self.lines([("dim", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])

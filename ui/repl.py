@@ -57,7 +57,7 @@ class Chat:
         dot = self._renderer.glyphs.dot
         about = f"{one_line(self._session.model_name)} {dot} {one_line(self._session.settings.cwd)}"
         self._renderer.lines([("bold", f"Sandbur {dot} {about}")])
-        self._renderer.lines(("dim", plain(notice)) for notice in notices)
+        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
 
     def recall(self, title: str) -> None:
         """Show where a resumed session stands."""
@@ -65,7 +65,8 @@ class Chat:
         self._has_run = True
         self._renderer.know(session.state.pending_tool_calls)
         self._renderer.lines(
-            recap_lines(title or session.id, session.state, session.next_action, self._renderer.glyphs)
+            recap_lines(title or session.id, session.state, session.next_action, self._renderer.glyphs),
+            prose=True,
         )
 
     async def run(self, first: str | None) -> int:

@@ -5,8 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -50,7 +49,7 @@ class StopSignals:
         hurried = time.monotonic() - self._received_at < HURRY_S
         if self.received is not None and number == signal.SIGINT and hurried:
             self._leave()
-            _kill_children()
+            # Running commands end with this process: their supervisors see it go.
             os._exit(128 + number)
         if self.received is None:
             self.received = number
@@ -73,14 +72,3 @@ def ctrl_c_left_alone() -> Generator[None]:
 
 def exit_code(number: signal.Signals) -> int:
     return 128 + number
-
-
-def _kill_children() -> None:
-    """Kill the process groups of all children, where /proc tells them: none may outlive this process."""
-    own = os.getpgid(0)
-    for listing in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):
-            for child in listing.read_text().split():
-                with suppress(OSError):
-                    group = os.getpgid(int(child))
-                    os.killpg(group, signal.SIGKILL) if group != own else os.kill(int(child), signal.SIGKILL)

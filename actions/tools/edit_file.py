@@ -1,6 +1,7 @@
 """The tool `edit_file`: replace an exact, unique piece of a text file."""
 
 import difflib
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ _DESCRIPTION = (
 )
 _SIMILAR_ENOUGH = 0.6
 _MOST_LINES_COMPARED = 5000
+_COMPARING_S = 0.5
 _MOST_NUMBERS = 10
 
 
@@ -107,7 +109,10 @@ def _nearest(text: str, old: str) -> str:
     wanted = max(old.strip().splitlines() or [old], key=len).strip()[:500]
     best, best_ratio = -1, _SIMILAR_ENOUGH
     matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
+    latest = time.monotonic() + _COMPARING_S
     for number, line in enumerate(lines[:_MOST_LINES_COMPARED]):
+        if time.monotonic() > latest:
+            break
         matcher.set_seq1(line.strip()[:500])
         if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
             ratio = matcher.ratio()

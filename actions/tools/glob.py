@@ -54,7 +54,7 @@ class Glob:
         root = resolved(arguments.path, context.cwd)
         try:
             root = require_folder(resolved(fixed, root))
-            return await self._found(root, PathPattern(rest or "**"), context.cwd)
+            return await self._found(root, PathPattern(rest), context.cwd)
         except (FileProblem, BadPattern) as error:
             return ToolOutcome("error", str(error))
 
@@ -75,4 +75,4 @@ def _fixed_outside(pattern: str) -> tuple[str, str]:
     """Split off the fixed folders of a pattern that starts elsewhere: at the root, at home, or above."""
     fixed, rest = split_fixed(pattern)
     is_elsewhere = fixed.startswith(("/", "~")) or ".." in fixed.split("/")
-    return (fixed, rest) if is_elsewhere else ("", pattern)
+    return (fixed, f"./{rest or '**'}") if is_elsewhere else ("", pattern)

@@ -81,7 +81,8 @@ def _report(found: Found, listing: Listing, root: Path, cwd: Path) -> str:
         for line in file.lines
     ]
     shown = capped_lines(lines)
-    notes = [] if lines else [f"No match in {len(listing.paths):,} files."]
+    noun = "file" if len(listing.paths) == 1 else "files"
+    notes = [] if lines else [f"No match in {len(listing.paths):,} {noun}."]
     if found.count > len(shown):
         notes.append(
             f"[{len(shown):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"

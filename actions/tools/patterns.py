@@ -36,13 +36,14 @@ def split_fixed(pattern: str) -> tuple[str, str]:
 
 
 def _normal(pattern: str) -> str:
-    while pattern.startswith("./"):
-        pattern = pattern[2:]
     if pattern.endswith("/"):
         pattern += "**"
     if pattern.endswith("/**"):
         pattern += "/*"
-    return pattern if "/" in pattern else f"**/{pattern}"
+    anchored = pattern if "/" in pattern else f"**/{pattern}"
+    while anchored.startswith("./"):
+        anchored = anchored[2:]
+    return anchored
 
 
 def _alternatives(pattern: str) -> list[str]:

@@ -6,7 +6,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,16 +46,16 @@ class Ended:
 
 
 async def run_supervised(
-    command: Sequence[str], cwd: Path, limits: Limits, take: Callable[[bytes], bool]
+    shell: str, command: str, cwd: Path, limits: Limits, take: Callable[[bytes], bool]
 ) -> Ended:
-    """Run a command; `take` gets its output and returns False when it wants no more.
+    """Run a command with `shell -c`; `take` gets its output and returns False when it wants no more.
 
     Raises `OSError` if nothing could be started. A cancellation leaves when every process is gone.
     """
-    run = _Run(command, cwd, take)
+    run = _Run(shell, command, cwd, take)
     reason: Reason = "cancelled"
     try:
-        await run.connect()
+        await _to_the_end(run.connect())
         reason = await run.wait(limits)
     finally:
         ended = await _to_the_end(run.end(reason))
@@ -65,16 +65,16 @@ async def run_supervised(
 class _Run:
     """One command with its three pipes: a line to the supervisor, the output, the report."""
 
-    def __init__(self, command: Sequence[str], cwd: Path, take: Callable[[bytes], bool]) -> None:
+    def __init__(self, shell: str, command: str, cwd: Path, take: Callable[[bytes], bool]) -> None:
         self._changed = asyncio.Event()
         self._output = _Pipe(take, self._changed)
         self._report_bytes = bytearray()
         self._report = _Pipe(self._add_to_report, self._changed)
         self._marker = secrets.token_hex(8)
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, *command],
+            [sys.executable, "-I", "-S", supervisor.__file__, shell],
             cwd=cwd,
-            env=shell_environment(os.environ, self._marker),
+            env=shell_environment(os.environ, self._marker) | {supervisor.COMMAND_VARIABLE: command},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -130,6 +130,8 @@ class _Run:
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(b"x")
+            # The command may have stopped its supervisor.
+            self._process.send_signal(signal.SIGCONT)
 
     async def _change(self, timeout_s: float) -> None:
         with suppress(TimeoutError):

@@ -65,7 +65,7 @@ class ReadFile:
 
 def _page(path: Path, offset: int, limit: int) -> str:
     with open_regular(path) as file, translated(path, "read"):
-        sample = file.read(SAMPLE_BYTES)
+        sample = file.read(SAMPLE_BYTES) or b""
         form = detected(sample)
         if form is None:
             size = size_text(os.fstat(file.fileno()).st_size)

@@ -27,8 +27,8 @@ _DESCRIPTION = (
     "Run a command line with bash (sh where there is none) and return its output, both streams in order, and"
     " its exit code. Nothing can be typed in: stdin is empty, there is no terminal. Each call starts afresh:"
     " cd and variables do not last. Every process is killed when the command ends, so nothing stays in the"
-    f" background. Long output is cut in the middle; over {MAX_OUTPUT_BYTES // 1_000_000} MB the command is"
-    " killed."
+    " background; it is also killed after {idle_s:g} s without output, or"
+    f" {MAX_OUTPUT_BYTES // 1_000_000} MB of it. Long output is cut in the middle."
 )
 
 
@@ -45,7 +45,7 @@ class RunShellCommand:
     effect: Effect = "effect"
 
     def __init__(self, idle_s: float = 300, max_output_bytes: int = MAX_OUTPUT_BYTES) -> None:
-        self.spec = spec_of("run_shell_command", _DESCRIPTION, RunShellCommandArguments)
+        self.spec = spec_of("run_shell_command", _DESCRIPTION.format(idle_s=idle_s), RunShellCommandArguments)
         self._idle_s = idle_s
         self._max_output_bytes = max_output_bytes
 
@@ -71,7 +71,7 @@ class RunShellCommand:
                 return capture.feed(chunk)
 
             try:
-                ended = await run_supervised([_shell(), "-c", arguments.command], cwd, limits, take)
+                ended = await run_supervised(_shell(), arguments.command, cwd, limits, take)
             except OSError as error:
                 return ToolOutcome("error", f"The command was not run: {_start_problem(error, cwd)}.")
             except asyncio.CancelledError:

@@ -14,7 +14,7 @@ import stat
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 _SAMPLE_BYTES = 65_536
 _KEPT_LINE_BYTES = 8192
@@ -30,7 +30,7 @@ def main() -> None:
     options = json.loads(header)
     warnings.simplefilter("ignore")
     # As for ripgrep, bytes that are no UTF-8 are no characters: a line break is what `.` does not match.
-    codecs.register_error(_NO_TEXT, lambda error: ("\n", error.end))
+    codecs.register_error(_NO_TEXT, _line_break)
     expression = re.compile(options["pattern"])
     room: int = options["limit"]
     output = os.fdopen(1, "wb")
@@ -40,6 +40,10 @@ def main() -> None:
             room -= len(lines)
             output.write(json.dumps([index, count, lines]).encode() + b"\n")
             output.flush()
+
+
+def _line_break(error: UnicodeError) -> tuple[str, int]:
+    return "\n", cast(UnicodeDecodeError, error).end
 
 
 def _search(path: bytes, expression: "re.Pattern[str]", room: int) -> tuple[int, list[Line]]:

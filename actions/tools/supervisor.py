@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+COMMAND_VARIABLE = "SANDBUR_COMMAND"
 LINGER_S = 0.15
 """What the command left behind may end by itself for so long: `> >(tee log)` has to."""
 LEFTOVER_GRACE_S = 0.4
@@ -27,25 +28,28 @@ KILLING_S = 3.0
 _CHECK_S = 0.25
 MOST_PROCESSES = 1000
 
+_WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _HAS_PROC = os.path.isdir("/proc/self")  # noqa: PTH112 -- pathlib costs start-up time
 
 
-def main(command: list[str]) -> None:
+def main(shell: str) -> None:
+    # Not among the arguments, where a `pkill -f` of the command would find this process too.
+    command = os.environ.pop(COMMAND_VARIABLE)
     wake, wake_end = os.pipe()
     for end in (wake, wake_end):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _WATCHED:
         signal.signal(number, _wake_up)
     _control_process(_PR_SET_CHILD_SUBREAPER, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    shell = _start(command)
+    child = _start([shell, "-c", command])
     # The pipe of the output must end with the command, so this process lets go of it.
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
-    watch = Watch(shell)
+    watch = Watch(child)
     watch.run(wake)
     with suppress(OSError):
         os.write(2, watch.report().encode())
@@ -182,8 +186,11 @@ class Watch:
 
 def _start(command: list[str]) -> int:
     supervisor = os.getpid()
+    # A signal between fork and exec would meet this program's handlers and be lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         return pid
     try:
         os.setsid()
@@ -191,8 +198,9 @@ def _start(command: list[str]) -> int:
         if os.getppid() != supervisor:
             os._exit(125)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        for number in (*_WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(1, 2)
         os.execv(command[0], command)
@@ -234,4 +242,4 @@ def _tasks() -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1])

@@ -13,7 +13,7 @@ from actions.tools.atomic import real_target, replace_content
 from actions.tools.diffs import unified
 from actions.tools.file_text import FileText, load
 from actions.tools.finished_work import done_in_thread
-from actions.tools.places import resolved, shown_from, size_text
+from actions.tools.places import resolved, shown, shown_from, size_text
 from actions.tools.text_form import TextForm
 from state.calls import Effect
 
@@ -44,6 +44,8 @@ class WriteFile:
         return (arguments.path,)
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutcome:
+        if arguments.path.endswith("/"):
+            return ToolOutcome("error", f"{shown(arguments.path)} names a folder; add the name of the file.")
         path = resolved(arguments.path, context.cwd)
         return await done_in_thread(lambda: _written(path, arguments.content, context.cwd))
 

@@ -5,11 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from agent.models import anthropic_client, openai_client
 from agent.models.catalogue import ollama_address
+from agent.models.chat import ChatDialect
 from agent.models.endpoint import Endpoint
 from agent.models.families import context_window as family_window
+from agent.models.messages import MessagesDialect
 from agent.models.profiles import PROFILES, Profile, ProviderOverride
+from agent.models.responses import ResponsesDialect
 from agent.models.retry import RetryPolicy
+from agent.models.transport import Sdk, SdkTransport
 from agent.models.wire_model import Limits, PriceOf, WireModel
 from state.errors import ConfigError, CredentialsError, UsageError
 
@@ -57,7 +62,9 @@ def connect(
 
 def prewarm(name: str, env: Mapping[str, str], providers: Mapping[str, ProviderOverride] = {}) -> None:
     """Import what the first call of this model needs; meant for a thread, while the person types."""
-    _loader(_locate(_find(name, providers)[0], env)[0])()
+    profile, _, _ = _locate(_find(name, providers)[0], env)
+    load, _ = _sdk(profile)
+    load()
 
 
 def _find(name: str, providers: Mapping[str, ProviderOverride]) -> tuple[Profile, str]:
@@ -77,10 +84,10 @@ def _find(name: str, providers: Mapping[str, ProviderOverride]) -> tuple[Profile
 
 def _defined(name: str, override: ProviderOverride) -> Profile:
     """Return the profile of a provider from the configuration; a known name keeps its other properties."""
-    known = PROFILES.get(name) or Profile(name=name, wire=override.wire, base_url=override.base_url)
+    known = PROFILES.get(name) or Profile(name=name, wire="chat", base_url=override.base_url)
     return replace(
         known,
-        wire=override.wire,
+        wire=override.wire or known.foreign_wire or known.wire,
         base_url=override.base_url,
         key_env=(override.api_key_env,) if override.api_key_env else known.key_env,
         url_env=(),
@@ -144,14 +151,10 @@ def _key(profile: Profile, env: Mapping[str, str], is_custom: bool) -> tuple[str
     return _NO_KEY, named
 
 
-def _loader(profile: Profile) -> Callable[[], None]:
+def _sdk(profile: Profile) -> tuple[Callable[[], None], Callable[[Endpoint], Sdk]]:
     if profile.wire == "messages":
-        from agent.models.anthropic_client import load
-
-        return load
-    from agent.models.openai_client import load
-
-    return load
+        return anthropic_client.load, anthropic_client.start
+    return openai_client.load, openai_client.start
 
 
 def _assemble(
@@ -163,20 +166,12 @@ def _assemble(
     max_output_tokens: int | None,
     limits: Limits,
 ) -> WireModel:
-    from agent.models.anthropic_client import AnthropicTransport
-    from agent.models.chat import ChatDialect
-    from agent.models.messages import MessagesDialect
-    from agent.models.openai_client import OpenAITransport
-    from agent.models.responses import ResponsesDialect
-
     kinds = {"chat": ChatDialect, "responses": ResponsesDialect, "messages": MessagesDialect}
     dialect = kinds[endpoint.profile.wire](endpoint, max_output_tokens)
-    is_anthropic = endpoint.profile.wire == "messages"
-    transport = AnthropicTransport(endpoint) if is_anthropic else OpenAITransport(endpoint)
     return WireModel(
         endpoint,
         dialect,
-        transport,
+        SdkTransport(endpoint, *_sdk(endpoint.profile)),
         context_window=context_window,
         limits=limits,
         retry=retry,

@@ -41,7 +41,8 @@ class ProviderOverride:
 
     base_url: str
     api_key_env: str | None = None
-    wire: WireFormat = "chat"
+    wire: WireFormat | None = None
+    """None: as the provider of this name is known to speak, else Chat Completions."""
 
 
 _OPENAI_URL = "https://api.openai.com/v1"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 DONE = "[DONE]"
 _SNIFFED_BYTES = 64 * 1024
+_EVENT_FIELDS = (":", "event:", "id:", "retry:")
 
 
 class Patience:
@@ -101,7 +102,7 @@ def _object(text: str) -> dict[str, Any]:
 def _unstreamed(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
     """Read a body without any event in it: a JSON object, or what tells why there is none."""
     text = start.decode("utf-8", "replace").strip()
-    if not text:
+    if all(line.startswith(_EVENT_FIELDS) for line in text.splitlines()):
         raise cut(endpoint.provider)
     try:
         data = _object(text)

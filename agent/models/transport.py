@@ -1,20 +1,24 @@
-"""What a model needs of an SDK's client: post prepared bytes, get the open response."""
+"""An SDK's client as a way to post prepared bytes, and its errors in our terms."""
 
+import asyncio
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agent.models.body import Body
+from agent.models.endpoint import Endpoint
+from agent.models.failures import Refusal, Transient, judge, readable
+from agent.models.reply_parts import cut
 
 if TYPE_CHECKING:
-    from httpx2 import Response
+    from httpx2 import Response, Timeout
 
-CONNECT_TIMEOUT_S = 10
-WRITE_TIMEOUT_S = 120
+_CONNECT_TIMEOUT_S = 10
+_WRITE_TIMEOUT_S = 120
 
 
 class Transport(Protocol):
-    async def post(self, path: str, body: Body) -> "Response":
+    async def post(self, path: str, content: bytes) -> "Response":
         """Send and return the response, not read yet.
 
         Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
@@ -24,11 +28,77 @@ class Transport(Protocol):
     async def aclose(self) -> None: ...
 
 
-def ambient_header_names(variable: str) -> list[str]:
-    """Return the names of the headers that an SDK takes from this variable of the process."""
-    lines = os.environ.get(variable, "").splitlines()
-    return [line.partition(":")[0].strip() for line in lines if ":" in line]
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """One of the two libraries, which are generated alike: clients and errors have the same names in both."""
+
+    module: Any
+    client: Any
+    headers: dict[str, Any]
+    """Sent with every request; the module's `omit` removes one."""
 
 
-def plain(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+class SdkTransport:
+    def __init__(
+        self, endpoint: Endpoint, load: Callable[[], None], start: Callable[[Endpoint], Sdk]
+    ) -> None:
+        """`load` imports the library, which takes a second or two; `start` makes the client."""
+        self._endpoint = endpoint
+        self._load = load
+        self._start = start
+        self._sdk: Sdk | None = None
+
+    async def post(self, path: str, content: bytes) -> "Response":
+        if self._sdk is None:
+            await asyncio.to_thread(self._load)
+            self._sdk = self._sdk or self._start(self._endpoint)
+        sdk = self._sdk
+        from httpx2 import HTTPError, Response
+
+        try:
+            return await sdk.client.post(
+                path,
+                cast_to=Response,
+                content=content,
+                options={"headers": sdk.headers},
+                stream=True,
+                stream_cls=sdk.module.AsyncStream[Any],
+            )
+        except sdk.module.APIError as error:
+            raise translated(error, sdk.module, self._endpoint) from error
+        except HTTPError as error:
+            # The SDKs read the body of an error answer unguarded.
+            raise cut(self._endpoint.provider) from error
+
+    async def aclose(self) -> None:
+        if self._sdk is not None:
+            await self._sdk.client.close()
+            self._sdk = None
+
+
+def translated(error: Any, module: Any, endpoint: Endpoint) -> Exception:
+    """Say an error of the openai or the anthropic library in our terms."""
+    if isinstance(error, module.APIStatusError):
+        headers = {name.lower(): value for name, value in error.response.headers.items()}
+        return judge(Refusal(error.status_code, error.body, headers), endpoint)
+    if isinstance(error, module.APITimeoutError):
+        return Transient(f"{endpoint.base_url} does not answer")
+    cause = readable(str(error.__cause__ or error.message), endpoint)
+    return Transient(f"cannot reach {endpoint.base_url} ({cause})")
+
+
+def connect_timeout() -> "Timeout":
+    """Return the SDK's timeouts; reading has its own limits, per piece and in all."""
+    from httpx2 import Timeout
+
+    return Timeout(None, connect=_CONNECT_TIMEOUT_S, write=_WRITE_TIMEOUT_S)
+
+
+def headers_without(variable: str, endpoint: Endpoint, omit: Any) -> dict[str, Any]:
+    """Return headers that undo what the SDK takes from `variable` and would send to any host."""
+    headers: dict[str, Any] = {"Accept": "text/event-stream"}
+    if not endpoint.sends_ambient_headers:
+        lines = os.environ.get(variable, "").splitlines()
+        headers |= {line.partition(":")[0].strip(): omit for line in lines if ":" in line}
+        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+    return headers

@@ -12,6 +12,7 @@ from agent.models.body import Bodies, Body
 from agent.models.dialect import Dialect, Draft, ReplyReader
 from agent.models.endpoint import Endpoint
 from agent.models.failures import Rejected, Transient
+from agent.models.profiles import WireFormat
 from agent.models.reading import Patience, read_events
 from agent.models.retry import RetryPolicy, Tries
 from agent.models.transport import Transport
@@ -63,6 +64,10 @@ class WireModel:
         return self._endpoint.name
 
     @property
+    def wire(self) -> WireFormat:
+        return self._endpoint.profile.wire
+
+    @property
     def context_window(self) -> int:
         return self._context_window
 
@@ -112,7 +117,7 @@ class WireModel:
     async def _post(self, body: Body, patience: Patience) -> "Response":
         try:
             async with asyncio.timeout_at(patience.until):
-                return await self._transport.post(self._dialect.path, body)
+                return await self._transport.post(self._dialect.path, body.content)
         except TimeoutError:
             raise Transient(f"{self._endpoint.provider} does not answer") from None
 

@@ -1,0 +1,57 @@
+"""The command `sandbur` as a process with a home of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY",
+        "DASHSCOPE_API_KEY")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> Any:
+        """The JSON object on stdout, or the last of several lines."""
+        return json.loads(self.out.splitlines()[-1])
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Command:
+    """Starts `sandbur` in `folder`; nothing of the person who runs the tests reaches it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}
+        for key in (*KEYS, "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+            kept.pop(key, None)
+        self.env = {**kept, "HOME": str(folder), "SANDBUR_HOME": str(folder / "data"), "PYTHONPATH": str(ROOT)}
+
+    def run(self, *words: str, stdin: str | None = None, **env: str) -> Ended:
+        source: Any = {"input": stdin.encode()} if stdin is not None else {"stdin": subprocess.DEVNULL}
+        done = subprocess.run(
+            self.line(*words), cwd=self.folder, env={**self.env, **env}, capture_output=True, timeout=30,
+            check=False, **source,
+        )  # fmt: skip
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(self, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(
+            self.line(*words), cwd=self.folder, env=self.env, **{**streams, **options}
+        )
+
+    def line(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "ui.cli", *words]

@@ -1,0 +1,264 @@
+"""Runs without a conversation: formats, pipes, decisions and signals, on the demo model and real commands."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+from command import Command
+
+KEYS = [
+    "type", "session_id", "status", "exit_code", "result", "workflow_mode", "steps", "pending", "usage",
+    "duration_ms", "error",
+]  # fmt: skip
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+def test_text_is_the_answer_alone(command: Command) -> None:
+    ended = command.run("-p", "run echo $((40+2))", "-m", "demo", "-y")
+    assert ended.code == 0
+    assert "42" in ended.out
+    assert "run_shell_command" not in ended.out
+    assert "run_shell_command echo" in ended.err
+    assert "exit 0" in ended.err
+
+
+def test_quiet_says_nothing_else(command: Command) -> None:
+    ended = command.run("-q", "-p", "run echo $((40+2))", "-m", "demo", "-y")
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_json_is_one_object_with_the_keys_of_the_contract(command: Command) -> None:
+    ended = command.run("-p", "hello", "-m", "demo", "--output-format", "json")
+    assert ended.out.count("\n") == 1
+    assert list(ended.result) == KEYS
+    assert (ended.result["status"], ended.result["exit_code"], ended.code) == ("done", 0, 0)
+    assert ended.result["usage"]["llm_calls"] == 1
+
+
+def test_stream_json_counts_its_lines_and_ends_with_the_result(command: Command) -> None:
+    ended = command.run("-p", "my web site is slow, find out why", "-m", "demo", "-y",
+                        "--output-format", "stream-json")  # fmt: skip
+    lines = ended.lines
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert len({line["session_id"] for line in lines}) == 1
+    assert [line["type"] for line in lines].count("result") == 1
+    assert (lines[0]["type"], lines[-1]["type"]) == ("init", "result")
+    assert [key for key in lines[-1] if key != "seq"] == KEYS
+    seen = {line["type"] for line in lines}
+    assert {"message", "tool_use", "tool_result", "plan", "step", "usage", "text"} <= seen
+    assert all(isinstance(line["arguments"], dict) for line in lines if line["type"] == "tool_use")
+    assert len(lines[-1]["steps"]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "sent"),
+    [
+        (["-p", "-"], "hello from a pipe", "hello from a pipe"),
+        (["-p"], "hello from a pipe\n", "hello from a pipe"),
+        ([], "hello from a pipe", "hello from a pipe"),
+        (["-p", "hello"], "more of it", "hello\n\nmore of it"),
+        (["-p", "hello"], "", "hello"),
+        (["-p", "-"], "\ufeffhällo \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"), "hällo 😀"),
+    ],
+)
+def test_a_prompt_comes_from_words_and_pipe(
+    command: Command, words: list[str], stdin: str, sent: str
+) -> None:
+    ended = command.run(*words, "-m", "demo", "--output-format", "json", stdin=stdin)
+    assert ended.code == 0, ended.err
+    view = json.loads(command.run("sessions", "show", ended.result["session_id"], "--json").out)
+    assert view["messages"][0]["blocks"][0]["text"] == sent
+
+
+@pytest.mark.parametrize("stdin", ["", " \n\t\n"])
+def test_an_empty_pipe_is_an_empty_prompt(command: Command, stdin: str) -> None:
+    ended = command.run("-p", "-", "-m", "demo", stdin=stdin)
+    assert ended.code == 2
+    assert "The prompt is empty." in ended.err
+
+
+def test_a_silent_pipe_does_not_hold_a_prompt_up(command: Command) -> None:
+    reader, writer = os.pipe()
+    process = command.start("-p", "hello", "-m", "demo", stdin=reader)
+    _, err = process.communicate(timeout=15)
+    os.close(reader)
+    os.close(writer)
+    assert process.returncode == 0
+    assert b"Nothing came from stdin" in err
+
+
+def test_a_failure_before_the_session_is_json_too(command: Command) -> None:
+    ended = command.run("-p", "hello", "-m", "openai/x", "--output-format", "json")
+    assert ended.code == 41
+    assert list(ended.result) == KEYS
+    assert (ended.result["session_id"], ended.result["exit_code"]) == (None, 41)
+    assert ended.result["error"]["code"] == "credentials"
+    assert "OPENAI_API_KEY" in ended.err
+
+
+def test_a_call_that_needs_approval_stops_with_3_and_says_how_to_go_on(command: Command) -> None:
+    ended = command.run("-p", "run touch made", "-m", "demo")
+    assert ended.code == 3
+    assert ended.out == ""
+    assert "run_shell_command touch made" in ended.err
+    assert "sandbur approve " in ended.err
+    session_id = json.loads(command.run("sessions", "--json").out)[0]["id"]
+    assert f"Resume with: sandbur -r {session_id}" in ended.err.splitlines()
+    assert not (command.folder / "made").exists()
+
+
+def waiting(command: Command, prompt: str = "run touch made") -> tuple[str, str]:
+    result = command.run("-p", prompt, "-m", "demo", "--output-format", "json").result
+    assert result["status"] == "needs_approval"
+    return result["session_id"], result["pending"][0]["call_id"]
+
+
+def test_approve_runs_the_call_and_goes_on(command: Command) -> None:
+    session_id, call_id = waiting(command)
+    ended = command.run("approve", session_id, call_id, "--output-format", "json")
+    assert (ended.code, ended.result["status"]) == (0, "done")
+    assert (command.folder / "made").exists()
+
+
+def test_approve_can_change_the_arguments(command: Command) -> None:
+    session_id, _ = waiting(command)
+    edited = command.folder / "edited.json"
+    edited.write_text('{"command": "touch other"}')
+    assert command.run("approve", session_id, "--edit", str(edited)).code == 0
+    assert (command.folder / "other").exists()
+    assert not (command.folder / "made").exists()
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[1]", '"x"'])
+def test_an_edit_that_is_no_object_decides_nothing(command: Command, text: str) -> None:
+    session_id, _ = waiting(command)
+    (command.folder / "edited.json").write_text(text)
+    ended = command.run("approve", session_id, "--edit", "edited.json")
+    assert ended.code == 2
+    assert "JSON object" in ended.err
+    assert command.run("approve", session_id).code == 0
+
+
+def test_record_only_runs_nothing_until_the_run_is_carried_on(command: Command) -> None:
+    session_id, _ = waiting(command)
+    command.run("approve", session_id, "--all", "--record-only")
+    assert not (command.folder / "made").exists()
+    ended = command.run("-p", "-r", session_id)
+    assert ended.code == 0
+    assert (command.folder / "made").exists()
+
+
+def test_a_denial_and_its_reason_reach_the_model(command: Command) -> None:
+    session_id, _ = waiting(command)
+    ended = command.run("deny", session_id, "--reason", "not on my machine", "--output-format", "stream-json")
+    results = [line for line in ended.lines if line["type"] == "tool_result"]
+    assert [(line["outcome"], "not on my machine" in line["content"]) for line in results] == [("denied", True)]
+    assert (ended.code, ended.result["status"]) == (3, "denied")
+    assert "Resume with" in ended.err
+    assert not (command.folder / "made").exists()
+
+
+def test_a_decision_needs_a_call_that_waits(command: Command) -> None:
+    session_id, _ = waiting(command)
+    assert "waits for no decision" in command.run("approve", session_id, "nothing").err
+    assert command.run("approve", session_id).code == 0
+    ended = command.run("approve", session_id, "--all")
+    assert ended.code == 2
+    assert "No call of session" in ended.err
+
+
+def test_a_deny_rule_wins_also_in_yolo_mode(command: Command) -> None:
+    ended = command.run("-p", "run touch made", "-m", "demo", "-y", "--deny", "run_shell_command(touch *)",
+                        "--output-format", "json")  # fmt: skip
+    assert (ended.code, ended.result["status"]) == (3, "denied")
+    assert not (command.folder / "made").exists()
+
+
+def test_carrying_a_finished_run_on_gives_its_answer_again(command: Command) -> None:
+    first = command.run("-p", "hello", "-m", "demo")
+    again = command.run("-p", "-c")
+    assert (again.code, again.out) == (0, first.out)
+
+
+def until(process: "subprocess.Popen[bytes]", kind: str) -> str:
+    """Read stream lines until one of this type; return its session id."""
+    out: IO[bytes] | None = process.stdout
+    assert out is not None
+    for raw in out:
+        line = json.loads(raw)
+        if line["type"] == kind:
+            return line["session_id"]
+    raise AssertionError(f"no {kind} line")
+
+
+SLEEPING = ("-p", "run sleep 98763", "-m", "demo", "-y", "--output-format", "stream-json")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_interrupts_the_run_which_can_be_resumed(
+    command: Command, number: signal.Signals, code: int
+) -> None:
+    process = command.start(*SLEEPING)
+    session_id = until(process, "tool_use")
+    time.sleep(0.3)
+    process.send_signal(number)
+    began = time.monotonic()
+    out, err = process.communicate(timeout=10)
+    assert time.monotonic() - began < 3
+    result = json.loads(out.splitlines()[-1])
+    assert (process.returncode, result["exit_code"], result["status"]) == (code, code, "interrupted")
+    assert f"Resume with: sandbur -r {session_id}" in err.decode().splitlines()
+    assert "sleep 98763" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert command.run("-p", "-r", session_id).code == 0
+
+
+def test_a_second_ctrl_c_ends_the_process_at_once(command: Command) -> None:
+    process = command.start("-p", "run trap '' TERM INT; sleep 98762; sleep 98762", *SLEEPING[2:])
+    until(process, "tool_use")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, err = process.communicate(timeout=10)
+    assert time.monotonic() - began < 1.5
+    assert process.returncode == 130
+    assert b"Resume with: sandbur -r " in err
+    time.sleep(1)
+    assert "sleep 98762" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+
+
+def test_a_reader_that_leaves_stops_the_run(command: Command) -> None:
+    line = " ".join(command.line("-p", "'run sleep 98761'", *SLEEPING[2:])) + " | head -n 1"
+    began = time.monotonic()
+    done = subprocess.run(["bash", "-c", line], env=command.env, cwd=command.folder, capture_output=True,
+                          text=True, timeout=20, stdin=subprocess.DEVNULL)  # fmt: skip
+    assert json.loads(done.stdout)["type"] == "init"
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    assert time.monotonic() - began < 10
+
+
+def test_a_killed_run_is_carried_on_without_a_new_message(command: Command) -> None:
+    process = command.start("-p", "run echo ran >> ran; sleep 98760", *SLEEPING[2:])
+    session_id = until(process, "tool_use")
+    deadline = time.monotonic() + 5
+    while not (command.folder / "ran").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.communicate(timeout=10)
+    ended = command.run("-p", "-r", session_id, "--output-format", "json")
+    assert ended.result["session_id"] == session_id
+    assert (command.folder / "ran").read_text() == "ran\n"

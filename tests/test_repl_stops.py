@@ -1,0 +1,130 @@
+"""Whatever stops a chat in a real terminal: Ctrl-C, signals, kill -9; and terminals that can do little."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tmux_window import ASKS, DEAF_S, Terminal, is_running, wait
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    window = Terminal(tmp_path)
+    yield window
+    window.close()
+
+
+def test_ctrl_c_stops_the_command_and_not_the_chat(terminal: Terminal) -> None:
+    terminal.start("-m demo -y")
+    terminal.see("yolo ❯")
+    terminal.type("run sleep 98765")
+    terminal.see("run_shell_command sleep 98765 0.")
+    terminal.keys("C-c")
+    terminal.see("Interrupted.")
+    terminal.see("yolo ❯", after="Interrupted.")
+    wait(lambda: not is_running("sleep 98765"), 3, lambda: "the command still runs")
+    terminal.type("run echo still here")
+    terminal.see("exit 0")
+
+
+def test_a_draft_typed_during_a_run_survives_ctrl_c(terminal: Terminal) -> None:
+    terminal.start("-m demo -y")
+    terminal.see("yolo ❯")
+    terminal.type("run sleep 98764")
+    terminal.see("run_shell_command sleep 98764 0.")
+    terminal.keys("-l", "my draft")
+    time.sleep(0.2)
+    terminal.keys("C-c")
+    terminal.see("yolo ❯ my draft")
+
+
+def test_a_killed_chat_goes_on_from_the_same_action(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run echo $((40+2))")
+    terminal.see(ASKS)
+    os.kill(terminal.pid(), signal.SIGKILL)
+    terminal.see("exit=137")
+    terminal.close()
+    terminal.start("-c")
+    screen = terminal.see(ASKS)
+    assert "Resumed: run echo $((40+2))" in screen
+    assert "Waits for your decision" in screen
+    time.sleep(DEAF_S)
+    terminal.keys("y")
+    assert "42" in terminal.see("exit 0")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("place", ["prompt", "question", "command"])
+def test_a_signal_ends_the_chat_in_order(
+    terminal: Terminal, number: signal.Signals, code: int, place: str
+) -> None:
+    terminal.start("-m demo" + (" -y" if place == "command" else ""))
+    terminal.see("❯")
+    terminal.see("/help")
+    if place != "prompt":
+        terminal.type(f"run sleep 9876{int(number)}")
+        terminal.see(ASKS if place == "question" else f"sleep 9876{int(number)} 0.")
+    os.kill(terminal.pid(), number)
+    screen = terminal.see(f"exit={code}")
+    assert "Traceback" not in screen
+    assert ("Resume with: sandbur -r " in screen) == (place != "prompt")
+    wait(lambda: not is_running(f"sleep 9876{int(number)}"), 3, lambda: "the command still runs")
+
+
+def test_ctrl_c_twice_leaves_with_130_and_ctrl_d_with_0(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("/help")
+    terminal.keys("C-c")
+    terminal.see("Press Ctrl-C again")
+    terminal.keys("C-c")
+    terminal.see("exit=130")
+    terminal.close()
+    terminal.start()
+    terminal.see("/help")
+    terminal.keys("C-d")
+    terminal.see("exit=0")
+
+
+def test_a_resized_terminal_goes_on(terminal: Terminal) -> None:
+    terminal.start("-m demo -y")
+    terminal.see("yolo ❯")
+    terminal.type("run for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done")
+    for width, height in ((1, 1), (30, 10), (200, 60), (80, 24)):
+        terminal.resize(width, height)
+        time.sleep(0.2)
+    terminal.see("exit 0")
+    terminal.type("/help")
+    terminal.see("/mode MODE")
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"TERM": "dumb"},
+        {"NO_COLOR": "1"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "POSIX"},
+    ],
+    ids=["dumb", "no colour", "ascii", "posix"],
+)
+def test_a_poor_terminal_is_enough(terminal: Terminal, env: dict[str, str]) -> None:
+    terminal.start("-m demo", **env)
+    terminal.see("Sandbur")
+    time.sleep(0.5)
+    terminal.type("run echo $((40+2))")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.keys("y")
+    screen = terminal.see("exit 0")
+    assert "42" in screen
+    terminal.see("model calls")
+    terminal.type("/exit")
+    assert "Traceback" not in terminal.see("exit=0")

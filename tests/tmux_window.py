@@ -1,0 +1,77 @@
+"""A chat in a real terminal: one tmux window with the command in it."""
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+DEAF_S = 0.3
+"""The question ignores keys for a moment."""
+ASKS = "Run it? ["
+
+
+class Terminal:
+    """One tmux window with the command in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._socket = str(folder / "tmux")
+
+    def start(self, line: str = "-m demo", width: int = 100, height: int = 40, **env: str) -> None:
+        wanted = {"HOME": str(self.folder), "SANDBUR_HOME": str(self.folder / "data"), "LC_ALL": "C.UTF-8"}
+        settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in {**wanted, **env}.items())
+        unset = "env -u EDITOR -u VISUAL -u TMUX -u NO_COLOR " + settings
+        run = f"{unset} {shlex.quote(sys.executable)} -m ui.cli -C {shlex.quote(str(self.folder))} {line}"
+        root = shlex.quote(str(Path(__file__).resolve().parent.parent))
+        script = f"cd {root} && {run}; echo exit=$?; sleep 60"
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), script)
+
+    def keys(self, *names: str) -> None:
+        self._tmux("send-keys", *names)
+
+    def type(self, text: str) -> None:
+        self._tmux("send-keys", "-l", text)
+        self._tmux("send-keys", "Enter")
+
+    def screen(self) -> str:
+        return self._tmux("capture-pane", "-p", "-S", "-500")
+
+    def see(self, text: str, seconds: float = 8.0, after: str = "") -> str:
+        """Wait until the screen shows `text` (behind the last `after`); return the screen."""
+
+        def is_there() -> bool:
+            return text in self.screen().rpartition(after)[2] if after else text in self.screen()
+
+        wait(is_there, seconds, lambda: f"{text!r} is not on the screen:\n{self.screen()}")
+        return self.screen()
+
+    def pid(self) -> int:
+        """Return the process id of the chat itself."""
+        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+        return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
+
+    def resize(self, width: int, height: int) -> None:
+        self._tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def close(self) -> None:
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
+
+    def _tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *words], capture_output=True, text=True, check=True, timeout=10
+        )
+        return done.stdout
+
+
+def wait(holds: Callable[[], bool], seconds: float, problem: Callable[[], str]) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, problem()
+        time.sleep(0.05)
+
+
+def is_running(command: str) -> bool:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return any(line.strip() == command for line in listed.splitlines())
