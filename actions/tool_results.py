@@ -7,7 +7,7 @@ from actions.ports import Ports
 from actions.step_turn import with_step
 from state.application import ApplicationState
 from state.calls import JournaledCall, PendingCall
-from state.messages import Message, ToolResult, tool_answered
+from state.messages import Message, ToolResult, encodable, tool_answered
 
 _UNKNOWN = (
     "The process died while this ran (started {at}). It may or may not have taken effect."
@@ -28,7 +28,11 @@ def with_results(state: ApplicationState, messages: Sequence[Message]) -> dict[s
 def result(call: PendingCall, outcome: Any, content: str, duration_ms: int | None = None) -> Message:
     return tool_answered(
         ToolResult(
-            call_id=call.call_id, tool=call.tool, outcome=outcome, content=content, duration_ms=duration_ms
+            call_id=call.call_id,
+            tool=call.tool,
+            outcome=outcome,
+            content=encodable(content),
+            duration_ms=duration_ms,
         )
     )
 

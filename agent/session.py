@@ -14,6 +14,7 @@ from agent.rules import exact_rule
 from state.application import ApplicationState, ExecutionMode
 from state.calls import CallDecision, PendingCall
 from state.errors import SandburError, Timeout
+from state.messages import encodable
 from state.session import SessionSettings
 from state.store.store import Store
 
@@ -84,7 +85,7 @@ class Session:
         """Take a message or a command in and go on until done or stopped."""
         if self.next_action != "prompt":
             self._back_to_prompt()
-        return self._run("prompt", {"user_input": text})
+        return self._run("prompt", {"user_input": encodable(text)})
 
     def carry_on(self) -> AsyncIterator[Event]:
         """Go on from the exact action at which the session stands."""

@@ -95,8 +95,13 @@ class Message(Record):
         return {}
 
 
+def encodable(text: str) -> str:
+    """Replace lone surrogates: no store, terminal or provider takes them."""
+    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+
+
 def person_said(text: str) -> Message:
-    return Message(role="user", origin="person", blocks=(Text(text=text),))
+    return Message(role="user", origin="person", blocks=(Text(text=encodable(text)),))
 
 
 def runtime_said(text: str) -> Message:

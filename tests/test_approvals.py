@@ -13,8 +13,9 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from state.calls import CallDecision, PendingCall
-from ui.approvals import DEAF_S, Approvals
+from ui.approvals import Approvals
 from ui.composer import Leave
+from ui.one_key import DEAF_S
 from ui.render import Renderer
 
 
@@ -44,10 +45,17 @@ class Desk:
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
         asking = asyncio.ensure_future(self.approvals.ask(calls or [shell("df -h")]))
         for text in typed:
-            await asyncio.sleep(DEAF_S + 0.1)
+            await self.listening()
             self._keys.send_text(text)
+            await asyncio.sleep(0.05)
         async with asyncio.timeout(5):
             return await asking
+
+    async def listening(self) -> None:
+        """Wait until the question, or a line to type, is up."""
+        async with asyncio.timeout(5):
+            while not self.approvals.is_listening:
+                await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -113,7 +121,7 @@ async def test_a_key_right_after_the_question_decides_nothing(desk: Desk, keys: 
     asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
     await asyncio.sleep(DEAF_S / 4)
     keys.send_text("y")
-    await asyncio.sleep(DEAF_S + 0.2)
+    await desk.listening()
     assert not asking.done()
     keys.send_text("n")
     async with asyncio.timeout(5):
@@ -144,7 +152,7 @@ async def test_an_editor_edits_the_arguments(
 ) -> None:
     monkeypatch.setenv("EDITOR", "sed -i s/old/new/")
     call = PendingCall(call_id="c1", tool="write_file", arguments='{"path": "a", "content": "old"}')
-    decisions = await desk.decide("e", "", "", "y", calls=[call])
+    decisions = await desk.decide("e", "y", calls=[call])
     assert decisions is not None
     assert json.loads(decisions[0].arguments or "") == {"path": "a", "content": "new"}
 
@@ -152,7 +160,7 @@ async def test_an_editor_edits_the_arguments(
 async def test_an_edit_that_is_no_json_changes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "sed -i s/{//")
     call = PendingCall(call_id="c1", tool="write_file", arguments='{"path": "a", "content": "old"}')
-    decisions = await desk.decide("e", "", "", "y", calls=[call])
+    decisions = await desk.decide("e", "y", calls=[call])
     assert decisions == [CallDecision(call_id="c1", approved=True)]
     assert "must be a JSON object" in desk.out.getvalue()
 

@@ -67,7 +67,11 @@ def test_stream_json_counts_its_lines_and_ends_with_the_result(command: Command)
         ([], "hello from a pipe", "hello from a pipe"),
         (["-p", "hello"], "more of it", "hello\n\nmore of it"),
         (["-p", "hello"], "", "hello"),
-        (["-p", "-"], "\ufeffhällo \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"), "hällo 😀"),
+        (
+            ["-p", "-"],
+            "\ufeffhällo \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
+            "hällo 😀",
+        ),
     ],
 )
 def test_a_prompt_comes_from_words_and_pipe(
@@ -161,7 +165,9 @@ def test_a_denial_and_its_reason_reach_the_model(command: Command) -> None:
     session_id, _ = waiting(command)
     ended = command.run("deny", session_id, "--reason", "not on my machine", "--output-format", "stream-json")
     results = [line for line in ended.lines if line["type"] == "tool_result"]
-    assert [(line["outcome"], "not on my machine" in line["content"]) for line in results] == [("denied", True)]
+    assert [(line["outcome"], "not on my machine" in line["content"]) for line in results] == [
+        ("denied", True)
+    ]
     assert (ended.code, ended.result["status"]) == (3, "denied")
     assert "Resume with" in ended.err
     assert not (command.folder / "made").exists()
@@ -200,7 +206,8 @@ def until(process: "subprocess.Popen[bytes]", kind: str) -> str:
     raise AssertionError(f"no {kind} line")
 
 
-SLEEPING = ("-p", "run sleep 98763", "-m", "demo", "-y", "--output-format", "stream-json")
+NAP = f"sleep 9875.{os.getpid()}"
+SLEEPING = ("-p", f"run {NAP}", "-m", "demo", "-y", "--output-format", "stream-json")
 
 
 @pytest.mark.parametrize(
@@ -219,12 +226,13 @@ def test_a_signal_interrupts_the_run_which_can_be_resumed(
     result = json.loads(out.splitlines()[-1])
     assert (process.returncode, result["exit_code"], result["status"]) == (code, code, "interrupted")
     assert f"Resume with: sandbur -r {session_id}" in err.decode().splitlines()
-    assert "sleep 98763" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert NAP not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert command.run("-p", "-r", session_id).code == 0
 
 
 def test_a_second_ctrl_c_ends_the_process_at_once(command: Command) -> None:
-    process = command.start("-p", "run trap '' TERM INT; sleep 98762; sleep 98762", *SLEEPING[2:])
+    sleeping = f"sleep 9876.{os.getpid()}"
+    process = command.start("-p", f"run trap '' TERM INT; {sleeping}; {sleeping}", *SLEEPING[2:])
     until(process, "tool_use")
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
@@ -236,7 +244,7 @@ def test_a_second_ctrl_c_ends_the_process_at_once(command: Command) -> None:
     assert process.returncode == 130
     assert b"Resume with: sandbur -r " in err
     time.sleep(1)
-    assert "sleep 98762" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert sleeping not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
 
 
 def test_a_reader_that_leaves_stops_the_run(command: Command) -> None:

@@ -69,10 +69,17 @@ async def test_openai_speaks_chat_completions_to_any_other_base_url():
 
 def test_openai_speaks_responses_to_openai_itself():
     env = {"OPENAI_API_KEY": "k"}
-    for url in ("", "https://api.openai.com/v1", "https://api.openai.com/v1/"):
+    for url in (
+        "",
+        "https://api.openai.com/v1",
+        "https://api.openai.com/v1/",
+        "https://eu.api.openai.com/v1",
+    ):
         model = connect("openai/gpt-6.1-sol", env={**env, "OPENAI_BASE_URL": url})
         assert model.wire == "responses"
     assert connect("openai-chat/gpt-6.1-sol", env=env).wire == "chat"
+    for url in ("https://api.openai.com.evil.org/v1", "https://notapi.openai.com.org/v1"):
+        assert connect("openai/gpt-6.1-sol", env={**env, "OPENAI_BASE_URL": url}).wire == "chat"
 
 
 @pytest.mark.parametrize("suffix", ["", "/v1", "/v1/"])

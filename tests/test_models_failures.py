@@ -98,10 +98,10 @@ async def test_a_wrong_key_names_the_variable_and_never_shows_a_key(wire: str):
 @every_wire
 async def test_a_forbidden_key_quotes_the_reason_without_the_key(wire: str):
     async with (
-        ModelServer([fail(403, "country not allowed for sk-test-key")]) as server,
+        ModelServer([fail(403, "country not allowed for sk-test-key, nor sk-12345678")]) as server,
         connected(server, wire) as model,
     ):
-        with pytest.raises(CredentialsError, match=r"country not allowed for \*\*\*"):
+        with pytest.raises(CredentialsError, match=r"country not allowed for \*\*\*, nor \*\*\*"):
             await talk(model)
 
 

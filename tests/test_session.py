@@ -385,6 +385,16 @@ async def test_a_path_is_a_message_and_no_command(store: Store) -> None:
     assert end.result == "a file"
 
 
+async def test_lone_surrogates_are_replaced_wherever_they_come_from(store: Store) -> None:
+    async def fail(text: str) -> None:
+        raise OSError("a file named \udcff")
+
+    session = await open_session(store, ScriptedModel(act("a"), "ok"), Recorder("act", "effect", fail))
+    _, end = await collect(session.send("what is \ud800?"))
+    assert end.status == "done"
+    assert results(session.state.chat_history)[0][1].endswith("a file named ?")
+
+
 async def test_a_message_after_exit_opens_a_turn(store: Store) -> None:
     session = await open_session(store, ScriptedModel("hello again"))
     await collect(session.send("/exit"))

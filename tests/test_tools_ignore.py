@@ -18,7 +18,7 @@ NAMES = (
 PATTERNS = (
     "build/", "*.log", "!keep.log", "/a", "src/*.py", "**/b", "a/**", "!.hid", ".env", "*", "!*/", "!*.py",
     "foo\\ bar", "/src/", "**/node_modules/**", "x.*", "[ab]", "!a", "d?st", "a/**/b", "/*", "!/src", "é",
-    "*/x.py", "#c", "b  ", ".*", "!.env", "/**/a", "a**b", "src/**/", "[!a]*", "\\!a", "",
+    "*/x.py", "#c", "b  ", ".*", "!.env", "/**/a", "a**b", "src/**/", "[!a]*", "{a,b}", "*.{log,py}", "\\!a",
 )  # fmt: skip
 
 

@@ -1,25 +1,20 @@
 """Asks the person about waiting calls: exactly what would run, then one key."""
 
-import time
 from collections.abc import Iterable
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
 
 from state.calls import CallDecision, PendingCall
 from ui.calls import Line, preview
 from ui.composer import Leave
 from ui.edit import BadEdit, edited_arguments
+from ui.one_key import OneKey
 from ui.render import Renderer
 from ui.sanitize import exposed, one_line
 from ui.stdin import clean
-from ui.terminal import forget_typed
 
-DEAF_S = 0.2
-"""Keys that come sooner after the question appeared were not meant for it."""
 _SHOWN_LINES = 60
 
 
@@ -37,6 +32,7 @@ class Approvals:
         self._renderer = renderer
         self._rules = rules
         self._cwd = cwd
+        self._question: OneKey | None = None
         self._open: PromptSession[str] | None = None
 
     async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
@@ -55,6 +51,13 @@ class Approvals:
                 self._rules.allow_always(rule)
                 break
         return decisions
+
+    @property
+    def is_listening(self) -> bool:
+        """True while a key or a line would be taken."""
+        if self._question is not None:
+            return self._question.listens
+        return self._open is not None and self._open.app.is_running
 
     def leave(self, exit_code: int) -> None:
         """End a running question."""
@@ -112,27 +115,24 @@ class Approvals:
         return choices
 
     async def _key(self, choices: dict[str, str]) -> str:
-        """Return the key pressed for a choice; empty for Ctrl-C, Ctrl-D and Escape."""
+        """Return the key pressed for a choice; empty if the question is left open."""
         self._renderer.lines(("", f"  [{key}] {text}") for key, text in choices.items())
-        question = f"Run it? [{'/'.join(choices)}] "
-        forget_typed()
-        prompt: PromptSession[str] = PromptSession(
-            question, key_bindings=_choice_keys(choices), erase_when_done=True
-        )
-        clear_typeahead(prompt.app.input)
-        key = await self._prompted(prompt, "") or ""
-        self._renderer.lines([("bold", f"  {self._renderer.glyphs.prompt} {choices.get(key, 'left open')}")])
+        self._question = OneKey(f"Run it? [{'/'.join(choices)}] ", choices)
+        self._open = self._question.prompt
+        try:
+            key = await self._question.ask()
+        finally:
+            self._question = self._open = None
+        mark = self._renderer.glyphs.prompt
+        self._renderer.lines([("bold", f"  {mark} {choices.get(key, 'left open')}")])
         return key
 
     async def _line(self, question: str, default: str = "") -> str | None:
         """Return a line of text; None if the person thinks better of it."""
-        return await self._prompted(PromptSession(question, key_bindings=_line_keys()), default)
-
-    async def _prompted(self, prompt: PromptSession[str], default: str) -> str | None:
-        self._open = prompt
+        self._open = PromptSession(question, key_bindings=_line_keys())
         try:
-            return clean(await prompt.prompt_async(default=default))
-        except (EOFError, KeyboardInterrupt):
+            return clean(await self._open.prompt_async(default=default))
+        except EOFError:
             return None
         finally:
             self._open = None
@@ -145,36 +145,12 @@ class Approvals:
             return None
 
 
-def _choice_keys(choices: Iterable[str]) -> KeyBindings:
-    """Return bindings for single keys that are deaf at first; every other key does nothing."""
-    keys = KeyBindings()
-    began = time.monotonic()
-
-    def bind(key: str, answer: str) -> None:
-        @keys.add(key)
-        def _(event: KeyPressEvent) -> None:
-            if time.monotonic() - began >= DEAF_S:
-                event.app.exit(result=answer)
-
-    for ignored in (Keys.Any, Keys.BracketedPaste, "enter", "c-j"):
-        keys.add(ignored)(_nothing)
-    for choice in choices:
-        bind(choice, choice)
-    for way_out in ("c-c", "<sigint>", "c-d", "escape"):
-        bind(way_out, "")
-    return keys
-
-
 def _line_keys() -> KeyBindings:
     """Return bindings that take Ctrl-C, typed or sent, as "never mind"."""
     keys = KeyBindings()
     keys.add("c-c")(_never_mind)
     keys.add("<sigint>")(_never_mind)
     return keys
-
-
-def _nothing(event: KeyPressEvent) -> None:
-    pass
 
 
 def _never_mind(event: KeyPressEvent) -> None:

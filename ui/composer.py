@@ -106,7 +106,8 @@ class Composer:
         keys = KeyBindings()
         keys.add("enter")(self._enter)
         keys.add("escape", "enter")(_new_line)
-        keys.add("c-j")(_new_line)
+        # What is typed while no prompt is up arrives with its Enter as Ctrl-J.
+        keys.add("c-j")(self._enter)
         keys.add("c-c")(self._interrupt)
         keys.add("<sigint>")(self._interrupt)
         keys.add(Keys.BracketedPaste)(self._paste)

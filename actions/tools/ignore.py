@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from actions.tools.files import FileProblem, open_regular
-from actions.tools.patterns import BadPattern, Parts, compiled, fits
+from actions.tools.patterns import BadPattern, Parts, alternatives_of, compiled, fits
 
 _MOST_BYTES = 1_000_000
 _TRAILING_BLANKS = re.compile(r"(?<!\\)[ \t]+$")
@@ -24,7 +24,7 @@ class IgnoreFile:
     """The patterns of one file; the last one that matches decides."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        read = [pattern for line in lines if (pattern := _pattern(line)) is not None]
+        read = [pattern for line in lines for pattern in _patterns(line)]
         self._patterns = read[::-1]
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
@@ -36,21 +36,22 @@ class IgnoreFile:
         return None
 
 
-def _pattern(line: str) -> IgnorePattern | None:
-    """Read one line as gitignore(5) says; None for a comment, a blank and what cannot be read."""
+def _patterns(line: str) -> list[IgnorePattern]:
+    """Read one line as gitignore(5) says, and braces as ripgrep does; what cannot be read is nothing."""
     line = _TRAILING_BLANKS.sub("", line)
     if not line or line.startswith("#"):
-        return None
+        return []
     is_ignored = not line.startswith("!")
     body = line if is_ignored else line[1:]
     folders_only = body.endswith("/")
     body = body.rstrip("/")
     anchored = body if "/" in body else f"**/{body}"
+    whole = f"{anchored}/*" if anchored.endswith("/**") else anchored
     try:
-        parts = compiled(f"{anchored}/*" if anchored.endswith("/**") else anchored)
+        alternatives = [compiled(text) for text in alternatives_of(whole)]
     except BadPattern:
-        return None
-    return IgnorePattern(parts, is_ignored, folders_only) if body else None
+        return []
+    return [IgnorePattern(parts, is_ignored, folders_only) for parts in alternatives if body]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class PathPattern:
     """Matches relative paths; a pattern without a slash matches the last name at any depth."""
 
     def __init__(self, pattern: str) -> None:
-        alternatives = [_normal(text) for text in _alternatives(pattern)]
+        alternatives = [_normal(text) for text in alternatives_of(pattern)]
         self._alternatives = [compiled(text) for text in dict.fromkeys(alternatives)]
         self.reaches_hidden = any(part.startswith(".") for text in alternatives for part in text.split("/"))
         """True if the pattern itself names something hidden, which searches otherwise leave out."""
@@ -46,7 +46,7 @@ def _normal(pattern: str) -> str:
     return anchored
 
 
-def _alternatives(pattern: str) -> list[str]:
+def alternatives_of(pattern: str) -> list[str]:
     """Write out the braces: `a.{b,c}` is `a.b` and `a.c`."""
     done: list[str] = []
     waiting = [pattern]

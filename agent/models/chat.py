@@ -51,12 +51,7 @@ class ChatDialect:
         return b'],"tool_choice":' + encode(choice) + b"}"
 
     def can_replay(self, message: Message) -> bool:
-        wire = message.wire
-        return (
-            wire is not None
-            and (wire.provider, wire.model) == (self._profile.name, self._endpoint.model)
-            and isinstance(wire.body, dict)
-        )
+        return self._endpoint.said(message.wire) and isinstance(message.wire and message.wire.body, dict)
 
     def fragment(self, message: Message, replay: bool) -> bytes:
         if replay and message.wire is not None:

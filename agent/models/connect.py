@@ -40,7 +40,6 @@ def connect(
     """
     profile, model = _find(name, providers)
     profile, base_url, is_custom = _locate(profile, env)
-    host = urlsplit(base_url).hostname or ""
     key, key_env = _key(profile, env, is_custom)
     endpoint = Endpoint(
         profile=profile,
@@ -48,7 +47,7 @@ def connect(
         base_url=base_url,
         api_key=key,
         key_env=key_env,
-        sends_ambient_headers=host in profile.own_hosts,
+        sends_ambient_headers=profile.owns(base_url),
     )
     return _assemble(
         endpoint,
@@ -110,7 +109,7 @@ def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, boo
         url = url.removesuffix("/v1")
     default = PROFILES.get(profile.name)
     is_custom = default is None or url != default.base_url
-    if profile.foreign_wire and urlsplit(url).hostname not in profile.own_hosts:
+    if profile.foreign_wire and not profile.owns(url):
         profile = replace(profile, wire=profile.foreign_wire)
     return profile, url, is_custom
 

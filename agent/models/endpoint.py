@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from agent.models.profiles import Profile
+from state.messages import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,7 @@ class Endpoint:
     @property
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
+
+    def said(self, wire: Wire | None) -> bool:
+        """Tell whether this very model wrote it."""
+        return wire is not None and (wire.provider, wire.model) == (self.provider, self.model)

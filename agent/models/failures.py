@@ -21,7 +21,7 @@ _STATUS_OF_KIND = {
     "request_too_large": 413, "context_length_exceeded": 400, "exceed_context_size_error": 400,
     "rate_limit_error": 429, "rate_limit_exceeded": 429, "insufficient_quota": 429, "overloaded_error": 529,
 }  # fmt: skip
-_KEY = re.compile(r"\b(sk|key|AIza|Bearer)[-_ ]?[A-Za-z0-9*_\-]{8,}")
+_KEY = re.compile(r"\bsk-[\w*\-]{8,}|\bAIza[\w\-]{8,}|\bBearer (?=\S*\d)[\w.\-]{8,}")
 
 
 class Transient(Exception):

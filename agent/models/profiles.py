@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 WireFormat = Literal["chat", "responses", "messages"]
 
@@ -33,6 +34,11 @@ class Profile:
     """How long the stream may be silent."""
     context_window: int | None = None
     """Of every model, where the server decides and not the model."""
+
+    def owns(self, url: str) -> bool:
+        """Tell whether the address is the company's own, also a regional one."""
+        host = urlsplit(url).hostname or ""
+        return any(host == own or host.endswith(f".{own}") for own in self.own_hosts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,12 +57,7 @@ class ResponsesDialect:
         return b'],"tool_choice":' + encode({"type": "function", "name": forced_tool}) + b"}"
 
     def can_replay(self, message: Message) -> bool:
-        wire = message.wire
-        return (
-            wire is not None
-            and (wire.provider, wire.model) == (self._endpoint.provider, self._endpoint.model)
-            and isinstance(wire.body, list)
-        )
+        return self._endpoint.said(message.wire) and isinstance(message.wire and message.wire.body, list)
 
     def fragment(self, message: Message, replay: bool) -> bytes:
         if replay and message.wire is not None:
