@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("state", "actions", "agent", "ui")
-HEAVY = ("openai", "anthropic", "burr", "rich", "prompt_toolkit", "genai_prices", "pathspec", "pydantic")
+HEAVY = ("openai", "anthropic", "burr", "rich", "prompt_toolkit", "genai_prices", "pydantic")
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 300, 50
 BROAD_BORDERS = {"actions/tool_runner.py", "agent/session.py", "ui/cli.py"}
 

@@ -1,10 +1,13 @@
 """The chat in the terminal: read a message, run it to its end, ask where a decision is needed."""
 
+import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
+
+from prompt_toolkit.application import run_in_terminal
 
 from actions.events import Event, RunFinished
 from agent.paths import data_home
@@ -23,8 +26,10 @@ from ui.sanitize import one_line, plain
 from ui.signals import StopSignals, exit_code
 from ui.stdin import clean
 from ui.terminal import make_console, say, typing_unseen
+from ui.warmup import import_session, warm_up
 
 if TYPE_CHECKING:
+    from agent.runtime import Runtime
     from agent.session import Session
 
 Answer = TypeVar("Answer")
@@ -32,58 +37,89 @@ Answer = TypeVar("Answer")
 
 async def chat(arguments: Arguments) -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
+    first = DEMO_GOAL if arguments.command == "demo" and arguments.prompt is None else arguments.prompt
     async with opened(arguments) as runtime:
-        picked = await pick_session(runtime.store.sessions()) if arguments.resume == "" else None
-        session = await open_session(runtime, arguments, picked)
-        talk = Chat(session, arguments.verbose)
-        talk.greet(session.notices)
-        if arguments.continues:
-            talk.recall(runtime.store.show(session.id).summary.title)
-        first = DEMO_GOAL if arguments.command == "demo" and arguments.prompt is None else arguments.prompt
-        return await talk.run(clean(first) if first is not None else None)
+        talk = Chat(runtime, arguments.verbose)
+        talk.greet()
+        try:
+            if arguments.continues or first is not None:
+                picked = await pick_session(runtime.store.sessions()) if arguments.resume == "" else None
+                talk.enter(await open_session(runtime, arguments, picked))
+                talk.recall() if arguments.continues else None
+            else:
+                first = await talk.read_while(open_session(runtime, arguments))
+            return await talk.run(clean(first) if first is not None else None)
+        except Leave as leaving:
+            return talk.part(leaving.exit_code)
 
 
 class Chat:
     """One conversation on one terminal."""
 
-    def __init__(self, session: "Session", verbose: bool = False) -> None:
-        self._session = session
+    def __init__(self, runtime: "Runtime", verbose: bool = False) -> None:
+        self._runtime = runtime
+        self._entered: Session | None = None
         self._has_run = False
         self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
         self._composer = Composer(input_history(data_home(os.environ)), self._renderer.glyphs, self._standing)
-        self._approvals = Approvals(self._renderer, session, session.settings.cwd)
 
-    def greet(self, notices: Iterable[str]) -> None:
+    @property
+    def _session(self) -> "Session":
+        assert self._entered is not None, "no session is open yet"
+        return self._entered
+
+    def greet(self) -> None:
         dot = self._renderer.glyphs.dot
-        about = f"{one_line(self._session.model_name)} {dot} {one_line(self._session.settings.cwd)}"
-        self._renderer.lines([("bold", f"Sandbur {dot} {about}")])
-        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
+        self._renderer.lines([("bold", f"Sandbur {dot} {one_line(str(self._runtime.settings.cwd))}")])
 
-    def recall(self, title: str) -> None:
+    def enter(self, session: "Session") -> None:
+        """Take the session and show what was said at its opening."""
+        self._entered = session
+        self._approvals = Approvals(self._renderer, session, session.settings.cwd)
+        self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
+        warm_up(self._runtime, session.settings.model)
+
+    def recall(self) -> None:
         """Show where a resumed session stands."""
         session = self._session
         self._has_run = True
+        title = self._runtime.store.show(session.id).summary.title
         self._renderer.know(session.state.pending_tool_calls)
         self._renderer.lines(
             recap_lines(title or session.id, session.state, session.next_action, self._renderer.glyphs),
             prose=True,
         )
 
+    async def read_while(self, opening: "Awaitable[Session]") -> str:
+        """Show the prompt at once and open the session behind it; return the first message."""
+        reading = asyncio.ensure_future(self._at_prompt(self._composer.read(), self._composer.leave))
+        await asyncio.sleep(0)
+        try:
+            await asyncio.to_thread(import_session)
+            session = await opening
+            await run_in_terminal(lambda: self.enter(session)) if not reading.done() else self.enter(session)
+            return await reading
+        finally:
+            if not reading.done():
+                self._composer.leave(1)
+                await asyncio.wait([reading])
+
     async def run(self, first: str | None) -> int:
         """Carry on what is open, then answer messages; return the exit code."""
         try:
+            leaves = False
             if first is not None:
-                await self._answer(first)
+                leaves = await self._answer(first)
             elif self._session.next_action != "prompt":
                 await self._turn(self._session.carry_on())
-            while not await self._answer(await self._at_prompt(self._composer.read(), self._composer.leave)):
-                pass
-        except Leave as leaving:
-            return self._part(leaving.exit_code)
+            while not leaves:
+                leaves = await self._answer(
+                    await self._at_prompt(self._composer.read(), self._composer.leave)
+                )
         except SandburError:
             say(resume_line(self._session.id))
             raise
-        return self._part(0)
+        return self.part(0)
 
     async def _answer(self, text: str) -> bool:
         """Send a message or command; an empty one carries on. Return whether the person leaves."""
@@ -135,10 +171,13 @@ class Chat:
             raise Leave(exit_code(signal.SIGHUP)) from None
 
     def _standing(self) -> Standing:
-        session = self._session
+        session = self._entered
+        if session is None:
+            return Standing(self._runtime.settings.mode, self._renderer.glyphs.rest, "")
         return Standing(session.state.execution_mode, session.model_name, session.id)
 
-    def _part(self, code: int) -> int:
+    def part(self, code: int) -> int:
+        """Say how to come back, if there is something to come back to; return the exit code."""
         if self._has_run:
             say(resume_line(self._session.id))
         return code
