@@ -61,8 +61,8 @@ def test_only_ui_prints_and_imports_rich(name: str) -> None:
 def test_everything_is_caught_at_the_borders_only(name: str) -> None:
     for node in ast.walk(TREES[name]):
         if isinstance(node, ast.ExceptHandler) and name not in BROAD_BORDERS:
-            caught = {part.id for part in ast.walk(node.type) if isinstance(part, ast.Name)} if node.type else None
-            assert caught is not None
+            assert node.type is not None
+            caught = {part.id for part in ast.walk(node.type) if isinstance(part, ast.Name)}
             assert not caught & {"Exception", "BaseException"} or _raises_again(node)
 
 

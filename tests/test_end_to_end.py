@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ def ask(command: Command, server: ModelServer, provider: str, *more: str) -> End
 def assert_prefixes(requests: list[Request]) -> None:
     """Each request repeats the one before up to what closes it."""
     for before, after in itertools.pairwise(requests):
-        common = len(os.path.commonprefix([before.raw, after.raw]))
+        pairs = enumerate(zip(before.raw, after.raw, strict=False))
+        common = next((at for at, (old, new) in pairs if old != new), len(before.raw))
         assert len(before.raw) - common < 160
 
 

@@ -67,7 +67,7 @@ def test_a_signal_ends_the_chat_in_order(
     terminal: Terminal, number: signal.Signals, code: int, place: str
 ) -> None:
     terminal.start("-m demo" + (" -y" if place == "command" else ""))
-    terminal.see("❯")
+    terminal.see("demo")
     terminal.see("/help")
     if place != "prompt":
         terminal.type(f"run sleep 9876{int(number)}")

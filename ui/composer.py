@@ -98,9 +98,9 @@ class Composer:
         if time.monotonic() < self._hint_until:
             return [("class:hint", self._hint)]
         now = self._standing()
-        dot = f" {self._glyphs.dot} "
         mode = ("class:yolo", "YOLO: nothing is asked") if now.mode == "yolo" else ("", now.mode)
-        return [mode, ("", f"{dot}{one_line(now.model)}{dot}{now.session[:8]}{dot}/help")]
+        facts = ["", one_line(now.model), *([now.session[:8]] if now.session else []), "/help"]
+        return [mode, ("", f" {self._glyphs.dot} ".join(facts))]
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

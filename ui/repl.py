@@ -45,7 +45,8 @@ async def chat(arguments: Arguments) -> int:
             if arguments.continues or first is not None:
                 picked = await pick_session(runtime.store.sessions()) if arguments.resume == "" else None
                 talk.enter(await open_session(runtime, arguments, picked))
-                talk.recall() if arguments.continues else None
+                if arguments.continues:
+                    talk.recall()
             else:
                 first = await talk.read_while(open_session(runtime, arguments))
             return await talk.run(clean(first) if first is not None else None)
@@ -102,7 +103,7 @@ class Chat:
         finally:
             if not reading.done():
                 self._composer.leave(1)
-                await asyncio.wait([reading])
+                await asyncio.gather(reading, return_exceptions=True)
 
     async def run(self, first: str | None) -> int:
         """Carry on what is open, then answer messages; return the exit code."""

@@ -1,6 +1,7 @@
-"""A model server that does no more than it must: it parses the request, then streams a tool call or an answer.
+"""A model server that does no more than it must: it parses the request, then streams a call or an answer.
 
-The base URL says what to do: `http://127.0.0.1:PORT/RUN/TURNS/ARGUMENT_BYTES/v1`; RUN is any name, its turns are counted.
+The base URL says what to do: `http://127.0.0.1:PORT/RUN/TURNS/ARGUMENT_BYTES/v1`; the turns of RUN, which is
+any name, are counted.
 A POST to `/RUN/last/0` answers with the newest request of RUN.
 """
 

@@ -1,4 +1,4 @@
-"""What a durable turn costs, as ratios to baselines of the same run. Usage: python tests/bench/turns.py [RUNS]
+"""What a durable turn costs, as ratios to baselines of one run. Usage: python tests/bench/turns.py [RUNS]
 
 1. 50 streamed tool turns: Sandbur with full persistence against a raw loop on the openai SDK.
 2. 800 tool turns with 2 KB results: late turns against early ones, and against httpx sending the same bytes.
