@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actions.events import ApprovalNeeded, ErrorRaised, Event, RunFinished, RunStarted
@@ -13,7 +14,7 @@ from agent.outcome import finished
 from agent.rules import exact_rule
 from state.application import ApplicationState, ExecutionMode
 from state.calls import CallDecision, PendingCall
-from state.errors import SandburError, Timeout
+from state.errors import SandburError, StoreError, Timeout
 from state.messages import encodable
 from state.session import SessionSettings
 from state.store.store import Store
@@ -197,14 +198,25 @@ class Session:
         except Exception as bug:
             _log.exception("unexpected error in session %s", self.id)
             error = InternalError(f"Sandbur failed: {type(bug).__name__}: {bug}", "This is a bug.")
+        error = self._flushed(error)
         if error is not None:
             events.put_nowait(ErrorRaised(error.code, error.message))
         duration_ms = int((time.monotonic() - began) * 1000)
         end = finished(self.id, self.state, self.next_action, duration_ms, error, self._was_interrupted)
         if end.pending and error is None:
             events.put_nowait(ApprovalNeeded(self._undecided()))
-        self._store.index.release(self.id, end.status)
+        # Whoever looks later sees from the dead owner, too, that the run is over.
+        with suppress(StoreError):
+            self._store.index.release(self.id, end.status)
         events.put_nowait(end)
+
+    def _flushed(self, error: SandburError | None) -> SandburError | None:
+        """Write results that wait for a commit which an interruption has taken from them."""
+        try:
+            self._store.writer(self.id).flush()
+        except StoreError as failed:
+            return error or failed
+        return error
 
     async def _drive(
         self,

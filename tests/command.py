@@ -37,7 +37,12 @@ class Command:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}
         for key in (*KEYS, "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
             kept.pop(key, None)
-        self.env = {**kept, "HOME": str(folder), "SANDBUR_HOME": str(folder / "data"), "PYTHONPATH": str(ROOT)}
+        self.env = {
+            **kept,
+            "HOME": str(folder),
+            "SANDBUR_HOME": str(folder / "data"),
+            "PYTHONPATH": str(ROOT),
+        }
 
     def run(self, *words: str, stdin: str | None = None, **env: str) -> Ended:
         source: Any = {"input": stdin.encode()} if stdin is not None else {"stdin": subprocess.DEVNULL}
@@ -49,9 +54,7 @@ class Command:
 
     def start(self, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
-            self.line(*words), cwd=self.folder, env=self.env, **{**streams, **options}
-        )
+        return subprocess.Popen(self.line(*words), cwd=self.folder, env=self.env, **{**streams, **options})
 
     def line(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "ui.cli", *words]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -45,17 +45,18 @@ class Desk:
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
         asking = asyncio.ensure_future(self.approvals.ask(calls or [shell("df -h")]))
         for text in typed:
-            await self.listening()
+            await self.until(True, 5)
             self._keys.send_text(text)
-            await asyncio.sleep(0.05)
+            await self.until(False, 0.3)
         async with asyncio.timeout(5):
             return await asking
 
-    async def listening(self) -> None:
-        """Wait until the question, or a line to type, is up."""
-        async with asyncio.timeout(5):
-            while not self.approvals.is_listening:
-                await asyncio.sleep(0.02)
+    async def until(self, listening: bool, seconds: float) -> None:
+        """Wait until the question, or a line to type, is up or gone."""
+        for _ in range(int(seconds / 0.02)):
+            if self.approvals.is_listening is listening:
+                return
+            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -65,16 +66,15 @@ def keys() -> Iterator[PipeInput]:
 
 
 @pytest.fixture
-async def desk(keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+def desk(keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.delenv("VISUAL", raising=False)
-    yield Desk(keys, tmp_path)
+    return Desk(keys, tmp_path)
 
 
 def shell(command: str, call_id: str = "c1") -> PendingCall:
-    return PendingCall(
-        call_id=call_id, tool="run_shell_command", arguments=json.dumps({"command": command}), reason="may write"
-    )  # fmt: skip
+    arguments = json.dumps({"command": command})
+    return PendingCall(call_id=call_id, tool="run_shell_command", arguments=arguments, reason="may write")
 
 
 async def test_y_approves_once_and_unchanged(desk: Desk) -> None:
@@ -121,7 +121,7 @@ async def test_a_key_right_after_the_question_decides_nothing(desk: Desk, keys: 
     asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
     await asyncio.sleep(DEAF_S / 4)
     keys.send_text("y")
-    await desk.listening()
+    await desk.until(True, 5)
     assert not asking.done()
     keys.send_text("n")
     async with asyncio.timeout(5):

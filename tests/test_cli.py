@@ -1,7 +1,6 @@
 """The command as a process: help, errors, and the commands that only look."""
 
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -122,7 +121,9 @@ def test_the_graph_can_be_drawn(command: Command, format: str, start: str) -> No
 
 def test_sessions_are_listed_shown_exported_and_deleted(command: Command) -> None:
     assert command.run("sessions").out == ""
-    session_id = command.run("-p", "hello there", "-m", "demo", "--output-format", "json").result["session_id"]
+    session_id = command.run("-p", "hello there", "-m", "demo", "--output-format", "json").result[
+        "session_id"
+    ]
     listed = json.loads(command.run("sessions", "list", "--json").out)
     assert [(s["id"], s["title"], s["status"]) for s in listed] == [(session_id, "hello there", "done")]
     assert session_id in command.run("sessions").out
@@ -213,4 +214,4 @@ def test_a_data_folder_that_cannot_be_written_is_a_clear_error(command: Command)
     assert ended.code == 1
     assert ended.err.startswith("sandbur: ")
     assert len(ended.err.strip().splitlines()) == 1
-    assert os.listdir(command.folder) == ["file"]
+    assert [file.name for file in command.folder.iterdir()] == ["file"]

@@ -112,8 +112,20 @@ def test_live_output_is_no_stream_line(event: ToolStarted | ToolOutput) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense", "[1]", "3", "null", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000, '{"a":' + "9" * 5000 + "}"]
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "nonsense",
+        "[1]",
+        "3",
+        "null",
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        "[" * 99_999,
+        '{"a":' + "9" * 5000 + "}",
+    ],
+    ids=["empty", "words", "list", "number", "null", "nan", "infinity", "deep", "huge number"],
+)
 def test_arguments_that_are_no_json_object_stay_text(text: str) -> None:
     assert arguments_object(text) == text
     encoded({"arguments": arguments_object(text)})

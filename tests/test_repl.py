@@ -18,6 +18,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     window = Terminal(tmp_path)
     yield window
     window.close()
+    window.forget()
 
 
 def test_a_command_runs_after_approval_and_its_answer_is_shown(terminal: Terminal) -> None:
@@ -44,7 +45,7 @@ def test_a_denied_command_does_not_run_and_the_model_reads_why(terminal: Termina
     terminal.keys("r")
     terminal.see("Reason:")
     terminal.type("not in this folder")
-    terminal.see("not in this folder", after="denied")
+    terminal.see("Denied by the user: not in this folder.")
     assert not (terminal.folder / "made").exists()
 
 

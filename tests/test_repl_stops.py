@@ -12,23 +12,26 @@ from tmux_window import ASKS, DEAF_S, Terminal, is_running, wait
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 
+NAP = f"sleep 9874.{os.getpid()}"
+
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     window = Terminal(tmp_path)
     yield window
     window.close()
+    window.forget()
 
 
 def test_ctrl_c_stops_the_command_and_not_the_chat(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
-    terminal.type("run sleep 98765")
-    terminal.see("run_shell_command sleep 98765 0.")
+    terminal.type(f"run {NAP}")
+    terminal.see(f"run_shell_command {NAP} 0.")
     terminal.keys("C-c")
     terminal.see("Interrupted.")
     terminal.see("yolo ❯", after="Interrupted.")
-    wait(lambda: not is_running("sleep 98765"), 3, lambda: "the command still runs")
+    wait(lambda: not is_running(NAP), 3, lambda: "the command still runs")
     terminal.type("run echo still here")
     terminal.see("exit 0")
 
@@ -36,8 +39,8 @@ def test_ctrl_c_stops_the_command_and_not_the_chat(terminal: Terminal) -> None:
 def test_a_draft_typed_during_a_run_survives_ctrl_c(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
-    terminal.type("run sleep 98764")
-    terminal.see("run_shell_command sleep 98764 0.")
+    terminal.type(f"run {NAP}")
+    terminal.see(f"run_shell_command {NAP} 0.")
     terminal.keys("-l", "my draft")
     time.sleep(0.2)
     terminal.keys("C-c")
@@ -70,13 +73,13 @@ def test_a_signal_ends_the_chat_in_order(
     terminal.see("demo")
     terminal.see("/help")
     if place != "prompt":
-        terminal.type(f"run sleep 9876{int(number)}")
-        terminal.see(ASKS if place == "question" else f"sleep 9876{int(number)} 0.")
+        terminal.type(f"run {NAP}")
+        terminal.see(ASKS if place == "question" else f"{NAP} 0.")
     os.kill(terminal.pid(), number)
     screen = terminal.see(f"exit={code}")
     assert "Traceback" not in screen
     assert ("Resume with: sandbur -r " in screen) == (place != "prompt")
-    wait(lambda: not is_running(f"sleep 9876{int(number)}"), 3, lambda: "the command still runs")
+    wait(lambda: not is_running(NAP), 3, lambda: "the command still runs")
 
 
 def test_ctrl_c_twice_leaves_with_130_and_ctrl_d_with_0(terminal: Terminal) -> None:

@@ -1,8 +1,10 @@
 """A chat in a real terminal: one tmux window with the command in it."""
 
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +19,12 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._socket = str(folder / "tmux")
+        self._sockets = Path(tempfile.mkdtemp(prefix="tmux"))
+        self._socket = ""
 
     def start(self, line: str = "-m demo", width: int = 100, height: int = 40, **env: str) -> None:
+        # A socket of its own for each start: a server that is going away takes no new window.
+        self._socket = str(self._sockets / str(len(list(self._sockets.iterdir()))))
         wanted = {"HOME": str(self.folder), "SANDBUR_HOME": str(self.folder / "data"), "LC_ALL": "C.UTF-8"}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in {**wanted, **env}.items())
         unset = "env -u EDITOR -u VISUAL -u TMUX -u NO_COLOR " + settings
@@ -56,7 +61,11 @@ class Terminal:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def close(self) -> None:
+        """End the window and everything in it."""
         subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
+
+    def forget(self) -> None:
+        shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _tmux(self, *words: str) -> str:
         done = subprocess.run(

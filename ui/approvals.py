@@ -59,10 +59,12 @@ class Approvals:
             return self._question.listens
         return self._open is not None and self._open.app.is_running
 
-    def leave(self, exit_code: int) -> None:
-        """End a running question."""
-        if self._open is not None and self._open.app.is_running:
-            self._open.app.exit(exception=Leave(exit_code))
+    def leave(self, exit_code: int) -> bool:
+        """End a running question; return whether there was one that can be ended this way."""
+        if self._open is None or not self._open.app.is_running:
+            return False
+        self._open.app.exit(exception=Leave(exit_code))
+        return True
 
     async def _ask_one(self, call: PendingCall) -> tuple[CallDecision, str] | None:
         """Return the decision and the rule to keep, or None if the question was left open."""

@@ -83,10 +83,12 @@ class Composer:
         """What stands on the line now."""
         return self._session.default_buffer.text
 
-    def leave(self, exit_code: int) -> None:
-        """End a running `read`."""
-        if self._session.app.is_running:
-            self._session.app.exit(exception=Leave(exit_code))
+    def leave(self, exit_code: int) -> bool:
+        """End a running `read`; return whether there was one that can be ended this way."""
+        if not self._session.app.is_running:
+            return False
+        self._session.app.exit(exception=Leave(exit_code))
+        return True
 
     def prompt(self) -> StyleAndTextTuples:
         mark = f"{self._glyphs.prompt} "

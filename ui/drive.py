@@ -9,7 +9,7 @@ from typing import Protocol
 from actions.events import Event, RunFinished
 from state.errors import SandburError
 from ui.signals import StopSignals, exit_code
-from ui.terminal import drop_stdout
+from ui.terminal import drop_stdout, reader_has_gone
 
 _TICK_S = 0.1
 
@@ -36,11 +36,11 @@ async def drive(
     """Show everything that happens; return the last event, with the exit code of a signal that ended it."""
     try:
         async with asyncio.TaskGroup() as group:
-            ticker = group.create_task(_tick(view))
 
             def stop() -> None:
                 group.create_task(session.interrupt())
 
+            ticker = group.create_task(_tick(view, stop))
             try:
                 with StopSignals(stop, leave) as signals:
                     finished = await _consume(events, view, stop)
@@ -73,10 +73,12 @@ async def _consume(events: AsyncIterator[Event], view: View, stop: Callable[[], 
     return finished
 
 
-async def _tick(view: View) -> None:
-    while True:
-        await asyncio.sleep(_TICK_S)
+async def _tick(view: View, stop: Callable[[], None]) -> None:
+    while not reader_has_gone():
         view.tick()
+        await asyncio.sleep(_TICK_S)
+    drop_stdout()
+    stop()
 
 
 def _with_signal(finished: RunFinished, received: signal.Signals | None) -> RunFinished:

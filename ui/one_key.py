@@ -7,6 +7,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.utils import is_dumb_terminal
 
 from ui.terminal import forget_typed
 
@@ -20,6 +21,7 @@ class OneKey:
 
     def __init__(self, question: str, keys: Iterable[str]) -> None:
         self.listens = False
+        self._is_shown = False
         self.prompt: PromptSession[str] = PromptSession(
             question, key_bindings=self._bindings(keys), erase_when_done=True
         )
@@ -27,11 +29,16 @@ class OneKey:
     async def ask(self) -> str:
         """Return the key pressed, empty for Ctrl-C, Ctrl-D and Escape."""
         clear_typeahead(self.prompt.app.input)
-        self.prompt.app.after_render += self._shown
+        if is_dumb_terminal():
+            self._shown(None)
+        else:
+            self.prompt.app.after_render += self._shown
         return await self.prompt.prompt_async()
 
     def _shown(self, _: object) -> None:
-        self.prompt.app.after_render -= self._shown
+        if self._is_shown:
+            return
+        self._is_shown = True
         forget_typed()
         # A timer and not a clock: keys that wait to be read are read before a timer that is due.
         asyncio.get_running_loop().call_later(DEAF_S, self._listen)

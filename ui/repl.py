@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, TypeVar
 
 from prompt_toolkit.application import run_in_terminal
@@ -158,18 +158,23 @@ class Chat:
             raise Leave(finished.exit_code)
         return finished
 
-    async def _at_prompt(self, answer: Awaitable[Answer], leave: Callable[[int], None]) -> Answer:
+    async def _at_prompt(self, answer: Coroutine[None, None, Answer], leave: Callable[[int], bool]) -> Answer:
         """Wait for the person; SIGTERM and a lost terminal end the waiting."""
+        waiting = asyncio.ensure_future(answer)
 
         def stop() -> None:
-            assert signals.received is not None
-            leave(exit_code(signals.received))
+            if signals.received is not None and not leave(exit_code(signals.received)):
+                waiting.cancel()
 
-        try:
-            with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
-                return await answer
-        except OSError:
-            raise Leave(exit_code(signal.SIGHUP)) from None
+        with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
+            try:
+                return await waiting
+            except asyncio.CancelledError:
+                if signals.received is None:
+                    raise
+                raise Leave(exit_code(signals.received)) from None
+            except OSError:
+                raise Leave(exit_code(signal.SIGHUP)) from None
 
     def _standing(self) -> Standing:
         session = self._entered

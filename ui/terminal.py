@@ -2,6 +2,7 @@
 
 import io
 import os
+import select
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -41,6 +42,13 @@ def drop_stdout() -> None:
         os.close(null)
     with suppress(OSError, ValueError):
         sys.stdout.flush()
+
+
+def reader_has_gone() -> bool:
+    """Tell whether nobody can read stdout any more, before anything is written to it."""
+    watch = select.poll()
+    watch.register(1, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in watch.poll(0))
 
 
 def is_interactive() -> bool:

@@ -85,6 +85,11 @@ class SessionWriter:
         self._queue.clear()
         reach("store_after_commit")
 
+    def flush(self) -> None:
+        """Write the queue now."""
+        if self._queue:
+            self.commit()
+
     def queue(self, statements: Sequence[Statement]) -> None:
         """Keep statements for the next commit."""
         self._queue += statements
