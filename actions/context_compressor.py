@@ -1,16 +1,19 @@
 """Makes room: a summary takes the place of the older messages, which stay in the store."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
-from actions.events import Notice
+from actions.events import Notice, UsageChanged
 from actions.model_call import MAX_COMPRESSIONS
-from actions.ports import ModelRequest, Ports, Reply
+from actions.ports import ModelEvent, ModelRequest, Ports, Reply
 from actions.step_turn import with_step
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ApplicationState
 from state.crashpoints import reach
+from state.errors import ContextFull
 from state.messages import Message, Text, ToolResult, ToolUse, runtime_said
 from state.transcript import Transcript
+from state.usage import Usage
 
 KEEP_SHARE = 0.25
 """Share of the window that the newest messages may keep, word for word."""
@@ -40,25 +43,34 @@ async def context_compressor(state: AppState, ports: Ports) -> Stream:
         yield done(state, **_handed_back(before, MAX_COMPRESSIONS))
         return
     yield show(Notice("The conversation gets too long for the model: compressing the older part."))
-    reply: Reply | None = None
-    asked = runtime_said(_ASK.format(older=_rendered(older, int(window_bytes * _SUMMARY_SHARE))))
-    request = ModelRequest(ports.system, ports.tool_specs, (Transcript.of(asked),))
-    async for item in ports.model.stream(request):
+    text, used = "", Usage()
+    async for item in _summarize(ports, older, int(window_bytes * _SUMMARY_SHARE)):
         if isinstance(item, Reply):
-            reply = item
+            text, used = item.message.text.strip(), item.usage
+            yield show(UsageChanged(before.turn_usage + used, used))
         elif isinstance(item, Notice):
             yield show(item)
     reach("compaction_mid")
-    assert reply is not None
-    summary = reply.message.text.strip()[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
+    summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
     opening = runtime_said(f"{_pinned(before)}\n\nSummary of what came before:\n{summary}")
     yield done(
         state,
         **_replaced(before, history, history.compacted(opening, keep)),
         **_handed_back(before, before.compressions + 1),
-        usage=before.usage + reply.usage,
-        turn_usage=before.turn_usage + reply.usage,
+        usage=before.usage + used,
+        turn_usage=before.turn_usage + used,
     )
+
+
+async def _summarize(ports: Ports, older: list[Message], max_chars: int) -> AsyncIterator[ModelEvent]:
+    """Ask the model for a summary; nothing comes if not even the question fits."""
+    asked = runtime_said(_ASK.format(older=_rendered(older, max_chars)))
+    request = ModelRequest(ports.system, ports.tool_specs, (Transcript.of(asked),))
+    try:
+        async for item in ports.model.stream(request):
+            yield item
+    except ContextFull:
+        return
 
 
 def _largest(state: ApplicationState) -> Transcript:

@@ -95,9 +95,10 @@ class ApprovalNeeded:
 
 @dataclass(frozen=True, slots=True)
 class UsageChanged:
-    """Totals of the current turn."""
-
     usage: Usage
+    """Totals of the current turn."""
+    latest: Usage
+    """Of the model call that was just made."""
 
 
 @dataclass(frozen=True, slots=True)

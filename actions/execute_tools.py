@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 
 from actions.events import Event, ToolFinished
 from actions.ports import Ports
+from actions.proposals import judge
 from actions.stream import AppState, Stream, done, graph_action, show
 from actions.tool_results import refusal, settled, with_results
 from actions.tool_runner import ToolRunner
+from state.application import ExecutionMode
 from state.calls import PendingCall
-from state.messages import Message, ToolResult
+from state.messages import ToolResult
 
 
 @graph_action(
@@ -19,30 +21,38 @@ from state.messages import Message, ToolResult
 async def execute_tools(state: AppState, ports: Ports) -> Stream:
     """Give every pending call its result: run it, or say why it does not run."""
     before = state.data
-    calls = before.pending_tool_calls
+    calls = tuple(_judged_last(call, ports, before.execution_mode) for call in before.pending_tool_calls)
     if any(call.decision == "undecided" for call in calls):
         raise AssertionError("the graph let an undecided call through")
     recorded = await ports.journal.recorded(call.call_id for call in calls)
-    messages: dict[int, Message] = {}
+    results: dict[int, ToolResult] = {}
     for offset, call in enumerate(calls):
         known = recorded.get(call.call_id)
-        message = settled(call, known) or refusal(call)
-        if message is None:
+        answer = settled(call, known) or refusal(call)
+        if answer is None:
             continue
-        messages[offset] = message
-        if known is None or known.move != "finished":
-            await ports.journal.finished(message, before.active_history, offset, flush=False)
-        yield show(_finished(message, before.active_step_id))
-    runner = ToolRunner(ports, before.active_history, before.active_step_id)
-    for batch in _batches(calls, set(messages)):
+        results[offset] = answer
+        if known is None or known.result is None:
+            await ports.journal.finished(answer, flush=False)
+        yield show(_finished(answer, before.active_step_id))
+    runner = ToolRunner(ports, before.active_step_id)
+    for batch in _batches(calls, set(results)):
         async for item in _run(runner, batch):
             yield show(item)
-    messages |= runner.messages
+    results |= runner.results
     yield done(
         state,
-        **with_results(before, [messages[offset] for offset in range(len(calls))]),
+        **with_results(before, [results[offset] for offset in range(len(calls))]),
         last_round_denied=any(call.decision == "denied" and call.decided_by != "policy" for call in calls),
     )
+
+
+def _judged_last(call: PendingCall, ports: Ports, mode: ExecutionMode) -> PendingCall:
+    """Let a deny rule stop what was approved before the rule was there."""
+    if call.decision != "approved":
+        return call
+    judged = judge(call.call_id, call.tool, call.arguments, ports, mode)
+    return judged if judged.decision in ("denied", "invalid") else call
 
 
 def _batches(calls: tuple[PendingCall, ...], skip: set[int]) -> list[list[tuple[int, PendingCall]]]:
@@ -67,14 +77,25 @@ async def _run(runner: ToolRunner, batch: list[tuple[int, PendingCall]]) -> Asyn
             yield event
         await task
     finally:
-        if not task.done():
-            task.cancel()
+        await _ended(task)
+
+
+async def _ended(task: "asyncio.Future[None]") -> None:
+    """Cancel a task and wait until it is over, however often we are told to hurry."""
+    if task.done():
+        return
+    task.cancel()
+    hurried: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
             await asyncio.wait([task])
+        except asyncio.CancelledError as again:
+            hurried = again
+    if hurried is not None:
+        raise hurried
 
 
-def _finished(message: Message, step_id: str | None) -> ToolFinished:
-    block = message.blocks[0]
-    assert isinstance(block, ToolResult)
+def _finished(result: ToolResult, step_id: str | None) -> ToolFinished:
     return ToolFinished(
-        block.call_id, block.tool, block.outcome, block.content, block.duration_ms or 0, step_id
+        result.call_id, result.tool, result.outcome, result.content, result.duration_ms or 0, step_id
     )

@@ -6,6 +6,7 @@ from actions.proposals import judge
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ExecutionMode
 from state.calls import CallDecision, PendingCall
+from state.messages import encodable
 
 
 @graph_action(reads=["pending_tool_calls", "execution_mode"], writes=["pending_tool_calls"])
@@ -16,32 +17,28 @@ async def human_confirm(state: AppState, ports: Ports, decisions: tuple[CallDeci
     calls: list[PendingCall] = []
     for call in before.pending_tool_calls:
         decision = by_id.get(call.call_id)
-        if call.decision != "undecided":
+        if call.decision != "undecided" or decision is None:
             calls.append(call)
-        elif decision is None:
-            calls.append(_judged_again(call, ports, before.execution_mode))
-        else:
-            calls.append(_decided(call, decision, ports, before.execution_mode))
-            if calls[-1].decision == "invalid":
-                yield show(Notice(f"The edited call {call.call_id} cannot run: {calls[-1].reason}"))
+            continue
+        decided, problem = _decided(call, decision, ports, before.execution_mode)
+        calls.append(decided)
+        if problem:
+            yield show(Notice(f"The edited call {call.call_id} cannot run, so it still waits: {problem}"))
     yield done(state, pending_tool_calls=tuple(calls))
 
 
-def _judged_again(call: PendingCall, ports: Ports, mode: ExecutionMode) -> PendingCall:
-    """Let mode and rules of this moment decide, which may have changed since the call was proposed."""
-    return judge(call.call_id, call.tool, call.arguments, ports, mode)
-
-
-def _decided(call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode) -> PendingCall:
-    """Return the call as decided. Edited arguments are checked again, and deny rules hold for them too."""
+def _decided(
+    call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
+) -> tuple[PendingCall, str]:
+    """Return the call as decided, and what is wrong with an edit. Deny rules hold for a person, too."""
     if not decision.approved:
-        return call.model_copy(
-            update={"decision": "denied", "decided_by": "person", "reason": decision.reason}
-        )
-    edited = decision.arguments is not None and decision.arguments != call.arguments
-    if edited and decision.arguments is not None:
-        checked = judge(call.call_id, call.tool, decision.arguments, ports, mode)
-        if checked.decision in ("invalid", "denied"):
-            return checked
-        call = checked
-    return call.model_copy(update={"decision": "approved", "decided_by": "person", "edited": edited})
+        denied = {"decision": "denied", "decided_by": "person", "reason": encodable(decision.reason)}
+        return call.model_copy(update=denied), ""
+    arguments = call.arguments if decision.arguments is None else encodable(decision.arguments)
+    judged = judge(call.call_id, call.tool, arguments, ports, mode)
+    if judged.decision == "invalid":
+        return call, judged.reason
+    edited = arguments != call.arguments
+    if judged.decision == "denied":
+        return judged.model_copy(update={"edited": edited}), ""
+    return judged.model_copy(update={"decision": "approved", "decided_by": "person", "edited": edited}), ""

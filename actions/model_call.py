@@ -12,7 +12,7 @@ from state.errors import ContextFull
 from state.transcript import Transcript
 
 MAX_COMPRESSIONS = 2
-_LEARNED_RANGE = (0.05, 2.0)
+_LEARNED_RANGE = (0.05, 1.0)
 
 
 async def converse(
@@ -31,7 +31,7 @@ async def converse(
         async for item in ports.model.stream(request):
             if isinstance(item, Reply):
                 reach("reply_before_commit")
-                yield UsageChanged(state.turn_usage + item.usage)
+                yield UsageChanged(state.turn_usage + item.usage, item.usage)
                 yield item
             elif isinstance(item, TextDelta):
                 reach("stream_mid")
@@ -43,7 +43,12 @@ async def converse(
 
 
 def _fits(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> bool:
-    """Tell whether the request is expected to stay below the used share of the model's window."""
+    """Tell whether the request is expected to stay below the used share of the model's window.
+
+    Behind a compression that is not estimated but tried: estimates can be wrong for ever.
+    """
+    if state.compressions:
+        return True
     sent_bytes = ports.fixed_bytes + sum(history.size_bytes for history in histories)
     return sent_bytes * state.tokens_per_byte <= ports.model.context_window * ports.compress_at
 
@@ -65,6 +70,8 @@ def replied(
     }
 
 
+CALL_READS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id"]
+"""What `converse` and `replied` read."""
 REPLIED_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
 """What `replied` and `overflow` write."""
 

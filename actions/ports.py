@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from actions.events import Notice, TextDelta, ThinkingDelta
 from state.application import ExecutionMode
 from state.calls import Effect, JournaledCall
-from state.messages import Message, Outcome
+from state.messages import Message, Outcome, ToolResult
 from state.transcript import Transcript
 from state.usage import Usage
 
@@ -160,11 +160,8 @@ class Journal(Protocol):
         """Record that the side effect begins, and commit; nothing runs before this returned."""
         ...
 
-    async def finished(self, message: Message, history: Transcript, offset: int, flush: bool) -> None:
-        """Record a tool message that goes `offset` places behind the end of `history`.
-
-        With `flush` it is committed now, else with the session's next commit, whichever that is.
-        """
+    async def finished(self, result: ToolResult, flush: bool) -> None:
+        """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
         ...
 
     async def kept(self, call_id: str, output: bytes) -> None:

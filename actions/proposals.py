@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from actions.decisions import RESERVED_NAMES
 from actions.ports import BadArguments, Ports, Reply
 from state.application import ApplicationState, ExecutionMode
-from state.calls import PendingCall
+from state.calls import Effect, PendingCall
 from state.errors import ModelError
 from state.messages import Message, ToolResult, ToolUse, tool_answered
 
@@ -40,14 +40,14 @@ def _candidates(call_id: str) -> Iterator[str]:
     return itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
 
 
-async def propose(
+def propose(
     uses: Sequence[ToolUse],
     reply: Reply,
     ports: Ports,
     mode: ExecutionMode,
     misplaced: Callable[[ToolUse], str],
 ) -> tuple[PendingCall, ...]:
-    """Judge each call and record the wish; `misplaced` says what is wrong with a decision tool."""
+    """Judge each call; `misplaced` says what is wrong with a decision tool."""
     pending: list[PendingCall] = []
     for use in uses:
         if use.tool in RESERVED_NAMES:
@@ -57,8 +57,14 @@ async def propose(
         else:
             call = judge(use.call_id, use.tool, use.arguments, ports, mode)
         pending.append(call)
-        await ports.journal.proposed(call.call_id, call.tool, call.effect, call.arguments)
     return tuple(pending)
+
+
+async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
+    """Put every call of a message into the journal, with the step that takes the message in."""
+    effects: dict[str, Effect] = {call.call_id: call.effect for call in pending}
+    for use in message.tool_uses:
+        await ports.journal.proposed(use.call_id, use.tool, effects.get(use.call_id, "read"), use.arguments)
 
 
 def judge(call_id: str, tool_name: str, arguments: str, ports: Ports, mode: ExecutionMode) -> PendingCall:

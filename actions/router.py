@@ -4,9 +4,9 @@ from typing import Any
 
 from actions.decisions import START_PLAN, StartPlan, find_decision, why_unusable
 from actions.events import Event, MessageAdded, Notice, ToolRequested
-from actions.model_call import REPLIED_FIELDS, converse, overflow, replied
+from actions.model_call import CALL_READS, REPLIED_FIELDS, converse, overflow, replied
 from actions.ports import Ports, Reply
-from actions.proposals import answer_all, count_bad_rounds, propose, with_unique_ids
+from actions.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ApplicationState
 from state.calls import PendingCall
@@ -18,7 +18,7 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
 
 
 @graph_action(
-    reads=["chat_history", "execution_mode", "phase", "workflow_mode"],
+    reads=["chat_history", "execution_mode", "phase", "workflow_mode", "bad_rounds", *CALL_READS],
     writes=[*_WRITES, *REPLIED_FIELDS, "bad_rounds"],
 )
 async def router(state: AppState, ports: Ports) -> Stream:
@@ -35,13 +35,14 @@ async def router(state: AppState, ports: Ports) -> Stream:
         yield done(state, **overflow(before, "router"))
         return
     message = with_unique_ids(reply.message, ports)
-    changes = await _route(before, ports, reply, message)
+    changes = _route(before, ports, reply, message)
+    await record_wishes(message, changes.get("pending_tool_calls", ()), ports)
     for event in _events(reply, message, changes):
         yield show(event)
     yield done(state, **replied(before, ports, histories, reply), **changes)
 
 
-async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> dict[str, Any]:
+def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> dict[str, Any]:
     """Return the state changes of the reply: chat, ops or vibe."""
     history = before.chat_history.append(message)
     if not message.tool_uses:
@@ -61,7 +62,7 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
     def misplaced(use: ToolUse) -> str:
         return why_unusable(use, START_PLAN if may_plan else None)
 
-    pending = await propose(message.tool_uses, reply, ports, before.execution_mode, misplaced)
+    pending = propose(message.tool_uses, reply, ports, before.execution_mode, misplaced)
     return {
         "chat_history": history,
         "workflow_mode": "vibe" if before.workflow_mode == "vibe" else "ops",

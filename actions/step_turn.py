@@ -5,13 +5,14 @@ from typing import Any
 
 from actions.decisions import FINISH_STEP, FinishStep, find_decision, why_unusable
 from actions.events import Event, MessageAdded, ToolRequested
-from actions.model_call import converse, replied
+from actions.model_call import CALL_READS, converse, replied
 from actions.ports import Ports, Reply
-from actions.proposals import answer_all, count_bad_rounds, propose, with_unique_ids
+from actions.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from state.application import ApplicationState
 from state.messages import Message, ToolUse
 from state.plan import VibeStep
 
+STEP_READS = ["vibe_plan", "chat_history", "execution_mode", "bad_rounds", *CALL_READS]
 STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds"]
 
 _RECORDED = "The step is closed."
@@ -31,7 +32,8 @@ async def take_turn(
     if reply is None:
         return
     message = with_unique_ids(reply.message, ports)
-    changes = await _judge(before, ports, step, reply, message)
+    changes = _judge(before, ports, step, reply, message)
+    await record_wishes(message, changes["pending_tool_calls"], ports)
     if message.text:
         yield MessageAdded("assistant", message.text, step.step_id)
     for call in changes["pending_tool_calls"]:
@@ -39,7 +41,7 @@ async def take_turn(
     yield {**replied(before, ports, histories, reply), **changes, "active_step_id": step.step_id}
 
 
-async def _judge(
+def _judge(
     before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply, message: Message
 ) -> dict[str, Any]:
     """Return the state changes of the reply: the step is closed, or more calls are wanted."""
@@ -55,7 +57,7 @@ async def _judge(
     def misplaced(use: ToolUse) -> str:
         return why_unusable(use, FINISH_STEP)
 
-    pending = await propose(message.tool_uses, reply, ports, before.execution_mode, misplaced)
+    pending = propose(message.tool_uses, reply, ports, before.execution_mode, misplaced)
     going_on = step.model_copy(update={"chat_history": step.chat_history.append(message)})
     return {
         "vibe_plan": with_step(before, going_on),

@@ -7,17 +7,18 @@ from actions.ports import Ports
 from actions.step_turn import with_step
 from state.application import ApplicationState
 from state.calls import JournaledCall, PendingCall
-from state.messages import Message, ToolResult, encodable, tool_answered
+from state.messages import Outcome, ToolResult, encodable, tool_answered
 
 _UNKNOWN = (
-    "The process died while this ran (started {at}). It may or may not have taken effect."
+    "This was running when the process died (started {at}). It may or may not have taken effect."
     " It was not run again: verify its effect before you repeat it."
 )
 _SUPERSEDED = "Not run: the user interrupted and said something else."
 
 
-def with_results(state: ApplicationState, messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the state changes that append `messages` to the active history and clear the calls."""
+def with_results(state: ApplicationState, results: Sequence[ToolResult]) -> dict[str, Any]:
+    """Return the state changes that append `results` to the active history and clear the calls."""
+    messages = [tool_answered(one) for one in results]
     step = state.active_step
     if step is None:
         return {"chat_history": state.chat_history.append(*messages), "pending_tool_calls": ()}
@@ -25,19 +26,17 @@ def with_results(state: ApplicationState, messages: Sequence[Message]) -> dict[s
     return {"vibe_plan": with_step(state, longer), "pending_tool_calls": ()}
 
 
-def result(call: PendingCall, outcome: Any, content: str, duration_ms: int | None = None) -> Message:
-    return tool_answered(
-        ToolResult(
-            call_id=call.call_id,
-            tool=call.tool,
-            outcome=outcome,
-            content=encodable(content),
-            duration_ms=duration_ms,
-        )
+def result(call: PendingCall, outcome: Outcome, content: str, duration_ms: int | None = None) -> ToolResult:
+    return ToolResult(
+        call_id=call.call_id,
+        tool=call.tool,
+        outcome=outcome,
+        content=encodable(content),
+        duration_ms=duration_ms,
     )
 
 
-def refusal(call: PendingCall) -> Message | None:
+def refusal(call: PendingCall) -> ToolResult | None:
     """Return the result of a call that never runs: denied, or unusable."""
     if call.decision == "invalid":
         return result(call, "error", call.reason)
@@ -48,12 +47,12 @@ def refusal(call: PendingCall) -> Message | None:
     return result(call, "denied", f"Denied by {who}{reason}. It did not run.")
 
 
-def settled(call: PendingCall, recorded: JournaledCall | None) -> Message | None:
-    """Return the result that an earlier process left behind, or None if the call may run."""
+def settled(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | None:
+    """Return the result that an earlier run left behind, or None if the call may run."""
     if recorded is None or recorded.move == "proposed":
         return None
     if recorded.result is not None:
-        return tool_answered(recorded.result)
+        return recorded.result
     if call.effect == "read":
         return None
     return result(call, "unknown", _UNKNOWN.format(at=recorded.at))
@@ -63,11 +62,11 @@ async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState
     """Give each pending call a result without running it."""
     calls = state.pending_tool_calls
     recorded = await ports.journal.recorded(call.call_id for call in calls)
-    messages: list[Message] = []
-    for offset, call in enumerate(calls):
+    results: list[ToolResult] = []
+    for call in calls:
         known = recorded.get(call.call_id)
-        message = settled(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
-        if known is None or known.move != "finished":
-            await ports.journal.finished(message, state.active_history, offset, flush=False)
-        messages.append(message)
-    return state.model_copy(update=with_results(state, messages))
+        answer = settled(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
+        if known is None or known.result is None:
+            await ports.journal.finished(answer, flush=False)
+        results.append(answer)
+    return state.model_copy(update=with_results(state, results))

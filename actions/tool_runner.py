@@ -9,19 +9,17 @@ from actions.ports import BadArguments, Ports, ToolContext, ToolOutcome
 from actions.tool_results import result
 from state.calls import PendingCall
 from state.crashpoints import reach
-from state.messages import Message
-from state.transcript import Transcript
+from state.messages import ToolResult
 
 Events = asyncio.Queue[Event | None]
 
 
 class ToolRunner:
-    """The runs of one tool round; `messages` holds the results by the place of their call."""
+    """The runs of one tool round; `results` holds them by the place of their call."""
 
-    def __init__(self, ports: Ports, history: Transcript, step_id: str | None) -> None:
-        self.messages: dict[int, Message] = {}
+    def __init__(self, ports: Ports, step_id: str | None) -> None:
+        self.results: dict[int, ToolResult] = {}
         self._ports = ports
-        self._history = history
         self._step_id = step_id
         self._slots = asyncio.Semaphore(ports.max_concurrent_reads)
         self._running = 0
@@ -80,12 +78,12 @@ class ToolRunner:
     ) -> None:
         duration_ms = int((time.monotonic() - began) * 1000)
         content = f"(the user edited this call: {call.arguments})\n" if call.edited else ""
-        message = result(call, outcome.outcome, content + outcome.content, duration_ms)
+        answer = result(call, outcome.outcome, content + outcome.content, duration_ms)
         if outcome.full_output is not None:
             await self._ports.journal.kept(call.call_id, outcome.full_output)
-        await self._ports.journal.finished(message, self._history, offset, flush)
+        await self._ports.journal.finished(answer, flush)
         self._running -= 1
-        self.messages[offset] = message
+        self.results[offset] = answer
         events.put_nowait(
             ToolFinished(
                 call.call_id, call.tool, outcome.outcome, outcome.content, duration_ms, self._step_id
@@ -97,6 +95,6 @@ def _interrupted(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutco
     partial = str(cancelled.args[0]) if cancelled.args and cancelled.args[0] else "(none)"
     return ToolOutcome(
         "interrupted",
-        f"Interrupted by the user after {seconds:.1f} s and stopped; a part of it may have taken effect."
+        f"Interrupted after {seconds:.1f} s and stopped; a part of it may have taken effect."
         f" Output so far:\n{partial}",
     )

@@ -11,9 +11,9 @@ from actions.decisions import (
     why_unusable,
 )
 from actions.events import PlanChanged
-from actions.model_call import REPLIED_FIELDS, converse, overflow, replied
+from actions.model_call import CALL_READS, REPLIED_FIELDS, converse, overflow, replied
 from actions.ports import Ports, Reply
-from actions.proposals import answer_all, with_unique_ids
+from actions.proposals import answer_all, record_wishes, with_unique_ids
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ApplicationState
 from state.messages import Message, runtime_said
@@ -26,7 +26,7 @@ _PLEASE = "No plan was found in this. Call submit_plan with the steps."
 
 
 @graph_action(
-    reads=["chat_history", "current_goal", "vibe_plan", "bad_rounds"],
+    reads=["chat_history", "current_goal", "vibe_plan", "bad_rounds", *CALL_READS],
     writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS],
 )
 async def vibe_planner(state: AppState, ports: Ports) -> Stream:
@@ -43,16 +43,17 @@ async def vibe_planner(state: AppState, ports: Ports) -> Stream:
         yield done(state, **overflow(before, "vibe_planner"))
         return
     message = with_unique_ids(reply.message, ports)
-    changes = _planned(before, message)
+    changes = _planned(before, reply, message)
+    await record_wishes(message, (), ports)
     if "vibe_plan" in changes:
         yield show(PlanChanged(changes["vibe_plan"]))
     yield done(state, **replied(before, ports, histories, reply), **changes)
 
 
-def _planned(before: ApplicationState, message: Message) -> dict[str, Any]:
+def _planned(before: ApplicationState, reply: Reply, message: Message) -> dict[str, Any]:
     """Return the new plan, or the request for a usable one."""
     history = before.chat_history.append(message)
-    descriptions, accepted = _read_plan(message)
+    descriptions, accepted = _read_plan(message) if reply.finish != "length" else ([], {})
     is_revision = any(step.status != "pending" for step in before.vibe_plan)
     tries = before.bad_rounds + 1
     if not descriptions and not (is_revision and accepted):

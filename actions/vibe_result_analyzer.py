@@ -2,12 +2,12 @@
 
 from actions.model_call import REPLIED_FIELDS, overflow
 from actions.ports import Ports
-from actions.step_turn import STEP_WRITES, take_turn
+from actions.step_turn import STEP_READS, STEP_WRITES, take_turn
 from actions.stream import AppState, Stream, done, graph_action, show
 
 
 @graph_action(
-    reads=["vibe_plan", "active_step_id", "chat_history", "execution_mode"],
+    reads=[*STEP_READS, "active_step_id"],
     writes=[*STEP_WRITES, *REPLIED_FIELDS],
 )
 async def vibe_result_analyzer(state: AppState, ports: Ports) -> Stream:

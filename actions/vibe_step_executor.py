@@ -3,7 +3,7 @@
 from actions.events import StepChanged
 from actions.model_call import REPLIED_FIELDS, overflow
 from actions.ports import Ports
-from actions.step_turn import STEP_WRITES, take_turn
+from actions.step_turn import STEP_READS, STEP_WRITES, take_turn
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ApplicationState
 from state.messages import Message, runtime_said
@@ -12,7 +12,7 @@ from state.transcript import Transcript
 
 
 @graph_action(
-    reads=["vibe_plan", "chat_history", "current_goal", "execution_mode"],
+    reads=[*STEP_READS, "current_goal"],
     writes=[*STEP_WRITES, *REPLIED_FIELDS],
 )
 async def vibe_step_executor(state: AppState, ports: Ports) -> Stream:

@@ -49,7 +49,7 @@ def _back_to(action: str) -> Rule:
     return Rule(f"back to {action}", lambda s: s.return_to == action)
 
 
-TURN_OPEN = Rule("a message", lambda s: s.turn_open and not s.exit_chat)
+TURN_OPEN = Rule("a message", lambda s: s.turn_open and not s.pending_tool_calls)
 OVERFLOW = Rule("does not fit", lambda s: s.overflow_from is not None)
 ASKING = Rule("must ask", lambda s: any(c.decision == "undecided" for c in s.pending_tool_calls))
 READY = Rule("all decided", lambda s: bool(s.pending_tool_calls))
@@ -86,10 +86,10 @@ TRANSITIONS: tuple[tuple[str, str, Rule], ...] = (
     ("step_summarizer", "vibe_planner", PLANNING),
     ("step_summarizer", "vibe_step_executor", WORKING),
     ("step_summarizer", "router", OTHERWISE),
-    ("context_compressor", "router", _back_to("router")),
     ("context_compressor", "vibe_planner", _back_to("vibe_planner")),
     ("context_compressor", "vibe_step_executor", _back_to("vibe_step_executor")),
     ("context_compressor", "vibe_result_analyzer", _back_to("vibe_result_analyzer")),
+    ("context_compressor", "router", OTHERWISE),
 )
 
 

@@ -25,12 +25,16 @@ def finished(
     session_id: str,
     state: ApplicationState,
     next_action: str,
-    duration_ms: int,
+    *,
+    duration_ms: int = 0,
     error: SandburError | None = None,
     was_interrupted: bool = False,
+    is_command: bool = False,
 ) -> RunFinished:
-    """Return the result of a run that stopped before `next_action`."""
-    status: RunStatus = "interrupted" if was_interrupted else _status(state, next_action)
+    """Return the result of a run that stopped before `next_action`; a command has no answer."""
+    status: RunStatus = "done" if is_command else _status(state, next_action)
+    if was_interrupted:
+        status = "interrupted"
     exit_code = EXIT_CODES[status]
     if error is not None:
         status, exit_code = cast(RunStatus, error.status), error.exit_code
@@ -38,7 +42,7 @@ def finished(
         session_id=session_id,
         status=status,
         exit_code=exit_code,
-        result=answer(state),
+        result=None if is_command else answer(state),
         workflow_mode=state.workflow_mode,
         steps=tuple(
             StepOutcome(step.step_id, step.description, step.status, step.analysis)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from agent.config import Settings, load_settings
 from agent.limits import Limits
 from agent.options import RunOptions
-from agent.version import VERSION
 from state.application import GRAPH_VERSION, ApplicationState
 from state.errors import SessionMismatch, UsageError
+from state.messages import encodable
 from state.session import SessionSettings
 from state.store.store import Store
 
@@ -54,20 +54,20 @@ class Runtime:
         system, more = session_prompt(self.settings.cwd, self.settings.add_dirs, self.env)
         session = SessionSettings(
             model=model,
-            cwd=str(self.settings.cwd),
-            add_dirs=tuple(map(str, self.settings.add_dirs)),
+            cwd=_readable(self.settings.cwd),
+            add_dirs=tuple(map(_readable, self.settings.add_dirs)),
             fallback_models=self.settings.fallback_models,
             allow=self.settings.allow,
             deny=self.settings.deny,
             system_prompt=system,
         )
         session_id = session_id or str(uuid.uuid4())
-        if any(known.id == session_id for known in self.store.sessions()):
+        if self.store.index.exists(session_id):
             raise UsageError(
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
         new_state = ApplicationState(execution_mode=self.settings.mode)
-        opened = await self._open(session_id, session, new_state, is_stored=False)
+        opened = await self._open(session_id, session, new_state)
         opened.notices = (*self.settings.notices, *notices, *more)
         return opened
 
@@ -79,9 +79,7 @@ class Runtime:
             raise UsageError(
                 f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
             )
-        opened = await self._open(session_id, session, ApplicationState(), is_stored=True)
-        if session != stored:
-            self.store.index.change_settings(session_id, session)
+        opened = await self._open(session_id, session, ApplicationState())
         if self.options.mode is not None:
             opened.change_mode(self.options.mode)
         opened.notices = self.settings.notices
@@ -94,7 +92,7 @@ class Runtime:
         return new_id
 
     async def _open(
-        self, session_id: str, settings: SessionSettings, new_state: ApplicationState, is_stored: bool
+        self, session_id: str, settings: SessionSettings, new_state: ApplicationState
     ) -> "Session":
         from agent.graph import ACTIONS, build_application, build_graph
         from agent.session import Session
@@ -113,12 +111,9 @@ class Runtime:
         def add_rule(rule: str) -> SessionSettings:
             changed = session.settings.model_copy(update={"allow": (*session.settings.allow, rule)})
             gate.policy = policy_of(changed)
-            self.store.index.change_settings(session_id, changed)
             return changed
 
-        session = Session(
-            session_id, application, ports, self.store, settings, limits, VERSION, is_stored, add_rule
-        )
+        session = Session(session_id, application, ports, self.store, settings, limits, add_rule)
         return session
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
@@ -126,8 +121,8 @@ class Runtime:
         changes: dict[str, Any] = {
             "model": options.model,
             "fallback_models": options.fallback_models,
-            "cwd": str(self.settings.cwd) if options.cwd is not None else None,
-            "add_dirs": tuple(map(str, self.settings.add_dirs)) if options.add_dirs else None,
+            "cwd": _readable(self.settings.cwd) if options.cwd is not None else None,
+            "add_dirs": tuple(map(_readable, self.settings.add_dirs)) if options.add_dirs else None,
             "allow": (*stored.allow, *options.allow) if options.allow else None,
             "deny": (*stored.deny, *options.deny) if options.deny else None,
         }
@@ -141,6 +136,14 @@ class Runtime:
             for model in (session.model, *session.fallback_models):
                 require_price(model, settings.prices)
         return Limits(settings.max_turns, settings.max_budget_usd, settings.timeout_s)
+
+
+def _readable(folder: Path) -> str:
+    """Return the folder's name as text that can be stored; raises `UsageError`."""
+    name = str(folder)
+    if encodable(name) != name:
+        raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
+    return name
 
 
 def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:

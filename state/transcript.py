@@ -13,7 +13,7 @@ from state.messages import Message
 class Log:
     """The shared list behind transcripts; only ever appended to."""
 
-    __slots__ = ("ends", "messages", "number", "saved", "sealed", "session_id")
+    __slots__ = ("__weakref__", "ends", "messages", "number", "saved", "sealed", "session_id")
 
     def __init__(self, session_id: str | None = None, number: int | None = None) -> None:
         self.session_id = session_id
@@ -105,11 +105,6 @@ class Transcript:
             if end > start:
                 return log.messages[end - 1]
         return None
-
-    @property
-    def tail_position(self) -> int:
-        """The index the next message gets in the log that `append` extends."""
-        return self.spans[-1].end if self.spans else 0
 
     def __iter__(self) -> Iterator[Message]:
         for span in self.spans:

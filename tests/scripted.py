@@ -136,11 +136,7 @@ async def open_session(
         build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
     )
     settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
-    is_stored = any(known.id == session_id for known in store.sessions())
-    return Session(
-        session_id, application, ports, store, settings, limits or Limits(), "0", is_stored,
-        lambda rule: settings,
-    )  # fmt: skip
+    return Session(session_id, application, ports, store, settings, limits or Limits(), lambda rule: settings)
 
 
 async def collect(events: AsyncIterator[Event]) -> tuple[list[Event], RunFinished]:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("state", "actions", "agent", "ui")
 HEAVY = ("openai", "anthropic", "burr", "rich", "prompt_toolkit", "genai_prices", "pydantic")
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 300, 50
-BROAD_BORDERS = {"actions/tool_runner.py", "agent/session.py", "ui/cli.py"}
+BROAD_BORDERS = {"actions/tool_runner.py", "agent/run.py", "ui/cli.py"}
 
 SOURCES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8")) for path in SOURCES}

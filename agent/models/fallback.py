@@ -31,7 +31,7 @@ class FallbackModel:
                     yield event
                 return
             except Overloaded as error:
-                yield Notice(f"{error.message} Asking {successor.name} instead.")
+                yield Notice(f"{error.message} Starting over with {successor.name}.")
         async for event in last.stream(request):
             yield event
 

@@ -1,4 +1,4 @@
-"""State fields as ASCII JSON and back; histories are written as references into the message log."""
+"""State fields as JSON and back; histories are written as references into the message log."""
 
 from functools import cache
 from typing import Any, cast
@@ -18,7 +18,7 @@ def _adapters(model: type[BaseModel]) -> dict[str, TypeAdapter[Any]]:
 
 def encode_field(model: type[BaseModel], name: str, value: Any, book: LogBook) -> str:
     adapter = _adapters(model)[name]
-    return adapter.dump_json(value, ensure_ascii=True, context={"log_book": book}).decode("ascii")
+    return adapter.dump_json(value, context={"log_book": book}).decode()
 
 
 def decode_fields(model: type[BaseModel], fields: dict[str, Any], book: LogBook) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def decode_fields(model: type[BaseModel], fields: dict[str, Any], book: LogBook)
 
 
 def encode_message(message: Message) -> str:
-    return message.model_dump_json(exclude_none=True, ensure_ascii=True)
+    return message.model_dump_json(exclude_none=True)
 
 
 def decode_message(body: str) -> Message:

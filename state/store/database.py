@@ -4,7 +4,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +32,13 @@ class Database:
         with self._translated():
             return self._connection.execute(sql, parameters).fetchall()
 
-    def commit(self, statements: Sequence[Statement]) -> None:
-        """Run all statements in one transaction, or none of them."""
+    def commit(self, statements: Sequence[Statement]) -> int:
+        """Run all statements in one transaction, or none of them; return how many rows the last changed."""
+        changed = 0
         with self._transaction():
             for sql, parameters in statements:
-                self._connection.execute(sql, parameters)
-
-    def commit_many(self, batches: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
-        """Like `commit`, for statements that are repeated over rows."""
-        with self._transaction():
-            for sql, rows in batches:
-                self._connection.executemany(sql, rows)
+                changed = self._connection.execute(sql, parameters).rowcount
+        return changed
 
     def close(self) -> None:
         with self._translated():
@@ -68,15 +64,10 @@ class Database:
             raise StoreError(f"The store {self.path} failed: {error}.", _advice(error)) from error
 
     def _create_or_check(self) -> None:
-        found = self.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'meta'")
-        if not found:
-            version = ("INSERT INTO meta (name, value) VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
-            if self.query("SELECT name FROM sqlite_master LIMIT 1"):
-                raise StoreError(
-                    f"{self.path} is a database of another program.", "Name another file with --store."
-                )
-            self.commit([*((table, ()) for table in TABLES), version])
-            return
+        if not self._is_ours():
+            with self._transaction():  # so that of several first starts only one creates the tables
+                if not self._is_ours():
+                    self._create()
         version = int(self.query("SELECT value FROM meta WHERE name = 'schema'")[0][0])
         if version > SCHEMA_VERSION:
             raise StoreError(
@@ -85,22 +76,37 @@ class Database:
                 "Upgrade Sandbur, or name another store with --store.",
             )
 
+    def _is_ours(self) -> bool:
+        return bool(self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
+
+    def _create(self) -> None:
+        if self.query("SELECT name FROM sqlite_master LIMIT 1"):
+            raise StoreError(
+                f"{self.path} is a database of another program.", "Name another file with --store."
+            )
+        for table in TABLES:
+            self._connection.execute(table)
+        self._connection.execute(
+            "INSERT INTO meta (name, value) VALUES ('schema', ?)", (str(SCHEMA_VERSION),)
+        )
+
 
 def _prepare_file(path: Path) -> None:
-    """Create folder (0700) and file (0600); SQLite gives its side files the mode of the file."""
+    """Create folder (0700) and file (0600); SQLite gives its side files the mode of the file.
+
+    An existing file is never opened here: closing it would drop the locks this process holds on it.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)
     except OSError as error:
         raise StoreError(
             f"The store {path} cannot be opened: {error.strerror}.",
             "Make it writable, or name another file with --store or SANDBUR_STORE.",
         ) from error
-    try:
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
 
 
 def _advice(error: sqlite3.Error) -> str:

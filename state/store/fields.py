@@ -29,6 +29,9 @@ class WrittenFields:
     def is_empty(self) -> bool:
         return not self._encoded
 
+    def differ_from(self, values: Mapping[str, Any]) -> bool:
+        return any(self._values.get(name, _UNSET) is not value for name, value in values.items())
+
     def take(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Adopt `values`; return JSON by name for what differs from the last ones."""
         changes: dict[str, str] = {}

@@ -1,12 +1,12 @@
 """Where messages are on disk: numbers for logs, and which of their messages are written."""
 
-from state.messages import Message
+from weakref import WeakValueDictionary
+
 from state.store.codec import decode_message, encode_message
 from state.store.database import Database, Statement
 from state.transcript import Log, Span, Transcript
 
 _INSERT = "INSERT INTO messages (session_id, log, idx, body) VALUES (?, ?, ?, ?)"
-_UPDATE = "UPDATE messages SET body = ? WHERE session_id = ? AND log = ? AND idx = ?"
 
 
 class SessionLogs:
@@ -15,9 +15,9 @@ class SessionLogs:
     def __init__(self, database: Database, session_id: str) -> None:
         self._database = database
         self._session_id = session_id
-        self._logs: dict[tuple[str, int], Log] = {}
-        self._early: dict[tuple[int, int], Message | None] = {}
-        """Messages on disk ahead of their log; None for those of an earlier process."""
+        self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
+        self._growing: dict[tuple[str, int], Log] = {}
+        """Logs with messages that are not on disk; the others live as long as a history needs them."""
         newest = database.query(
             "SELECT COALESCE(MAX(log), -1) FROM messages WHERE session_id = ?", (session_id,)
         )
@@ -29,8 +29,11 @@ class SessionLogs:
         if log.session_id is None or log.number is None:
             log.session_id, log.number = self._session_id, self._next_number
             self._next_number += 1
-        self._logs.setdefault((log.session_id, log.number), log)
-        return log.session_id, log.number
+        name = log.session_id, log.number
+        self._logs.setdefault(name, log)
+        if log.saved < len(log.messages):
+            self._growing[name] = log
+        return name
 
     def log(self, session_id: str, number: int) -> Log:
         """Return a known log, or a reference to one whose messages are not loaded."""
@@ -51,51 +54,16 @@ class SessionLogs:
             for (body,) in rows:
                 log.append(decode_message(body))
             log.saved = len(log.messages)
-            self._note_early(log)
-
-    def write_early(self, history: Transcript, offset: int, message: Message) -> list[Statement]:
-        """Return the statement that writes a message `offset` places behind the end of `history`."""
-        span = history.spans[-1]
-        session_id, number = self.locate(span)
-        place = (number, span.end + offset)
-        if place in self._early:
-            return []
-        self._early[place] = message
-        return [(_INSERT, (session_id, *place, encode_message(message)))]
 
     def unsaved(self) -> list[Statement]:
         """Return the statements that write every message that is not on disk yet."""
-        statements: list[Statement] = []
-        for (session_id, number), log in self._logs.items():
-            for idx in range(log.saved, len(log.messages)):
-                statements += self._write(session_id, number, idx, log.messages[idx])
-        return statements
+        return [
+            (_INSERT, (session_id, number, idx, encode_message(log.messages[idx])))
+            for (session_id, number), log in self._growing.items()
+            for idx in range(log.saved, len(log.messages))
+        ]
 
     def mark_saved(self) -> None:
-        for (_, number), log in self._logs.items():
-            for idx in range(log.saved, len(log.messages)):
-                self._early.pop((number, idx), None)
-            log.saved = max(log.saved, len(log.messages))
-
-    def forget(self, transcript: Transcript) -> None:
-        """Drop the logs behind a history that left the working state."""
-        for log, _, _ in transcript.spans:
-            if log.session_id is not None and log.number is not None:
-                self._logs.pop((log.session_id, log.number), None)
-
-    def _write(self, session_id: str, number: int, idx: int, message: Message) -> list[Statement]:
-        place = (number, idx)
-        if place not in self._early:
-            return [(_INSERT, (session_id, *place, encode_message(message)))]
-        if self._early[place] is message:
-            return []
-        return [(_UPDATE, (encode_message(message), session_id, *place))]
-
-    def _note_early(self, log: Log) -> None:
-        if log.sealed or log.number is None:
-            return
-        rows = self._database.query(
-            "SELECT idx FROM messages WHERE session_id = ? AND log = ? AND idx >= ?",
-            (log.session_id, log.number, len(log.messages)),
-        )
-        self._early.update({(log.number, int(idx)): None for (idx,) in rows})
+        for log in self._growing.values():
+            log.saved = len(log.messages)
+        self._growing.clear()

@@ -1,29 +1,31 @@
-"""Who writes a session: a process, named so that its death can be told from another's life."""
+"""Who runs a session: a run in a process, named so that its death can be told from another's life."""
 
 import os
+import uuid
 from pathlib import Path
 
 
-def this_process() -> str:
+def new_runner() -> str:
+    """Return a name for one who runs a session in this process: HOST:PID:START:NONCE."""
     pid = os.getpid()
-    return f"{os.uname().nodename}:{pid}:{_started(pid)}"
+    return f"{os.uname().nodename}:{pid}:{_started(pid)}:{uuid.uuid4().hex[:8]}"
 
 
 def is_alive(owner: str) -> bool:
-    """Tell whether the process still runs; one on another machine counts as alive."""
-    host, _, rest = owner.rpartition(":")[0].rpartition(":")
-    started = owner.rpartition(":")[2]
-    if not host or not rest.isdigit():
+    """Tell whether its process still runs; one on another machine counts as alive."""
+    parts = owner.split(":")
+    if len(parts) != 4 or not parts[1].isdigit():
         return False
+    host, pid, started, _ = parts
     if host != os.uname().nodename:
         return True
     try:
-        os.kill(int(rest), 0)
+        os.kill(int(pid), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass
-    return _started(int(rest)) == started
+    return _started(int(pid)) == started
 
 
 def _started(pid: int) -> str:

@@ -7,7 +7,7 @@ from burr.core import State
 from burr.core.persistence import AsyncBaseStatePersister, PersistedStateData
 
 from state.application import ApplicationState
-from state.calls import restore_arguments
+from state.calls import PendingCall, restore_arguments
 from state.store.database import Database
 from state.store.logs import SessionLogs
 from state.store.writer import SessionWriter
@@ -51,6 +51,9 @@ class DeltaPersister(AsyncBaseStatePersister):
             return None
         seq, position, at, values = found
         load_histories(writer.logs, values)
+        writer.adopt(values)
+        if writer.is_new:
+            values["pending_tool_calls"] = tuple(map(_undecided_again, values["pending_tool_calls"]))
         return PersistedStateData(
             partition_key=partition_key,
             app_id=app_id,
@@ -66,6 +69,13 @@ class DeltaPersister(AsyncBaseStatePersister):
             "SELECT id FROM sessions WHERE tenant = ? ORDER BY created_at DESC", (partition_key or "",)
         )
         return [row[0] for row in rows]
+
+
+def _undecided_again(call: PendingCall) -> PendingCall:
+    """Take back a person's approval: it was given to the session this one was forked from."""
+    if call.decision != "approved" or call.decided_by != "person":
+        return call
+    return call.model_copy(update={"decision": "undecided", "reason": "it was approved for another session"})
 
 
 def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from state.errors import SessionNotFound, StoreError, UsageError
 from state.session import SessionSettings, SessionSummary
 from state.store.clock import now
 from state.store.database import Database
-from state.store.owner import is_alive, this_process
+from state.store.owner import is_alive
 from state.store.schema import SESSION_TABLES
 
 _SELECT = (
@@ -30,7 +30,7 @@ class SessionIndex:
         title: str = "",
         parent: tuple[str, int] | None = None,
     ) -> None:
-        if self._database.query("SELECT 1 FROM sessions WHERE id = ?", (session_id,)):
+        if self.exists(session_id):
             raise UsageError(
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
@@ -51,6 +51,19 @@ class SessionIndex:
             ]
         )
 
+    def exists(self, session_id: str) -> bool:
+        return bool(self._database.query("SELECT 1 FROM sessions WHERE id = ?", (session_id,)))
+
+    def ancestors(self, session_id: str) -> list[str]:
+        """Return the sessions that this one was forked from, oldest first."""
+        found: list[str] = []
+        while True:
+            rows = self._database.query("SELECT parent_id FROM sessions WHERE id = ?", (session_id,))
+            if not rows or rows[0][0] is None:
+                return found[::-1]
+            session_id = rows[0][0]
+            found.append(session_id)
+
     def settings(self, session_id: str) -> SessionSettings:
         rows = self._database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
         if not rows:
@@ -65,32 +78,28 @@ class SessionIndex:
     def set_title(self, session_id: str, title: str) -> None:
         self._database.commit([("UPDATE heads SET title = ? WHERE session_id = ?", (title, session_id))])
 
-    def claim(self, session_id: str, last_seq: int) -> None:
+    def claim(self, session_id: str, runner: str, last_seq: int) -> None:
         """Become the one that runs the session; raises `StoreError` if another process does or did.
 
-        `last_seq` is the newest step that the caller knows.
+        `runner` names the caller, `last_seq` is the newest step that it knows.
         """
-        owner, newest = self._database.query(
-            "SELECT owner, last_seq FROM heads WHERE session_id = ?", (session_id,)
-        )[0]
+        owner, newest = self._head(session_id)
+        if owner != runner and is_alive(owner):
+            raise _held(session_id, owner)
+        if newest == last_seq:
+            sql = (
+                "UPDATE heads SET status = 'running', owner = ?, updated_at = ?"
+                " WHERE session_id = ? AND owner = ? AND last_seq = ?"
+            )
+            if self._database.commit([(sql, (runner, now(), session_id, owner, last_seq))]):
+                return
+            owner, newest = self._head(session_id)
         if newest != last_seq:
             raise StoreError(
                 f"Session {session_id} went on in another process, up to step {newest}.",
                 f"See what it did: sandbur -r {session_id}",
             )
-        if owner != this_process() and is_alive(owner):
-            raise _held(session_id, owner)
-        self._database.commit(
-            [
-                (
-                    "UPDATE heads SET status = 'running', owner = ?, updated_at = ?"
-                    " WHERE session_id = ? AND owner = ?",
-                    (this_process(), now(), session_id, owner),
-                )
-            ]
-        )
-        if (winner := self._owner(session_id)) != this_process():
-            raise _held(session_id, winner)
+        raise _held(session_id, owner)
 
     def release(self, session_id: str, status: str) -> None:
         """Stop running the session, with the status of the run."""
@@ -103,8 +112,11 @@ class SessionIndex:
             ]
         )
 
-    def _owner(self, session_id: str) -> str:
-        return self._database.query("SELECT owner FROM heads WHERE session_id = ?", (session_id,))[0][0]
+    def _head(self, session_id: str) -> tuple[str, int]:
+        rows = self._database.query("SELECT owner, last_seq FROM heads WHERE session_id = ?", (session_id,))
+        if not rows:
+            raise _missing(session_id)
+        return rows[0][0], int(rows[0][1])
 
     def summary(self, session_id: str) -> SessionSummary:
         rows = self._database.query(f"{_SELECT} WHERE s.id = ?", (session_id,))
@@ -136,6 +148,9 @@ class SessionIndex:
         raise _missing(text)
 
     def delete(self, session_id: str) -> None:
+        owner, _ = self._head(session_id)
+        if is_alive(owner):
+            raise _held(session_id, owner)
         children = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
         if children:
             raise StoreError(
@@ -170,7 +185,7 @@ def _dump(settings: SessionSettings) -> str:
 
 
 def _held(session_id: str, owner: str) -> StoreError:
-    host, pid, _ = owner.split(":")
+    host, pid, *_ = [*owner.split(":"), "?"]
     return StoreError(
         f"Session {session_id} is running in process {pid} on {host}.",
         "Wait for it, stop it, or go on beside it with: sandbur fork",

@@ -40,7 +40,7 @@ class Store:
         return DeltaPersister(self._database, self.writer)
 
     def journal(self, session_id: str) -> CallJournal:
-        return CallJournal(self._database, self.writer(session_id))
+        return CallJournal(self._database, self.writer(session_id), self.index.ancestors(session_id))
 
     def writer(self, session_id: str) -> SessionWriter:
         if session_id not in self._writers:

@@ -28,7 +28,12 @@ class SessionWriter:
         self._fields = WrittenFields(model, self.logs)
         self._delta_bytes = 0
         self._snapshot_bytes = 0
-        self._queue: list[Statement] = []
+        self._queue: list[tuple[Statement, Statement]] = []
+
+    @property
+    def is_new(self) -> bool:
+        """True while the session has no step of its own."""
+        return self._fields.is_empty
 
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
@@ -41,7 +46,9 @@ class SessionWriter:
             merge(merged, row[3])
         values = decode_fields(self._model, merged, self.logs)
         if owner == self.session_id:
-            self._adopt(values, rows)
+            self._fields.take(values)
+            self._snapshot_bytes = len(rows[0][3])
+            self._delta_bytes = sum(len(row[3]) for row in rows[1:])
         last_seq, position, at, _ = rows[-1]
         self.last_seq = int(last_seq)
         return self.last_seq, str(position), str(at), values
@@ -54,7 +61,8 @@ class SessionWriter:
         changes = self._fields.take(values)
         body = _object(self._fields.whole() if is_snapshot else changes)
         try:
-            self.commit([*self.logs.unsaved(), *self._step(seq, position, is_snapshot, body)])
+            waiting = [with_step for _, with_step in self._queue]
+            self._commit([*waiting, *self.logs.unsaved(), *self._step(seq, position, is_snapshot, body)])
         except BaseException:
             # The step is not on disk, so nothing of it is known to be: the next one is a snapshot.
             self._fields = WrittenFields(self._model, self.logs)
@@ -78,26 +86,33 @@ class SessionWriter:
             ),
         ]
 
+    def is_behind(self, values: Mapping[str, Any]) -> bool:
+        """Tell whether these fields are newer than what is on disk."""
+        return self._fields.differ_from(values)
+
     def commit(self, statements: Sequence[Statement] = ()) -> None:
         """Write the queue and `statements` in one transaction."""
-        reach("store_before_commit")
-        self._database.commit([*self._queue, *statements])
-        self._queue.clear()
-        reach("store_after_commit")
+        self._commit([*(alone for alone, _ in self._queue), *statements])
 
     def flush(self) -> None:
         """Write the queue now."""
         if self._queue:
             self.commit()
 
-    def queue(self, statements: Sequence[Statement]) -> None:
-        """Keep statements for the next commit."""
-        self._queue += statements
+    def queue(self, statement: Statement, with_step: Statement | None = None) -> None:
+        """Keep a statement for the next commit; `with_step` replaces it if that is a step."""
+        self._queue.append((statement, with_step or statement))
 
-    def _adopt(self, values: dict[str, Any], rows: Sequence[tuple[Any, ...]]) -> None:
-        self._fields.take(values)
-        self._snapshot_bytes = len(rows[0][3])
-        self._delta_bytes = sum(len(row[3]) for row in rows[1:])
+    def _commit(self, statements: Sequence[Statement]) -> None:
+        reach("store_before_commit")
+        self._database.commit(statements)
+        self._queue.clear()
+        reach("store_after_commit")
+
+    def adopt(self, values: Mapping[str, Any]) -> None:
+        """Take values that were loaded for what is on disk."""
+        if not self.is_new:
+            self._fields.take(values)
 
 
 def _find_steps(
