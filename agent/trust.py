@@ -26,10 +26,11 @@ class _TrustList(Record):
     """Real path of a folder -> SHA-256 of its configuration."""
 
 
-def trust(folder: Path, env: Mapping[str, str]) -> None:
-    """Trust the configuration that the folder holds now; any later change of it needs a new decision."""
-    found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
-    content = b"" if found is None else found[0]
+def trust(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> None:
+    """Trust the folder with exactly this content (default: what is there now); a change is not covered."""
+    if content is None:
+        found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
+        content = b"" if found is None else found[0]
     known = _load(env)
     folders = {**known.folders, os.path.realpath(folder): _digest(content)}
     _write(_list_path(env), known.model_copy(update={"folders": folders}))

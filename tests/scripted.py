@@ -37,7 +37,14 @@ class ScriptedModel:
 
     name = "scripted/one"
 
-    def __init__(self, *turns: Turn, context_window: int = 100_000, finish: str | None = None) -> None:
+    def __init__(
+        self,
+        *turns: Turn,
+        context_window: int = 100_000,
+        finish: str | None = None,
+        cost_usd: float | None = 0.0,
+    ) -> None:
+        self.cost_usd = cost_usd
         self.turns = list(turns)
         self.requests: list[ModelRequest] = []
         self.context_window = context_window
@@ -64,7 +71,9 @@ class ScriptedModel:
             )
         message = Message(role="assistant", origin="model", blocks=blocks)
         finish: Any = self.finish or ("tool_calls" if message.tool_uses else "stop")
-        yield Reply(message, finish, Usage(llm_calls=1, input_tokens=self._tokens(request), output_tokens=5))
+        tokens = self._tokens(request)
+        usage = Usage(llm_calls=1, input_tokens=tokens, output_tokens=5, cost_usd=self.cost_usd)
+        yield Reply(message, finish, usage)
 
     def _tokens(self, request: ModelRequest) -> int:
         return (100 + request.size_bytes) // 4
@@ -111,6 +120,11 @@ class AskUnlessYolo:
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
 
 
+class DenyAll:
+    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode) -> Verdict:
+        return Verdict("deny", "denied by rule *", by_rule=True)
+
+
 async def open_session(
     store: Store,
     model: Any,
@@ -118,6 +132,7 @@ async def open_session(
     session_id: str = "s1",
     mode: ExecutionMode = "yolo",
     limits: Limits | None = None,
+    gate: Any = None,
 ) -> Session:
     toolbox = {tool.spec.name: tool for tool in tools}
     specs = (*(tool.spec for tool in tools), *DECISION_TOOLS)
@@ -126,7 +141,7 @@ async def open_session(
         system="You are a test.",
         toolbox=toolbox,
         tool_specs=specs,
-        gate=AskUnlessYolo(),
+        gate=gate or AskUnlessYolo(),
         journal=store.journal(session_id),
         cwd=Path.cwd(),
         roots=(Path.cwd(),),

@@ -94,7 +94,7 @@ def test_the_result_has_the_keys_of_the_contract_in_their_order() -> None:
         (ApprovalNeeded((PendingCall(call_id="c", tool="t", arguments="{}", reason="r"),)),
          {"type": "approval", "pending": [{"call_id": "c", "tool": "t", "arguments": {},
                                            "kind": "approval", "reason": "r"}]}),
-        (UsageChanged(Usage(llm_calls=1)),
+        (UsageChanged(Usage(llm_calls=1), Usage()),
          {"type": "usage", "llm_calls": 1, "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0,
           "cache_write_tokens": 0, "cost_usd": 0.0}),
         (Notice("n"), {"type": "notice", "message": "n"}),

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from scripted import START, DenyAll, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from actions.events import ApprovalNeeded, ErrorRaised, Notice, ToolFinished, ToolStarted
+from actions.events import ApprovalNeeded, ErrorRaised, Notice, ToolFinished, ToolRequested, ToolStarted
 from agent.limits import Limits
 from state.calls import CallDecision
-from state.errors import ContextFull, CredentialsError, Overloaded, StoreError
+from state.errors import ContextFull, CredentialsError, Overloaded, StoreError, UsageError
 from state.messages import Message, ToolResult
 from state.store.store import Store
 from state.transcript import Transcript
@@ -405,3 +405,98 @@ async def test_a_message_after_exit_opens_a_turn(store: Store) -> None:
 def test_messages_are_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Message(role="user", origin="person", blocks=()).role = "tool"  # type: ignore[misc]
+
+
+async def test_a_command_at_an_approval_leaves_the_call_waiting(store: Store) -> None:
+    tool = Recorder()
+    session = await open_session(store, ScriptedModel(act("a"), "done"), tool, mode="interactive")
+    await collect(session.send("go"))
+    for text in ("/help", "/nonsense", "/mode plan", "/mode interactive", "/exit"):
+        _, end = await collect(session.send(text))
+        assert (end.exit_code, len(end.pending), session.next_action) == (0, 1, "human_confirm")
+    _, end = await collect(session.send("/mode yolo"))
+    _, end = await collect(session.carry_on())
+    assert (end.status, tool.done) == ("done", ["a"])
+
+
+async def test_deciding_when_nothing_waits_is_a_usage_error(store: Store) -> None:
+    session = await open_session(store, ScriptedModel("hi"))
+    await collect(session.send("go"))
+    with pytest.raises(UsageError, match="waits for a decision"):
+        session.decide([])
+
+
+async def test_a_deny_rule_beats_an_earlier_approval(store: Store) -> None:
+    tool = Recorder()
+    session = await open_session(store, ScriptedModel(act("a"), "x"), tool, mode="interactive")
+    _, end = await collect(session.send("go"))
+    decision = CallDecision(call_id=end.pending[0].call_id, approved=True)
+    await collect(session.decide([decision], record_only=True))
+    stricter = await open_session(Store(store.path), ScriptedModel("x"), tool, gate=DenyAll())
+    _, end = await collect(stricter.carry_on())
+    assert (end.status, tool.done) == ("denied", [])
+
+
+async def test_what_yolo_let_pass_asks_again_in_interactive_mode(store: Store) -> None:
+    model = ScriptedModel(act("a"))
+    session = await open_session(store, model, Recorder(), limits=Limits(max_turns=1))
+    events = session.send("go")
+    async for event in events:
+        if isinstance(event, ToolRequested):
+            await session.interrupt()
+    tool = Recorder()
+    resumed = await open_session(Store(store.path), ScriptedModel(), tool)
+    resumed.change_mode("interactive")
+    _, end = await collect(resumed.carry_on())
+    assert (end.status, tool.done) == ("needs_approval", [])
+
+
+async def test_an_edit_that_cannot_run_keeps_the_call_waiting(store: Store) -> None:
+    session = await open_session(store, ScriptedModel(act("a"), "x"), Recorder(), mode="interactive")
+    _, end = await collect(session.send("go"))
+    edit = CallDecision(call_id=end.pending[0].call_id, approved=True, arguments="{broken")
+    events, end = await collect(session.decide([edit]))
+    assert (end.status, len(end.pending)) == ("needs_approval", 1)
+    assert any(isinstance(event, Notice) and "still waits" in event.message for event in events)
+
+
+async def test_a_budget_holds_although_an_earlier_call_had_no_price(store: Store) -> None:
+    session = await open_session(
+        store, ScriptedModel("x", act("a"), act("b"), "y", cost_usd=None), Recorder(),
+        limits=Limits(max_budget_usd=1.0),
+    )  # fmt: skip
+    await collect(session.send("go"))
+    session._ports.model.cost_usd = 0.6  # type: ignore[attr-defined]
+    _, end = await collect(session.send("more"))
+    assert (end.status, end.exit_code) == ("budget_limit", 125)
+
+
+async def test_a_summary_that_does_not_fit_either_is_made_without_the_model(store: Store) -> None:
+    model = ScriptedModel("one", "two", ContextFull("no"), ContextFull("no"), "three")
+    session = await open_session(store, model)
+    for text in ("first", "second"):
+        await collect(session.send(text))
+    _, end = await collect(session.send("third"))
+    assert (end.status, end.result) == ("done", "three")
+
+
+async def test_a_timeout_inside_a_tool_is_a_result_and_no_limit(store: Store) -> None:
+    async def late(text: str) -> None:
+        raise TimeoutError
+
+    session = await open_session(store, ScriptedModel(act("a"), "x"), Recorder("act", "effect", late))
+    _, end = await collect(session.send("go"))
+    assert end.status == "done"
+
+
+async def test_two_runs_of_one_session_do_not_run_at_once(store: Store) -> None:
+    session = await open_session(store, ScriptedModel(act("a"), "x"), Recorder())
+    twin = await open_session(store, ScriptedModel("y"))
+    first = session.send("go")
+    await anext(first)
+    with pytest.raises(StoreError, match="is running in process"):
+        await anext(twin.send("go"))
+    with pytest.raises(StoreError, match="running in process"):
+        store.delete("s1")
+    _, end = await collect(first)
+    assert end.result == "x"

@@ -4,6 +4,8 @@ import json
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -194,3 +196,22 @@ def test_a_folder_that_cannot_be_made_is_one_clear_sentence(tmp_path: Path) -> N
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="cannot be opened"):
         Store(tmp_path / "file" / "sandbur.db")
+
+
+OPEN = "import sys; from pathlib import Path; from state.store.store import Store; Store(Path(sys.argv[1]))"
+
+
+def test_a_second_store_on_the_file_does_not_take_the_locks_of_the_first(store: Store) -> None:
+    settings = SessionSettings(model="m", cwd="/")
+    store.create("before", settings)
+    Store(store.path).close()
+    subprocess.run([sys.executable, "-c", f"{OPEN}.close()", store.path], check=True)
+    store.create("after", settings)
+    count = f"import sqlite3; print(*sqlite3.connect({str(store.path)!r}).execute('SELECT id FROM sessions'))"
+    seen = subprocess.run([sys.executable, "-c", count], check=True, capture_output=True, text=True)
+    assert "after" in seen.stdout
+
+
+def test_many_first_starts_at_once_make_one_store(tmp_path: Path) -> None:
+    starts = [subprocess.Popen([sys.executable, "-c", OPEN, tmp_path / "x.db"]) for _ in range(12)]
+    assert [start.wait(30) for start in starts] == [0] * 12

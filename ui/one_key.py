@@ -25,6 +25,8 @@ class OneKey:
         self.prompt: PromptSession[str] = PromptSession(
             question, key_bindings=self._bindings(keys), erase_when_done=True
         )
+        # One line needs no cursor position, and so no warning on a terminal that does not tell it.
+        self.prompt.app.renderer.cpr_not_supported_callback = None
 
     async def ask(self) -> str:
         """Return the key pressed, empty for Ctrl-C, Ctrl-D and Escape."""

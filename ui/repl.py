@@ -26,6 +26,7 @@ from ui.sanitize import one_line, plain
 from ui.signals import StopSignals, exit_code
 from ui.stdin import clean
 from ui.terminal import make_console, say, typing_unseen
+from ui.trusting import newly_trusted
 from ui.warmup import import_session, warm_up
 
 if TYPE_CHECKING:
@@ -37,21 +38,28 @@ Answer = TypeVar("Answer")
 
 async def chat(arguments: Arguments) -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
-    first = DEMO_GOAL if arguments.command == "demo" and arguments.prompt is None else arguments.prompt
     async with opened(arguments) as runtime:
-        talk = Chat(runtime, arguments.verbose)
-        talk.greet()
-        try:
-            if arguments.continues or first is not None:
-                picked = await pick_session(runtime.store.sessions()) if arguments.resume == "" else None
-                talk.enter(await open_session(runtime, arguments, picked))
-                if arguments.continues:
-                    talk.recall()
-            else:
-                first = await talk.read_while(open_session(runtime, arguments))
-            return await talk.run(clean(first) if first is not None else None)
-        except Leave as leaving:
-            return talk.part(leaving.exit_code)
+        if not await newly_trusted(runtime.settings.untrusted_config):
+            return await _chat(runtime, arguments)
+    async with opened(arguments) as runtime:
+        return await _chat(runtime, arguments)
+
+
+async def _chat(runtime: "Runtime", arguments: Arguments) -> int:
+    first = DEMO_GOAL if arguments.command == "demo" and arguments.prompt is None else arguments.prompt
+    talk = Chat(runtime, arguments.verbose)
+    talk.greet()
+    try:
+        if arguments.continues or first is not None:
+            picked = await pick_session(runtime.store.sessions()) if arguments.resume == "" else None
+            talk.enter(await open_session(runtime, arguments, picked))
+            if arguments.continues:
+                talk.recall()
+        else:
+            first = await talk.read_while(open_session(runtime, arguments))
+        return await talk.run(clean(first) if first is not None else None)
+    except Leave as leaving:
+        return talk.part(leaving.exit_code)
 
 
 class Chat:
