@@ -8,10 +8,11 @@ from actions.events import Event, TextDelta, UsageChanged
 from actions.ports import ModelRequest, Ports, Reply
 from state.application import ApplicationState
 from state.crashpoints import reach
-from state.errors import ContextFull
+from state.errors import ContextFull, ModelError
 from state.transcript import Transcript
 
 MAX_COMPRESSIONS = 2
+MAX_BAD_ROUNDS = 5
 _LEARNED_RANGE = (0.05, 1.0)
 
 
@@ -22,6 +23,11 @@ async def converse(
     forced_tool: str | None = None,
 ) -> AsyncIterator[Event | Reply]:
     """Yield what streams in, then the reply; no reply at all means that the request does not fit."""
+    if state.bad_rounds >= MAX_BAD_ROUNDS:
+        raise ModelError(
+            f"The model sent unusable tool calls {state.bad_rounds} times in a row.",
+            "Resume to try again, perhaps with another model.",
+        )
     if not _fits(state, ports, histories):
         return
     request = ModelRequest(ports.system, ports.tool_specs, histories, forced_tool)
@@ -70,7 +76,7 @@ def replied(
     }
 
 
-CALL_READS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id"]
+CALL_READS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds"]
 """What `converse` and `replied` read."""
 REPLIED_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
 """What `replied` and `overflow` write."""

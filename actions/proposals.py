@@ -7,10 +7,7 @@ from actions.decisions import RESERVED_NAMES
 from actions.ports import BadArguments, Ports, Reply
 from state.application import ApplicationState, ExecutionMode
 from state.calls import Effect, PendingCall
-from state.errors import ModelError
 from state.messages import Message, ToolResult, ToolUse, tool_answered
-
-MAX_BAD_ROUNDS = 5
 
 _CUT = (
     "This call was cut off at the output limit and did not run. Send it again in smaller parts,"
@@ -102,16 +99,8 @@ def _invalid(use: ToolUse, reason: str) -> PendingCall:
 
 
 def count_bad_rounds(before: ApplicationState, pending: Sequence[PendingCall]) -> int:
-    """Return how many rounds in a row held no usable call; raises `ModelError` when it is hopeless."""
-    if any(call.decision != "invalid" for call in pending):
-        return 0
-    if before.bad_rounds + 1 >= MAX_BAD_ROUNDS:
-        raise ModelError(
-            f"The model sent unusable tool calls {MAX_BAD_ROUNDS} times in a row;"
-            f" the last problem: {pending[-1].reason}",
-            "Resume to try again, perhaps with another model.",
-        )
-    return before.bad_rounds + 1
+    """Return how many rounds in a row held no usable call."""
+    return 0 if any(call.decision != "invalid" for call in pending) else before.bad_rounds + 1
 
 
 def answer_all(message: Message, answers: dict[str, str], otherwise: str) -> list[Message]:

@@ -18,7 +18,7 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
 
 
 @graph_action(
-    reads=["chat_history", "execution_mode", "phase", "workflow_mode", "bad_rounds", *CALL_READS],
+    reads=["chat_history", "execution_mode", "phase", "workflow_mode", *CALL_READS],
     writes=[*_WRITES, *REPLIED_FIELDS, "bad_rounds"],
 )
 async def router(state: AppState, ports: Ports) -> Stream:

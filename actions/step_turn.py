@@ -12,7 +12,7 @@ from state.application import ApplicationState
 from state.messages import Message, ToolUse
 from state.plan import VibeStep
 
-STEP_READS = ["vibe_plan", "chat_history", "execution_mode", "bad_rounds", *CALL_READS]
+STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS]
 STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds"]
 
 _RECORDED = "The step is closed."

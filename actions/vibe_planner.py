@@ -26,7 +26,7 @@ _PLEASE = "No plan was found in this. Call submit_plan with the steps."
 
 
 @graph_action(
-    reads=["chat_history", "current_goal", "vibe_plan", "bad_rounds", *CALL_READS],
+    reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS],
     writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS],
 )
 async def vibe_planner(state: AppState, ports: Ports) -> Stream:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from actions.tools import TOOL_NAMES
 from agent.config_file import ConfigValues, ProviderTable, checked, parse_config
 from agent.environment import read_environment
 from agent.models.profiles import ProviderOverride
@@ -195,7 +196,7 @@ def _rules(layers: list[_Layer], key: Literal["allow", "deny"]) -> tuple[str, ..
     for layer in layers:
         for text in getattr(layer.values, key) or ():
             try:
-                rules[parse_rule(text).text] = None
+                rules[parse_rule(text, TOOL_NAMES).text] = None
             except UsageError as error:
                 raise layer.error(f"{layer.name}: {error.message}", error.hint) from None
     return tuple(rules)

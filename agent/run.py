@@ -6,7 +6,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
-from actions.events import ApprovalNeeded, ErrorRaised, Event, UsageChanged
+from actions.events import ApprovalNeeded, ErrorRaised, Event, ToolFinished, ToolStarted, UsageChanged
+from actions.ports import Journal
 from agent.limits import Limits
 from agent.outcome import finished
 from agent.position import Position
@@ -31,6 +32,7 @@ class Run:
     def __init__(
         self,
         position: Position,
+        journal: Journal,
         limits: Limits,
         first: str | None,
         inputs: dict[str, Any],
@@ -39,12 +41,14 @@ class Run:
     ) -> None:
         """Prepare to run the action `first` with `inputs`, then on until the graph halts."""
         self._position = position
+        self._journal = journal
         self._limits = limits
         self._first = first
         self._inputs = inputs
         self._record_only = record_only
         self._is_command = is_command
         self._used = Usage()
+        self._running: dict[str, ToolStarted] = {}
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
@@ -59,6 +63,8 @@ class Run:
         while (event := await self._events.get()) is not None:
             yield event
         error = None if task.cancelled() else task.result()
+        for finished_call in await self._cut_short():
+            yield finished_call
         for event in self._ending(error, int((time.monotonic() - began) * 1000)):
             yield event
 
@@ -72,6 +78,19 @@ class Run:
                 self._was_interrupted = True
                 task.cancel()
             await asyncio.wait([task])
+
+    async def _cut_short(self) -> list[Event]:
+        """Return the ends of the calls that were running when the run was interrupted."""
+        recorded = await self._journal.recorded(self._running)
+        results = [(call.result, self._running[call_id]) for call_id, call in recorded.items()]
+        return [
+            ToolFinished(
+                result.call_id, result.tool, result.outcome, result.content, result.duration_ms or 0,
+                started.step_id,
+            )
+            for result, started in results
+            if result is not None
+        ]  # fmt: skip
 
     def _ending(self, error: SandburError | None, duration_ms: int) -> list[Event]:
         """Bring memory and disk in step and return the last events."""
@@ -132,11 +151,18 @@ class Run:
         async for _, items in steps:
             async for item in items:
                 event = item["event"]
-                if isinstance(event, UsageChanged):
-                    self._used += event.latest
+                self._note(event)
                 self._events.put_nowait(event)
             if "halt_before" in halt:
                 self._check_limits()
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, UsageChanged):
+            self._used += event.latest
+        elif isinstance(event, ToolStarted):
+            self._running[event.call_id] = event
+        elif isinstance(event, ToolFinished):
+            self._running.pop(event.call_id, None)
 
     def _check_limits(self) -> None:
         if self._position.next_action in MODEL_ACTIONS:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import stat
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from agent.config import Settings, load_settings
 from agent.limits import Limits
 from agent.options import RunOptions
 from state.application import GRAPH_VERSION, ApplicationState
-from state.errors import SessionMismatch, UsageError
+from state.errors import ConfigError, SessionMismatch, UsageError
 from state.messages import encodable
 from state.session import SessionSettings
 from state.store.store import Store
@@ -38,6 +39,7 @@ class Runtime:
         """Load the settings and open the store; raises `SandburError`."""
         env = os.environ if env is None else env
         settings = load_settings(options, env)
+        _make_private(settings.home)
         return cls(options, settings, Store.open(settings.store_url), env)
 
     async def aclose(self) -> None:
@@ -67,7 +69,12 @@ class Runtime:
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
         new_state = ApplicationState(execution_mode=self.settings.mode)
-        opened = await self._open(session_id, session, new_state)
+        try:
+            opened = await self._open(session_id, session, new_state)
+        except UsageError as error:
+            if self.options.model is not None or self.settings.model is None:
+                raise
+            raise ConfigError(f"The configured model: {error.message}", error.hint) from None
         opened.notices = (*self.settings.notices, *notices, *more)
         return opened
 
@@ -136,6 +143,17 @@ class Runtime:
             for model in (session.model, *session.fallback_models):
                 require_price(model, settings.prices)
         return Limits(settings.max_turns, settings.max_budget_usd, settings.timeout_s)
+
+
+def _make_private(home: Path) -> None:
+    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is."""
+    try:
+        found = home.stat()
+        is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:
+            home.chmod(0o700)
+    except OSError:
+        return
 
 
 def _readable(folder: Path) -> str:

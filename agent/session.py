@@ -76,6 +76,7 @@ class Session:
     def carry_on(self) -> AsyncIterator[Event]:
         """Go on from the exact action at which the session stands."""
         self._judge_again()
+        self._position.change(bad_rounds=0)
         return self._start(None, {})
 
     def decide(self, decisions: Sequence[CallDecision], record_only: bool = False) -> AsyncIterator[Event]:
@@ -124,7 +125,9 @@ class Session:
         is_command: bool = False,
     ) -> AsyncIterator[Event]:
         self._position.claim(self.settings, "" if is_command else inputs.get("user_input", ""))
-        run = self._run = Run(self._position, self._limits, first, inputs, record_only, is_command)
+        run = self._run = Run(
+            self._position, self._ports.journal, self._limits, first, inputs, record_only, is_command
+        )
         try:
             yield self._started()
             async for event in run.events():

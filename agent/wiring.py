@@ -8,7 +8,7 @@ from typing import Any
 
 from actions.decisions import DECISION_TOOLS
 from actions.ports import Journal, Model, Ports, Tool, ToolSpec, Verdict
-from actions.tools import builtin_tools
+from actions.tools import TOOL_NAMES, builtin_tools
 from agent.config import Settings
 from agent.models.fallback import FallbackModel
 from agent.policy import Policy
@@ -31,10 +31,9 @@ class SessionGate:
 
 def policy_of(session: SessionSettings) -> Policy:
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read."""
-    names = builtin_tools().keys()
     return Policy(
-        parse_rules(session.allow, names),
-        parse_rules(session.deny, names),
+        parse_rules(session.allow, TOOL_NAMES),
+        parse_rules(session.deny, TOOL_NAMES),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
     )

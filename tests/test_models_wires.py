@@ -4,7 +4,7 @@ import itertools
 import json
 
 import pytest
-from model_server import ModelServer, ToolCall, Turn, bytewise, call, calls, fail, say
+from model_server import ModelServer, Raw, ToolCall, Turn, bytewise, call, calls, fail, say
 from model_talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
 
 from actions.ports import ModelRequest
@@ -203,3 +203,13 @@ async def test_finish_length_is_reported_even_if_the_cut_call_parses(wire: str):
     turn = Turn(calls=(ToolCall("t", '{"path": "a"}'),), finish=finish)
     async with ModelServer([turn]) as server, connected(server, wire) as model:
         assert (await talk(model)).reply.finish == "length"
+
+
+@every_wire
+async def test_nothing_follows_a_redirect_to_another_host(wire: str):
+    async with ModelServer([say("mine now")]) as thief:
+        moved = Raw(b"", 307, {"Location": f"{thief.url}/v1/messages"})
+        async with ModelServer([moved]) as server, connected(server, wire) as model:
+            with pytest.raises(ModelError, match="points somewhere else"):
+                await talk(model)
+        assert thief.served == 0

@@ -266,8 +266,9 @@ async def test_an_interrupted_tool_has_a_result_and_is_not_run_again(store: Stor
     run = asyncio.ensure_future(collect(session.send("go")))
     await asyncio.wait_for(running.wait(), 5)
     await session.interrupt()
-    _, end = await run
+    events, end = await run
     assert (end.status, end.exit_code) == ("interrupted", 130)
+    assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["interrupted"]
     later = Recorder()
     resumed = await open_session(Store(store.path), ScriptedModel("done"), later)
     _, end = await collect(resumed.carry_on())

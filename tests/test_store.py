@@ -215,3 +215,18 @@ def test_a_second_store_on_the_file_does_not_take_the_locks_of_the_first(store: 
 def test_many_first_starts_at_once_make_one_store(tmp_path: Path) -> None:
     starts = [subprocess.Popen([sys.executable, "-c", OPEN, tmp_path / "x.db"]) for _ in range(12)]
     assert [start.wait(30) for start in starts] == [0] * 12
+
+
+def test_the_mode_of_a_file_that_is_not_ours_stays(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes, by no means a database\n" * 40)
+    path.chmod(0o644)
+    with pytest.raises(StoreError):
+        Store(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_store_that_others_could_read_is_made_private(store: Store) -> None:
+    store.path.chmod(0o644)
+    Store(store.path).close()
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600

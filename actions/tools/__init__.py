@@ -2,6 +2,10 @@
 
 from actions.ports import Tool
 
+TOOL_NAMES = (
+    "run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "glob", "grep",
+)  # fmt: skip
+
 
 def builtin_tools() -> dict[str, Tool]:
     """Return the tools by name, always in the same order."""

@@ -20,6 +20,8 @@ def start(endpoint: Endpoint) -> Sdk:
         base_url=endpoint.base_url,
         max_retries=0,
         timeout=connect_timeout(),
+        # The key and the conversation are for this address and for no other one that it may point to.
+        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
         open_telemetry=False,
     )
     return Sdk(anthropic, client, headers)

@@ -16,6 +16,8 @@ def start(endpoint: Endpoint) -> Sdk:
         base_url=endpoint.base_url,
         max_retries=0,
         timeout=connect_timeout(),
+        # The key and the conversation are for this address and for no other one that it may point to.
+        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
     )
     if not endpoint.sends_ambient_headers:
         client.organization = client.project = None

@@ -27,6 +27,7 @@ class Database:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
         self._create_or_check()
+        self._make_private()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._translated():
@@ -76,6 +77,14 @@ class Database:
                 "Upgrade Sandbur, or name another store with --store.",
             )
 
+    def _make_private(self) -> None:
+        """Take the others' rights from a file that is known to be ours."""
+        for suffix in ("", "-wal", "-shm"):
+            path = self.path.with_name(self.path.name + suffix)
+            with suppress(FileNotFoundError, PermissionError):
+                if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                    path.chmod(0o600)
+
     def _is_ours(self) -> bool:
         return bool(self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
 
@@ -100,8 +109,6 @@ def _prepare_file(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
     except OSError as error:
         raise StoreError(
             f"The store {path} cannot be opened: {error.strerror}.",
