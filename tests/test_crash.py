@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_server import Answer, ModelServer, Request, call, say
+from model_server import Answer, ModelServer, Request, call, fail, say
 
 COMMITS = 8
 """Of the run below: message, and for each of two rounds reply, start and result, then the answer."""
@@ -121,6 +121,25 @@ async def test_a_call_that_was_running_is_reported_and_not_repeated(tmp_path: Pa
 async def test_a_finished_call_is_not_run_again(tmp_path: Path) -> None:
     place = await trial(tmp_path, "store_after_commit:4")
     assert place.effects == ["one", "two"]
+
+
+async def test_a_crash_while_compressing_is_survived(tmp_path: Path) -> None:
+    def full_once(request: Request) -> Answer:
+        text = request.raw.decode()
+        if "Below is the older part" in text:
+            return say("one was written")
+        if "Summary of what came before" in text:
+            return say("that was long")
+        if '"role":"tool"' in text.replace(" ", ""):
+            return fail(400, "too long", code="context_length_exceeded")
+        return call("run_shell_command", command="echo one >> effects.txt; seq 1 2000")
+
+    with ModelServer(full_once) as server:
+        place = Place(tmp_path, server, str(uuid.uuid4()))
+        assert await place.start("compaction_mid") == -signal.SIGKILL
+        code, result = await place.resume()
+        assert (code, result["result"], server.rejections) == (0, "that was long", [])
+    assert place.effects == ["one"]
 
 
 async def test_sigterm_ends_the_run_resumable_and_leaves_no_process(tmp_path: Path) -> None:
