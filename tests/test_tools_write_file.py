@@ -161,10 +161,9 @@ def test_a_full_disk_leaves_the_old_content_and_no_rest(tmp_path: Path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_the_disk_being_full_is_said_in_words(tmp_path: Path):
     full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("this system has no /dev/full")
     from actions.tools.files import problem
 
     with full.open("wb", buffering=0) as file, pytest.raises(OSError) as caught:  # noqa: PT011
