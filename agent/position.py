@@ -79,6 +79,13 @@ class Position:
         with suppress(StoreError):
             self._store.index.release(self.session_id, status)
 
+    def leave(self) -> None:
+        """Settle and release a run that nobody follows to its end; nothing happens behind a release."""
+        if self._is_held:
+            with suppress(StoreError):
+                self.settle()
+            self.release("interrupted")
+
     def _number_from(self, last_seq: int) -> None:
         """Make the next step follow the last stored one: Burr counts steps that never finished, too."""
         state = self.application.state

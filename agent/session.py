@@ -134,7 +134,7 @@ class Session:
                 yield event
         finally:
             await run.interrupt()
-            self._position.release("interrupted")
+            self._position.leave()
 
     async def _answer(self, notice: str) -> AsyncIterator[Event]:
         """Answer a command without moving the graph."""

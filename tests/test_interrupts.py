@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from test_session import act, assert_every_call_is_answered
+from test_session import act, assert_every_call_is_answered, results
 
 from actions.events import Event, MessageAdded, RunFinished, RunStarted, ToolFinished
 from agent.session import Session
@@ -95,6 +95,20 @@ async def test_a_second_interruption_waits_for_the_first(store: Store) -> None:
     later = await open_session(Store(store.path), ScriptedModel("fine"), Recorder())
     _, end = await collect(later.carry_on())
     assert end.result == "fine"
+
+
+async def test_what_was_shown_before_the_iterator_was_closed_is_kept(store: Store) -> None:
+    session = await open_session(store, ScriptedModel(act("a"), "done"), Recorder())
+    events = session.send("go")
+    async for event in events:
+        if isinstance(event, ToolFinished):
+            break
+    await events.aclose()  # type: ignore[attr-defined]
+    later = Recorder()
+    resumed = await open_session(Store(store.path), ScriptedModel("done"), later)
+    _, end = await collect(resumed.carry_on())
+    assert (end.result, later.done) == ("done", [])
+    assert results(resumed.state.chat_history) == [("ok", "did a")]
 
 
 async def test_closing_the_iterator_gives_the_session_back(store: Store) -> None:
