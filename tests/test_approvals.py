@@ -24,9 +24,10 @@ class Rules:
 
     def __init__(self) -> None:
         self.allowed: list[str] = []
+        self.rule = ""
 
     def suggested_rule(self, call: PendingCall) -> str:
-        return f"{call.tool}(*)"
+        return self.rule or f"{call.tool}(*)"
 
     def allow_always(self, rule: str) -> None:
         self.allowed.append(rule)
@@ -91,6 +92,22 @@ async def test_a_keeps_the_rule_it_shows_and_leaves_the_rest_to_it(desk: Desk) -
     assert decisions == [CallDecision(call_id="c1", approved=True)]
     assert desk.rules.allowed == ["run_shell_command(*)"]
     assert "always in this session: run_shell_command(*)" in desk.out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("call", "thing"),
+    [
+        (PendingCall(call_id="c", tool="run_shell_command", arguments='{"command": "x"}'), "command"),
+        (PendingCall(call_id="c", tool="write_file", arguments='{"path": "x", "content": ""}'), "path"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["t(echo\nrm)", f"t({'x' * 100})"])
+async def test_a_long_rule_is_not_repeated(desk: Desk, call: PendingCall, thing: str, rule: str) -> None:
+    desk.rules.rule = rule
+    await desk.decide("a", calls=[call])
+    assert f"always in this session: exactly this {thing}\n" in desk.out.getvalue()
+    assert rule not in desk.out.getvalue()
+    assert desk.rules.allowed == [rule]
 
 
 async def test_r_denies_with_a_reason(desk: Desk) -> None:

@@ -69,9 +69,13 @@ def test_a_line_means_what_it_says(line: str, expected: dict[str, object]) -> No
         ("--output-format xml -p x", "`xml` does not fit", "stream-json"),
         ("-m", "-m/--model", "sandbur --help"),
         ("sesions", "no command `sesions`", "sessions"),
-        ("replay abc", "no command `replay`", "quotes"),
-        ("settle abc call --as done", "no command `settle`", "quotes"),
-        ("sessions prune", "`prune` does not fit", "list, show, delete, export"),
+        ("replay abc", "`sandbur replay` is not part of this version yet", "sandbur --help"),
+        ("settle abc call --as done", "`sandbur settle` is not part of this version yet", "sandbur --help"),
+        ("-m demo ui", "`sandbur ui` is not part of this version yet", "sandbur -p ui"),
+        ("stats --json", "`sandbur stats` is not part of this version yet", "sandbur -p stats"),
+        ("sessions prune", "`sandbur sessions prune` is not part of this version yet", "--help"),
+        ("sessions --json verify", "`sandbur sessions verify` is not part of this version yet", "--help"),
+        ("sessions purge", "`purge` does not fit", "list, show, delete, export"),
         ("sessions show", "needs the ID", "sandbur sessions"),
         ("sessions list abc", "one word too many", "show"),
         ("approve", "needs ID", "sandbur approve --help"),
@@ -103,6 +107,15 @@ def test_a_line_that_does_not_fit_gets_a_sentence_and_a_way_out(line: str, probl
 def test_an_empty_prompt_is_refused(prompt: str) -> None:
     with pytest.raises(UsageError, match="empty"):
         parse(["-p", prompt])
+
+
+@pytest.mark.parametrize("name", ["settle", "replay", "ui", "diff", "bisect", "stats", "test"])
+def test_a_name_of_a_later_version_starts_nothing_but_is_a_fine_message(name: str) -> None:
+    with pytest.raises(UsageError, match="not part of this version yet"):
+        parse([name])
+    for words in (["-p", name], ["-c", name], ["--", name]):
+        assert parse(words).prompt == name
+    assert parse([f"{name} this"]).prompt == f"{name} this"
 
 
 def test_a_prompt_may_begin_with_a_dash() -> None:

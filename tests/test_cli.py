@@ -46,7 +46,8 @@ def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> N
     [
         (["--moed", "yolo"], "Did you mean --mode?"),
         (["-p", ""], "The prompt is empty."),
-        (["replay", "x"], "There is no command `replay`."),
+        (["replay", "x"], "`sandbur replay` is not part of this version yet."),
+        (["ui"], "`sandbur ui` is not part of this version yet."),
         (["-C", "/no/such/folder", "-p", "x"], "/no/such/folder does not exist"),
         (["--add-dir", "/no/such", "-p", "x"], "/no/such does not exist"),
         (["-p", "-r", "nothing"], "There is no session 'nothing'."),
@@ -187,12 +188,51 @@ def test_a_reader_that_leaves_early_is_no_error(command: Command) -> None:
         assert done.stderr == "0\n"
 
 
-@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
-def test_closed_streams_are_no_error(command: Command, closed: str) -> None:
-    line = " ".join(command.line("-p", "hello", "-m", "demo"))
-    done = subprocess.run(["bash", "-c", f"{line} {closed}"], env=command.env, cwd=command.folder,
-                          capture_output=True, text=True, timeout=30)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+def shell(command: Command, line: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["bash", "-c", line], env=command.env, cwd=command.folder, capture_output=True,
+                          text=True, timeout=30)  # fmt: skip
+
+
+FULL = "The output cannot be written: No space left on device."
+
+
+@pytest.mark.parametrize("format", ["text", "json", "stream-json"])
+@pytest.mark.parametrize(
+    ("to", "problem"), [("> /dev/full", FULL), (">&-", "The output cannot be written: Bad file descriptor.")]
+)
+def test_an_answer_that_cannot_be_written_is_an_error_and_not_lost(
+    command: Command, format: str, to: str, problem: str
+) -> None:
+    done = shell(
+        command, f"{' '.join(command.line('-qp', 'hello', '-m', 'demo'))} --output-format {format} {to}"
+    )
+    (session,) = json.loads(command.run("sessions", "list", "--json").out)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [f"sandbur: {problem}", f"Resume with: sandbur -r {session['id']}"]
+    assert not (command.folder / "data" / "crash.log").exists()
+    assert command.run("-p", "-r", session["id"]).code == 0
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["--help", "--version", "graph", "doctor", "sessions list --json"])
+def test_a_list_that_cannot_be_written_is_one_sentence(command: Command, words: str, unbuffered: str) -> None:
+    command.run("-p", "hello", "-m", "demo")
+    line = " ".join(command.line(*words.split()))
+    done = shell(command, f"PYTHONUNBUFFERED={unbuffered} {line} > /dev/full")
+    assert (done.returncode, done.stderr) == (1, f"sandbur: {FULL}\n")
+
+
+def test_a_failure_without_a_session_keeps_its_code_on_a_full_disk(command: Command) -> None:
+    words = command.line("-p", "x", "-m", "openai/x", "--output-format", "json")
+    done = shell(command, f"{' '.join(words)} > /dev/full")
+    assert done.returncode == 41
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("closed", "code"), [("0<&-", 0), ("2>&-", 0), ("0<&- 1>&- 2>&-", 1)])
+def test_closed_streams_stop_no_run(command: Command, closed: str, code: int) -> None:
+    done = shell(command, f"{' '.join(command.line('-p', 'hello', '-m', 'demo'))} {closed}")
+    assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     listed = json.loads(command.run("sessions", "list", "--json").out)
     assert [session["status"] for session in listed] == ["done"]

@@ -113,7 +113,7 @@ def test_a_call_that_needs_approval_stops_with_3_and_says_how_to_go_on(command: 
     ended = command.run("-p", "run touch made", "-m", "demo")
     assert ended.code == 3
     assert ended.out == ""
-    assert "run_shell_command touch made" in ended.err
+    assert "run_shell_command\n    $ touch made\n" in ended.err
     assert "sandbur approve " in ended.err
     session_id = json.loads(command.run("sessions", "--json").out)[0]["id"]
     assert f"Resume with: sandbur -r {session_id}" in ended.err.splitlines()
@@ -159,6 +159,27 @@ def test_record_only_runs_nothing_until_the_run_is_carried_on(command: Command) 
     ended = command.run("-p", "-r", session_id)
     assert ended.code == 0
     assert (command.folder / "made").exists()
+
+
+def test_waiting_calls_are_shown_whole_and_harmless(command: Command) -> None:
+    program = f"echo harmless; echo {'x' * 300}\nrm -rf precious\x1b[8m"
+    ended = command.run("-p", f"run {program}", "-m", "demo")
+    session_id = json.loads(command.run("sessions", "--json").out)[0]["id"]
+    for text in (ended.err, command.run("sessions", "show", session_id).out):
+        shown = text.partition("aiting")[2]
+        assert f"    $ echo harmless; echo {'x' * 300}\n      rm -rf precious\\x1b[8m\n" in shown
+        assert "\x1b" not in text
+
+
+def test_a_decided_call_runs_under_the_command_it_has(command: Command) -> None:
+    session_id, _ = waiting(command)
+    assert "▶ run_shell_command touch made\n" in command.run("approve", session_id, PYTHONUTF8="1").err
+    session_id, _ = waiting(command)
+    edited = command.folder / "edited.json"
+    edited.write_text('{"command": "touch other"}')
+    shown = command.run("approve", session_id, "--edit", str(edited), PYTHONUTF8="1").err
+    assert "▶ run_shell_command touch other\n" in shown
+    assert "touch made" not in shown
 
 
 def test_a_denial_and_its_reason_reach_the_model(command: Command) -> None:

@@ -18,6 +18,7 @@ from actions.events import (
     ToolOutput,
     ToolRequested,
     ToolStarted,
+    UsageChanged,
 )
 from state.plan import VibeStep
 from state.usage import Usage
@@ -159,6 +160,15 @@ def test_hostile_text_cannot_steer_the_terminal() -> None:
     assert "\u202e" not in text
 
 
+def test_a_call_that_an_earlier_process_asked_for_cannot_steer_the_terminal_either() -> None:
+    evil = "t\x1b]52;c;eA==\x07\x1b[2J\u202e"
+    text = shown(ToolStarted("c1", evil), ToolFinished("c1", evil, "ok", "", 1))
+    assert "\x1b" not in text.replace("\\x1b", "")
+    assert "\x07" not in text
+    assert "\u202e" not in text
+    assert "<U+202E>" in text
+
+
 def test_rich_markup_in_untrusted_text_is_shown_as_written() -> None:
     assert "[/x] [red]" in shown(Notice("[/x] [red] :smile:"))
     assert ":smile:" in shown(ToolFinished("c", "run_shell_command", "ok", "[/x] :smile:", 1))
@@ -172,9 +182,16 @@ def test_an_error_is_followed_by_what_to_do() -> None:
 
 
 def test_unknown_cost_is_called_unknown() -> None:
-    text = shown(ended(usage=Usage(llm_calls=1, input_tokens=None, output_tokens=2, cost_usd=None)))
+    usage = Usage(llm_calls=1, input_tokens=None, output_tokens=2, cost_usd=None)
+    text = shown(UsageChanged(usage, usage), ended(usage=usage))
     assert "cost unknown" in text
     assert "? tokens in" in text
+
+
+def test_usage_is_told_once_and_not_again_after_a_command() -> None:
+    usage = Usage(llm_calls=1)
+    text = shown(UsageChanged(usage, usage), ended(usage=usage), Notice("commands: ..."), ended(usage=usage))
+    assert text.count("1 model call") == 1
 
 
 def test_a_tiny_terminal_is_no_problem() -> None:

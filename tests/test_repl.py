@@ -76,6 +76,19 @@ def test_keys_typed_before_the_question_approve_nothing(terminal: Terminal) -> N
     assert not (terminal.folder / "made").exists()
 
 
+def test_ctrl_c_leaves_the_question_open_at_once(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch made")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    began = time.monotonic()
+    terminal.keys("C-c")
+    screen = terminal.see("Nothing is lost")
+    assert time.monotonic() - began < 0.7
+    assert "WARNING" not in screen
+
+
 def test_yolo_shows_in_the_prompt_and_runs_unasked(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import Command
 from tmux_window import ASKS, DEAF_S, Terminal, is_running, wait
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
@@ -45,6 +46,39 @@ def test_a_draft_typed_during_a_run_survives_ctrl_c(terminal: Terminal) -> None:
     time.sleep(0.2)
     terminal.keys("C-c")
     terminal.see("yolo ❯ my draft")
+
+
+def test_a_line_typed_during_a_run_waits_as_a_draft(terminal: Terminal) -> None:
+    terminal.start("-m demo -y")
+    terminal.see("yolo ❯")
+    terminal.type("run sleep 1; echo $((40+2))")
+    terminal.see("run_shell_command sleep 1")
+    terminal.keys("-l", "rin")
+    terminal.keys("BSpace", "BSpace", "Left", "C-x")
+    terminal.type("un touch made")
+    screen = terminal.see("run touch made", after="model calls")
+    assert "exit 0" in screen
+    time.sleep(0.5)
+    assert not (terminal.folder / "made").exists()
+    terminal.keys("Enter")
+    wait((terminal.folder / "made").exists, 5, terminal.screen)
+
+
+def test_a_session_that_runs_elsewhere_is_not_said_to_go_on(terminal: Terminal) -> None:
+    command = Command(terminal.folder)
+    process = command.start("-p", f"run touch begun; {NAP}", "-m", "demo", "-y")
+    try:
+        wait((terminal.folder / "begun").exists, 8, lambda: "the run has not begun")
+        terminal.start("-c")
+        screen = terminal.see("is running in process")
+        assert "goes on from there" not in screen
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+    terminal.close()
+    terminal.start("-c")
+    screen = terminal.see("It stopped in the middle of a turn and goes on from there.")
+    assert "execute_tools" not in screen
 
 
 def test_a_killed_chat_goes_on_from_the_same_action(terminal: Terminal) -> None:

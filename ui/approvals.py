@@ -7,7 +7,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from state.calls import CallDecision, PendingCall
-from ui.calls import Line, preview
+from ui.calls import Line, fields, preview
 from ui.composer import Leave
 from ui.edit import BadEdit, edited_arguments
 from ui.one_key import OneKey
@@ -16,6 +16,7 @@ from ui.sanitize import exposed, one_line
 from ui.stdin import clean
 
 _SHOWN_LINES = 60
+_MAX_RULE = 80
 
 
 class Rules(Protocol):
@@ -83,6 +84,7 @@ class Approvals:
                 if reason is not None:
                     return CallDecision(call_id=call.call_id, approved=False, reason=reason), ""
             elif key:
+                self._renderer.know([shown])
                 decision = CallDecision(call_id=call.call_id, approved=key != "n", arguments=changed)
                 return (decision, rule if key == "a" else "")
             else:
@@ -99,7 +101,7 @@ class Approvals:
         self._renderer.lines(lines)
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
-        lines = preview(call, self._cwd)
+        lines = preview(call.arguments, self._cwd)
         hidden = len(lines) - _SHOWN_LINES
         if full or hidden <= 0:
             return lines
@@ -110,9 +112,9 @@ class Approvals:
     def _choices(self, call: PendingCall, rule: str) -> dict[str, str]:
         choices = {"y": "yes, once"}
         if rule:
-            choices["a"] = f"always in this session: {exposed(rule)}"
+            choices["a"] = f"always in this session: {_named(rule, call)}"
         choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
-        if len(preview(call, self._cwd)) > _SHOWN_LINES:
+        if len(preview(call.arguments, self._cwd)) > _SHOWN_LINES:
             choices["v"] = "view everything"
         return choices
 
@@ -145,6 +147,13 @@ class Approvals:
         except BadEdit as problem:
             self._renderer.lines([("red", str(problem))])
             return None
+
+
+def _named(rule: str, call: PendingCall) -> str:
+    """Return the rule, or what it covers if that is too much to read a second time."""
+    if len(rule) <= _MAX_RULE and "\n" not in rule:
+        return exposed(rule)
+    return f"exactly this {'path' if 'path' in fields(call.arguments) else 'command'}"
 
 
 def _line_keys() -> KeyBindings:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from state.errors import UsageError
-from ui.grammar import COMMANDS, Parser, nearest, parser_for
+from ui.grammar import COMMANDS, LATER_COMMANDS, Parser, nearest, not_yet, parser_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ def parse(argv: Sequence[str]) -> Arguments:
     words = list(argv)
     at = _command_position(words)
     command = words.pop(at) if at is not None else "chat"
+    if command in LATER_COMMANDS:
+        raise not_yet(command, f"`sandbur --help` shows what is; as a message: sandbur -p {command}")
     parser = parser_for(command)
     words, last = _split_at_dashes(words)
     found, extra = parser.parse_known_intermixed_args(words)
@@ -77,7 +79,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def _command_position(words: list[str]) -> int | None:
-    """Return where the command stands: the first word that belongs to no flag, if it is a known name.
+    """Return where the command stands: the first word that belongs to no flag, if it is a known or kept name.
 
     After -p, -c or -r that word is a prompt, whatever it says.
     """
@@ -88,7 +90,7 @@ def _command_position(words: list[str]) -> int | None:
         if re.match(r"-[qvy]*[pcr]|--(print|continue|resume)\b|--$", word):
             return None
         if not word.startswith("-") or word == "-":
-            return position if word in COMMANDS else None
+            return position if word in COMMANDS or word in LATER_COMMANDS else None
         position += 2 if word in with_value else 1
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from actions.events import PendingDecision
 from state.calls import PendingCall
 from ui.sanitize import exposed, lookalikes, one_line
 
@@ -36,13 +37,20 @@ def title(tool: str, arguments: str) -> str:
     return f"{one_line(tool[:80])} {one_line(first[:_MAX_TITLE])}{cut}".strip()
 
 
-def preview(call: PendingCall, cwd: str) -> list[Line]:
+def preview(arguments: str, cwd: str) -> list[Line]:
     """Return what an approval is about: command, difference or arguments, nothing left out."""
-    values = fields(call.arguments)
-    lines = list(_body(call, values, Path(cwd)))
+    values = fields(arguments)
+    lines = list(_body(arguments, values, Path(cwd)))
     if words := lookalikes("\n".join(text for _, text in lines)):
         lines.append(("bold yellow", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
     return lines
+
+
+def whole(call: PendingCall | PendingDecision, cwd: str) -> Iterator[str]:
+    """Yield a waiting call as plain lines, nothing left out: a decision may rest on them alone."""
+    yield f"{one_line(call.call_id)}  {one_line(call.tool)}"
+    for _, text in preview(call.arguments, cwd):
+        yield f"    {text}"
 
 
 def coloured_diff(text: str) -> Iterator[Line]:
@@ -56,7 +64,7 @@ def _compact(arguments: str, values: dict[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False) if values else arguments
 
 
-def _body(call: PendingCall, values: dict[str, Any], cwd: Path) -> Iterator[Line]:
+def _body(arguments: str, values: dict[str, Any], cwd: Path) -> Iterator[Line]:
     command, path = values.get("command"), values.get("path")
     if isinstance(command, str):
         yield from _marked("$ ", command, "bold")
@@ -73,7 +81,7 @@ def _body(call: PendingCall, values: dict[str, Any], cwd: Path) -> Iterator[Line
     elif values:
         yield from _rest(values, set())
     else:
-        yield from _marked("", call.arguments, "")
+        yield from _marked("", arguments, "")
 
 
 def _marked(mark: str, text: str, style: str) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from state.errors import SandburError
 from ui.arguments import Arguments, parse
-from ui.terminal import claim_standard_streams, drop_stdout, say
+from ui.terminal import OutputLost, claim_standard_streams, drop_stdout, put, say, stdout_problem
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -17,7 +17,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         code = _run(arguments)
-        sys.stdout.flush()
     except SandburError as error:
         code = _complain(error, arguments)
     except SystemExit as stop:
@@ -38,7 +37,7 @@ def _run(arguments: Arguments) -> int:
     if arguments.version:
         from agent.version import VERSION
 
-        print(f"sandbur {VERSION}")
+        put(f"sandbur {VERSION}")
         return 0
     import asyncio
 
@@ -114,12 +113,15 @@ def _complain(error: SandburError, arguments: Arguments) -> int:
 
 
 def _flushed(code: int) -> int:
-    """Flush here, so that a reader that has gone is no complaint at interpreter exit."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        drop_stdout()
-    return code
+    """Write what is still to be written; a reader that has gone is no complaint."""
+    problem = stdout_problem()
+    if problem is None:
+        return code
+    drop_stdout()
+    if isinstance(problem, BrokenPipeError):
+        return code
+    say(f"sandbur: {OutputLost(problem)}")
+    return code or 1
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ class Composer:
         self._hint, self._hint_until = "", 0.0
         self._interrupted_at = 0.0
         self._pastes: dict[str, str] = {}
+        self._typed = ""
         self._session: PromptSession[str] = PromptSession(
             self.prompt,
             history=history,
@@ -71,12 +72,17 @@ class Composer:
     async def read(self) -> str:
         """Return what was typed; raises `Leave`."""
         try:
-            text = await self._session.prompt_async()
+            draft, self._typed = self._typed, ""
+            text = await self._session.prompt_async(default=draft)
         except EOFError:
             raise Leave(0) from None
         for mark, pasted in self._pastes.items():
             text = text.replace(mark, pasted)
         return clean(text)
+
+    def put_in(self, text: str) -> None:
+        """Let the next `read` begin with this text, not sent yet."""
+        self._typed = "\n".join(part for part in (self._typed, text) if part)
 
     @property
     def draft(self) -> str:

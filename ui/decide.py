@@ -28,7 +28,7 @@ async def decide(arguments: Arguments) -> int:
             )
         decisions = _decisions(_chosen(waiting, arguments), arguments, edited)
         events = session.decide(decisions, record_only=arguments.record_only)
-        return await run_to_end(session, events, arguments)
+        return await run_to_end(session, events, _as_decided(waiting, decisions), arguments)
 
 
 def _chosen(waiting: "list[PendingCall]", arguments: Arguments) -> "list[PendingCall]":
@@ -59,6 +59,14 @@ def _decisions(chosen: "list[PendingCall]", arguments: Arguments, edited: str | 
     return [
         CallDecision(call_id=call.call_id, approved=approved, reason=arguments.reason, arguments=edited)
         for call in chosen
+    ]
+
+
+def _as_decided(waiting: "list[PendingCall]", decisions: "list[CallDecision]") -> "list[PendingCall]":
+    """Return the calls with the arguments that they run with."""
+    changed = {decision.call_id: decision.arguments for decision in decisions if decision.arguments}
+    return [
+        call.model_copy(update={"arguments": changed.get(call.call_id, call.arguments)}) for call in waiting
     ]
 
 

@@ -14,7 +14,7 @@ from state.errors import SandburError
 from ui.arguments import Arguments
 from ui.opening import options_of
 from ui.sanitize import one_line
-from ui.terminal import glyphs_for
+from ui.terminal import glyphs_for, put
 
 if TYPE_CHECKING:
     from agent.config import Settings
@@ -35,7 +35,7 @@ async def examine(arguments: Arguments) -> int:
     signs = {"good": glyphs.done, "note": glyphs.dot, "bad": glyphs.failed}
     failed = False
     for finding in _findings(arguments):
-        print(f"{signs[finding.verdict]:<2} {finding.name:<14} {one_line(finding.detail)}")
+        put(f"{signs[finding.verdict]:<2} {finding.name:<14} {one_line(finding.detail)}")
         failed = failed or finding.verdict == "bad"
     return int(failed)
 

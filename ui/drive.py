@@ -4,12 +4,13 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from actions.events import Event, RunFinished
 from state.errors import SandburError
 from ui.signals import StopSignals, exit_code
-from ui.terminal import drop_stdout, reader_has_gone
+from ui.terminal import OutputLost, drop_stdout, reader_has_gone
 
 _TICK_S = 0.1
 
@@ -33,49 +34,65 @@ async def drive(
     view: View,
     leave: Callable[[], None] = lambda: None,
 ) -> RunFinished:
-    """Show everything that happens; return the last event, with the exit code of a signal that ended it."""
+    """Show everything that happens; return the last event, with the exit code of a signal that ended it.
+
+    A reader that goes away stops the run. So does output that cannot be written: then raises `OutputLost`.
+    """
+    outlet = _Outlet(view)
     try:
         async with asyncio.TaskGroup() as group:
 
             def stop() -> None:
                 group.create_task(session.interrupt())
 
-            ticker = group.create_task(_tick(view, stop))
+            ticker = group.create_task(_tick(outlet, stop))
             try:
                 with StopSignals(stop, leave) as signals:
-                    finished = await _consume(events, view, stop)
+                    finished = await _consume(events, outlet, stop)
             finally:
                 ticker.cancel()
     except* SandburError as errors:
         raise errors.exceptions[0] from None
     finished = _with_signal(finished, signals.received)
-    try:
-        view.show(finished)
-    except BrokenPipeError:
-        drop_stdout()
+    outlet.write(lambda: view.show(finished))
+    if outlet.problem is not None and not isinstance(outlet.problem, BrokenPipeError):
+        raise OutputLost(outlet.problem)
     return finished
 
 
-async def _consume(events: AsyncIterator[Event], view: View, stop: Callable[[], None]) -> RunFinished:
+class _Outlet:
+    """Lets a view write until that fails for the first time."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.problem: OSError | None = None
+
+    def write(self, show: Callable[[], None]) -> bool:
+        """Return whether output still arrives."""
+        if self.problem is None:
+            try:
+                show()
+            except OSError as error:
+                self.problem = error
+                drop_stdout()
+        return self.problem is None
+
+
+async def _consume(events: AsyncIterator[Event], outlet: _Outlet, stop: Callable[[], None]) -> RunFinished:
     finished: RunFinished | None = None
-    readers_gone = False
     async for event in events:
         if isinstance(event, RunFinished):
             finished = event
-        elif not readers_gone:
-            try:
-                view.show(event)
-            except BrokenPipeError:
-                readers_gone = True
-                drop_stdout()
-                stop()
+        elif outlet.problem is None and not outlet.write(partial(outlet.view.show, event)):
+            stop()
     assert finished is not None, "a run ended without its result"
     return finished
 
 
-async def _tick(view: View, stop: Callable[[], None]) -> None:
+async def _tick(outlet: _Outlet, stop: Callable[[], None]) -> None:
     while not reader_has_gone():
-        view.tick()
+        if not outlet.write(outlet.view.tick):
+            break
         await asyncio.sleep(_TICK_S)
     drop_stdout()
     stop()

@@ -4,10 +4,14 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from uuid import UUID
 
 from state.errors import UsageError
+from ui.terminal import put
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 FORMATS = ("text", "json", "stream-json")
@@ -20,6 +24,9 @@ COMMANDS = {
     "doctor": "check this installation",
     "demo": "watch it work with the shipped scripted model: no key, no network",
 }
+
+LATER_COMMANDS = ("settle", "replay", "ui", "diff", "bisect", "stats", "test")
+_LATER_ACTIONS = ("prune", "import", "verify")
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,6 +47,9 @@ class Parser(argparse.ArgumentParser):
             missing = text.removeprefix("the following arguments are required: ").split(",")[0]
             text = f"`{self.prog}` needs {missing}"
         raise UsageError(text if text.endswith("?") else f"{text}.", f"`{self.prog} --help` shows what fits.")
+
+    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
+        put(self.format_help(), end="")
 
     @property
     def options(self) -> list[str]:
@@ -67,6 +77,11 @@ def parser_for(command: str) -> Parser:
         "demo": _demo,
     }[command](parser)
     return parser
+
+
+def not_yet(command: str, hint: str) -> UsageError:
+    """Return the error for a name that is kept for a later version."""
+    return UsageError(f"`sandbur {command}` is not part of this version yet.", hint)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -185,10 +200,22 @@ def _demo(parser: argparse.ArgumentParser) -> None:
 
 def _sessions(parser: argparse.ArgumentParser) -> None:
     actions = ("list", "show", "delete", "export")
-    parser.add_argument("action", nargs="?", type=_one_of(actions), default="list", metavar="|".join(actions))
+    parser.add_argument("action", nargs="?", type=_session_action(actions), default="list",
+                        metavar="|".join(actions))  # fmt: skip
     parser.add_argument("session", nargs="?", default="", metavar="ID", help="id, start of an id, or title")
     parser.add_argument("--json", action="store_true", help="JSON on stdout")
     _surroundings(parser)
+
+
+def _session_action(names: Sequence[str]) -> Callable[[str], str]:
+    check = _one_of(names)
+
+    def known(text: str) -> str:
+        if text in _LATER_ACTIONS:
+            raise not_yet(f"sessions {text}", "`sandbur sessions --help` shows what fits.")
+        return check(text)
+
+    return known
 
 
 def _sentence(text: str) -> str:

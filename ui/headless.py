@@ -6,16 +6,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actions.events import Event, RunFinished, RunStarted
+from state.calls import PendingCall
 from state.errors import SandburError
 from ui.arguments import Arguments
-from ui.calls import title
+from ui.calls import whole
 from ui.drive import View, drive
 from ui.jsonlines import encoded, failed, result_object, stream_object
 from ui.opening import open_session, opened
 from ui.results import end_lines
-from ui.sanitize import one_line, plain
+from ui.sanitize import plain
 from ui.stdin import headless_prompt
-from ui.terminal import make_console, say
+from ui.terminal import OutputLost, make_console, put, say
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -33,13 +34,24 @@ async def run_headless(arguments: Arguments) -> int:
         session = await open_session(runtime, arguments)
         warn(session.notices, arguments)
         events = session.send(prompt) if prompt is not None else session.carry_on()
-        return await run_to_end(session, events, arguments)
+        return await run_to_end(session, events, session.state.pending_tool_calls, arguments)
 
 
-async def run_to_end(session: "Session", events: AsyncIterator[Event], arguments: Arguments) -> int:
-    """Show a run in the asked-for format; say on stderr why it ended early and how to go on."""
-    finished = await drive(session, events, view_for(arguments), leave=lambda: say(resume_line(session.id)))
-    explain(finished)
+async def run_to_end(
+    session: "Session", events: AsyncIterator[Event], known: Iterable[PendingCall], arguments: Arguments
+) -> int:
+    """Show a run in the asked-for format; say on stderr why it ended early and how to go on.
+
+    `known` are the calls that an earlier run asked for, as they are to run now.
+    """
+    view = view_for(arguments, known)
+    try:
+        finished = await drive(session, events, view, leave=lambda: say(resume_line(session.id)))
+    except OutputLost as lost:
+        say(f"sandbur: {lost}")
+        say(resume_line(session.id))
+        return lost.exit_code
+    explain(finished, session.settings.cwd)
     return finished.exit_code
 
 
@@ -53,14 +65,14 @@ def warn(notices: Iterable[str], arguments: Arguments) -> None:
             say(plain(notice))
 
 
-def explain(finished: RunFinished) -> None:
+def explain(finished: RunFinished, cwd: str) -> None:
     """Say what a run that did not simply succeed waits for or failed at."""
     if finished.exit_code == 0:
         return
     for _, text in end_lines(finished):
         say(text)
     for pending in finished.pending:
-        say(f"Waiting: {one_line(pending.call_id)}  {title(pending.tool, pending.arguments)}")
+        say("Waiting: " + "\n".join(whole(pending, cwd)))
     if finished.pending:
         session_id = finished.session_id
         say(f"Decide with: sandbur approve {session_id} --all, or: sandbur deny {session_id} --all")
@@ -73,28 +85,29 @@ def report_failure(error: SandburError, output_format: str) -> None:
     if output_format == "stream-json":
         line = {"type": line["type"], "session_id": None, "seq": 1, **line}
     if output_format != "text":
-        with suppress(BrokenPipeError):
-            print(encoded(line), flush=True)
+        with suppress(BrokenPipeError, OutputLost):
+            put(encoded(line))
 
 
-def view_for(arguments: Arguments) -> View:
+def view_for(arguments: Arguments, known: Iterable[PendingCall]) -> View:
     if arguments.output_format == "stream-json":
         return StreamView()
     if arguments.output_format == "json":
         return JsonView()
-    return TextView(arguments)
+    return TextView(arguments, known)
 
 
 class TextView:
     """The answer on stdout; what happens meanwhile on stderr, unless it is to be quiet."""
 
-    def __init__(self, arguments: Arguments) -> None:
+    def __init__(self, arguments: Arguments, known: Iterable[PendingCall]) -> None:
         self._progress: View | None = None
         if not arguments.quiet:
             from ui.render import Renderer
 
             console = make_console(sys.stderr)
-            self._progress = Renderer(console, answers=False, verbose=arguments.verbose)
+            self._progress = renderer = Renderer(console, answers=False, verbose=arguments.verbose)
+            renderer.know(known)
 
     def show(self, event: Event) -> None:
         if self._progress is not None:
@@ -106,7 +119,8 @@ class TextView:
 
     def tick(self) -> None:
         if self._progress is not None:
-            self._progress.tick()
+            with suppress(OSError):
+                self._progress.tick()
 
 
 class JsonView:

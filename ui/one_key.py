@@ -7,6 +7,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.utils import is_dumb_terminal
 
 from ui.terminal import forget_typed
@@ -25,8 +26,8 @@ class OneKey:
         self.prompt: PromptSession[str] = PromptSession(
             question, key_bindings=self._bindings(keys), erase_when_done=True
         )
-        # One line needs no cursor position, and so no warning on a terminal that does not tell it.
-        self.prompt.app.renderer.cpr_not_supported_callback = None
+        # One line needs no cursor position; the answer would be dropped below, and waited for at the end.
+        self.prompt.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
 
     async def ask(self) -> str:
         """Return the key pressed, empty for Ctrl-C, Ctrl-D and Escape."""

@@ -42,7 +42,7 @@ def _standing(state: ApplicationState, next_action: str) -> Iterator[Line]:
         for call in waiting:
             yield "yellow", f"Waits for your decision: {title(call.tool, call.arguments)}"
     elif next_action != "prompt":
-        yield "yellow", f"It stopped before `{one_line(next_action)}` and goes on from there."
+        yield "yellow", "It stopped in the middle of a turn and goes on from there."
 
 
 def _shortened(text: str) -> str:

@@ -18,6 +18,7 @@ from actions.events import (
     ToolOutput,
     ToolRequested,
     ToolStarted,
+    UsageChanged,
 )
 from state.calls import PendingCall
 from state.plan import VibeStep
@@ -49,6 +50,8 @@ class Renderer:
         self._streamed = False
         """True between the first delta of a message and its end."""
         self._last_words = ""
+        self._model_called = False
+        """True once the model was called in this run."""
         self._titles: dict[str, str] = {}
         self._plan: tuple[VibeStep, ...] = ()
         self._shows: dict[type, Callable[[Any], None]] = {
@@ -63,6 +66,7 @@ class Renderer:
             StepChanged: self._step_changed,
             ApprovalNeeded: self._approval,
             Notice: self._notice,
+            UsageChanged: self._usage_changed,
             RunFinished: self._run_finished,
         }
 
@@ -129,7 +133,7 @@ class Renderer:
         self._titles[event.call_id] = title(event.tool, event.arguments)
 
     def _started(self, event: ToolStarted) -> None:
-        name = self._titles.get(event.call_id, event.tool)
+        name = self._titles.get(event.call_id) or title(event.tool, "")
         self._status.calls[event.call_id] = RunningCall(name, time.monotonic())
         if not can_redraw(self.console):
             self.lines([("", f"{self.glyphs.doing} {name}")])
@@ -140,7 +144,7 @@ class Renderer:
 
     def _finished(self, event: ToolFinished) -> None:
         self._status.calls.pop(event.call_id, None)
-        name = self._fitting(self._titles.pop(event.call_id, event.tool))
+        name = self._fitting(self._titles.pop(event.call_id, "") or title(event.tool, ""))
         shown = result_lines(event, self.glyphs, self._verbose) if self._answers or self._verbose else ()
         self.lines([finish_line(event, name, self.glyphs), *shown])
         self.begin()
@@ -179,6 +183,9 @@ class Renderer:
         self._close_text()
         self.know(event.pending)
 
+    def _usage_changed(self, _: UsageChanged) -> None:
+        self._model_called = True
+
     def _run_finished(self, event: RunFinished) -> None:
         self._close_text()
         sign = self.glyphs.denied
@@ -190,6 +197,7 @@ class Renderer:
         self._last_words = ""
         if self._answers:
             self.lines(end_lines(event), prose=True)
-        if event.usage.llm_calls and event.status != "needs_approval":
+        if self._model_called and event.status != "needs_approval":
             took = elapsed(event.duration_ms / 1000)
             self.lines([("dim", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])
+        self._model_called = False

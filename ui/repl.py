@@ -27,6 +27,7 @@ from ui.signals import StopSignals, exit_code
 from ui.stdin import clean
 from ui.terminal import make_console, say, typing_unseen
 from ui.trusting import newly_trusted
+from ui.typed import as_draft, typed_so_far
 from ui.warmup import import_session, warm_up
 
 if TYPE_CHECKING:
@@ -92,10 +93,12 @@ class Chat:
         """Show where a resumed session stands."""
         session = self._session
         self._has_run = True
-        title = self._runtime.store.show(session.id).summary.title
+        summary = self._runtime.store.show(session.id).summary
+        # Of a session that another process runs nothing is said here: going on is refused next.
+        standing = "prompt" if summary.status == "running" else session.next_action
         self._renderer.know(session.state.pending_tool_calls)
         self._renderer.lines(
-            recap_lines(title or session.id, session.state, session.next_action, self._renderer.glyphs),
+            recap_lines(summary.title or session.id, session.state, standing, self._renderer.glyphs),
             prose=True,
         )
 
@@ -162,6 +165,7 @@ class Chat:
 
             self._renderer.begin()
             finished = await drive(self._session, events, self._renderer, leave)
+            self._composer.put_in(as_draft(typed_so_far()))
         if finished.exit_code in (exit_code(signal.SIGTERM), exit_code(signal.SIGHUP)):
             raise Leave(finished.exit_code)
         return finished

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ui.calls import title
+from ui.calls import title, whole
 from ui.jsonlines import pending_objects, plan_objects, usage_object
 from ui.results import plan_lines, usage_text
 from ui.sanitize import one_line, plain
@@ -39,7 +39,9 @@ def view_lines(view: "SessionView") -> Iterator[str]:
         yield from _message_lines(message, glyphs)
     for call in state.pending_tool_calls:
         if call.decision == "undecided":
-            yield f"waiting   {one_line(call.call_id)}  {title(call.tool, call.arguments)}"
+            first, *more = whole(call, summary.cwd)
+            yield f"waiting   {first}"
+            yield from more
 
 
 def view_object(view: "SessionView") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ui.jsonlines import encoded
 from ui.opening import opened
 from ui.sanitize import one_line
 from ui.session_view import local_time, view_lines, view_object
-from ui.terminal import make_console, say
+from ui.terminal import make_console, put, say
 
 if TYPE_CHECKING:
     from state.session import SessionSummary
@@ -20,14 +20,14 @@ async def list_sessions(arguments: Arguments) -> int:
     async with opened(arguments) as runtime:
         sessions = runtime.store.sessions()
     if arguments.json:
-        print(json.dumps([asdict(session) for session in sessions], indent=1))
+        put(json.dumps([asdict(session) for session in sessions], indent=1))
     elif not sessions:
         say("There is no session yet. Start one: sandbur")
     elif sys.stdout.isatty():
         _print_table(sessions)
     else:
         for session in sessions:
-            print("\t".join((session.id, *_cells(session))))
+            put("\t".join((session.id, *_cells(session))))
     return 0
 
 
@@ -35,9 +35,9 @@ async def show_session(arguments: Arguments) -> int:
     async with opened(arguments) as runtime:
         view = runtime.store.show(runtime.store.find(arguments.session))
     if arguments.json:
-        print(json.dumps(view_object(view), indent=1))
+        put(json.dumps(view_object(view), indent=1))
     else:
-        print("\n".join(view_lines(view)))
+        put("\n".join(view_lines(view)))
     return 0
 
 
@@ -52,14 +52,14 @@ async def delete_session(arguments: Arguments) -> int:
 async def export_session(arguments: Arguments) -> int:
     async with opened(arguments) as runtime:
         for record in runtime.store.export(runtime.store.find(arguments.session)):
-            print(encoded(record))
+            put(encoded(record))
     return 0
 
 
 async def fork_session(arguments: Arguments) -> int:
     async with opened(arguments) as runtime:
         forked = runtime.fork(runtime.store.find(arguments.session), arguments.at)
-    print(forked)
+    put(forked)
     say(f"Go on with it: sandbur -r {forked}")
     return 0
 

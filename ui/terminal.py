@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
+from state.errors import SandburError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,7 +21,8 @@ def claim_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            # Writing to a closed stdout has to fail still: nobody would miss the answer otherwise.
+            os.set_inheritable(os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR), True)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
@@ -32,6 +35,35 @@ def say(text: str) -> None:
     """Print a line on stderr; a lost terminal is no reason to fail."""
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+class OutputLost(SandburError):
+    """Stdout takes nothing more, for another reason than a reader that left."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"The output cannot be written: {error.strerror or error}.")
+
+
+def put(text: str, end: str = "\n") -> None:
+    """Print on stdout now; raises `OutputLost`."""
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_stdout()
+        raise OutputLost(error) from None
+
+
+def stdout_problem() -> OSError | None:
+    """Return why what was printed so far cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    except ValueError:
+        return BrokenPipeError()
+    return None
 
 
 def drop_stdout() -> None:
