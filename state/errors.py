@@ -10,6 +10,7 @@ SandburError
 ├── ModelError               1    the provider failed and trying again did not or would not help
 │   ├── ContextFull          1    the request does not fit into the model's window
 │   └── Overloaded           75   rate limited or overloaded after every retry
+├── OutputLost               1    stdout takes nothing more, and its reader has not just left
 └── LimitReached                  a limit of the run
     ├── TurnLimit            53
     ├── BudgetLimit          125
@@ -77,6 +78,10 @@ class Overloaded(ModelError):
     exit_code = 75
     code = "overloaded"
     status = "rate_limited"
+
+
+class OutputLost(SandburError):
+    code = "output"
 
 
 class LimitReached(SandburError):

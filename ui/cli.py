@@ -7,7 +7,7 @@ from typing import Any
 
 from state.errors import SandburError
 from ui.arguments import Arguments, parse
-from ui.terminal import OutputLost, claim_standard_streams, drop_stdout, put, say, stdout_problem
+from ui.terminal import claim_standard_streams, drop_stdout, output_lost, put, say, stdout_problem
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,7 +120,7 @@ def _flushed(code: int) -> int:
     drop_stdout()
     if isinstance(problem, BrokenPipeError):
         return code
-    say(f"sandbur: {OutputLost(problem)}")
+    say(f"sandbur: {output_lost(problem)}")
     return code or 1
 
 

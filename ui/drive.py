@@ -10,7 +10,7 @@ from typing import Protocol
 from actions.events import Event, RunFinished
 from state.errors import SandburError
 from ui.signals import StopSignals, exit_code
-from ui.terminal import OutputLost, drop_stdout, reader_has_gone
+from ui.terminal import drop_stdout, output_lost, reader_has_gone
 
 _TICK_S = 0.1
 
@@ -56,7 +56,7 @@ async def drive(
     finished = _with_signal(finished, signals.received)
     outlet.write(lambda: view.show(finished))
     if outlet.problem is not None and not isinstance(outlet.problem, BrokenPipeError):
-        raise OutputLost(outlet.problem)
+        raise output_lost(outlet.problem)
     return finished
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from actions.events import Event, RunFinished, RunStarted
 from state.calls import PendingCall
-from state.errors import SandburError
+from state.errors import OutputLost, SandburError
 from ui.arguments import Arguments
 from ui.calls import whole
 from ui.drive import View, drive
@@ -16,7 +16,7 @@ from ui.opening import open_session, opened
 from ui.results import end_lines
 from ui.sanitize import plain
 from ui.stdin import headless_prompt
-from ui.terminal import OutputLost, make_console, put, say
+from ui.terminal import make_console, put, say
 
 if TYPE_CHECKING:
     from agent.session import Session

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from state.errors import SandburError
+from state.errors import OutputLost
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,11 +37,8 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-class OutputLost(SandburError):
-    """Stdout takes nothing more, for another reason than a reader that left."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"The output cannot be written: {error.strerror or error}.")
+def output_lost(error: OSError) -> OutputLost:
+    return OutputLost(f"The output cannot be written: {error.strerror or error}.")
 
 
 def put(text: str, end: str = "\n") -> None:
@@ -52,7 +49,7 @@ def put(text: str, end: str = "\n") -> None:
         raise
     except OSError as error:
         drop_stdout()
-        raise OutputLost(error) from None
+        raise output_lost(error) from None
 
 
 def stdout_problem() -> OSError | None:
