@@ -74,12 +74,6 @@ def require_price(model: str, overrides: Mapping[str, Price]) -> PriceOf:
     return price
 
 
-def context_window_of(model: str) -> int | None:
-    """Return how many tokens the catalogue says the model can take."""
-    found = _listed(model)
-    return found[1].context_window if found else None
-
-
 def _counts(usage: Usage) -> tuple[int, int, int, int] | None:
     """Return input, cache read, cache write and output tokens; None if they are unknown or absurd."""
     sent, answered = usage.input_tokens, usage.output_tokens

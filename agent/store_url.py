@@ -14,11 +14,6 @@ def default_store_url(home: Path) -> str:
     return f"{_SQLITE}{home / 'sandbur.db'}"
 
 
-def sqlite_path(store_url: str) -> Path:
-    """Return the file of a store URL that `checked_store_url` returned."""
-    return Path(store_url.removeprefix(_SQLITE))
-
-
 def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
     """Return the URL with an absolute path; no error repeats the text, which may hold a password."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)

@@ -205,3 +205,12 @@ def test_an_overloaded_provider_ends_with_75_and_the_run_can_go_on(command: Comm
         env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
         again = command.run("-p", "-r", ended.result["session_id"], **env)
         assert (again.code, again.out.strip()) == (0, "better now")
+
+
+def test_the_whole_output_of_a_cut_result_is_in_the_export(command: Command) -> None:
+    with ModelServer([call("run_shell_command", command="seq 1 30000"), say("many")]) as server:
+        ended = ask(command, server, "openai-chat", "--yolo")
+        assert len(server.requests[1].raw) < 60_000
+    exported = command.run("sessions", "export", ended.result["session_id"])
+    [output] = [line for line in exported.lines if line["kind"] == "output"]
+    assert output["text"].split() == [str(number) for number in range(1, 30_001)]

@@ -13,7 +13,6 @@ from state.store.journal import CallJournal
 from state.store.persister import DeltaPersister, load_histories
 from state.store.sessions import SessionIndex
 from state.store.writer import SessionWriter
-from state.transcript import Transcript
 
 
 class Store:
@@ -93,7 +92,7 @@ class Store:
         return b"".join(row[0] for row in rows) if rows else None
 
     def export(self, session_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the session as JSON-safe records: itself, its steps, messages and call moves in order."""
+        """Yield the session as JSON-safe records: itself, steps, messages, call moves, whole outputs."""
         summary = self.index.summary(session_id)
         settings = self.index.settings(session_id)
         yield {
@@ -112,15 +111,17 @@ class Store:
             )
             for row in rows:
                 yield {"kind": kind, **_parsed(dict(zip(names, row, strict=True)))}
+        cut = self._database.query(
+            "SELECT DISTINCT call_id FROM outputs WHERE session_id = ? ORDER BY call_id", (session_id,)
+        )
+        for (call_id,) in cut:
+            whole = self.output(session_id, call_id) or b""
+            yield {"kind": "output", "call_id": call_id, "text": whole.decode("utf-8", "replace")}
 
     def check(self) -> list[str]:
         """Return the integrity problems of the database file; empty if there are none."""
         rows = self._database.query("PRAGMA integrity_check")
         return [row[0] for row in rows if row[0] != "ok"]
-
-    def load(self, session_id: str, transcript: Transcript) -> None:
-        """Read the messages of a history of `session_id`."""
-        self.writer(session_id).logs.load(transcript)
 
 
 _EXPORTED = (
