@@ -16,6 +16,7 @@ _MODE_MEANINGS = {
 }
 HELP = """\
 /mode MODE   change what runs unasked: {modes}
+/rewind      go back to an earlier step, in a copy of the session
 /help        show this
 /exit        leave; the session can be resumed
 Anything else is a message to the agent.""".format(modes=", ".join(MODES))
@@ -37,6 +38,8 @@ def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
         return _change_mode(argument.lower(), state)
     if name == "help":
         return CommandAnswer(HELP)
+    if name == "rewind":
+        return CommandAnswer("/rewind works in the chat; elsewhere: sandbur fork ID --at SEQ")
     if name in ("exit", "quit"):
         return CommandAnswer("Good-bye.", {"exit_chat": True})
     return CommandAnswer(f"There is no command /{name}. See /help.")

@@ -5,7 +5,9 @@ from typing import Any
 
 from actions.events import Notice, UsageChanged
 from actions.model_call import MAX_COMPRESSIONS
-from actions.ports import ModelEvent, ModelRequest, Ports, Reply
+from actions.model_port import ModelEvent, ModelRequest, Reply
+from actions.model_trace import traced
+from actions.ports import Ports
 from actions.step_turn import with_step
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ApplicationState
@@ -67,7 +69,7 @@ async def _summarize(ports: Ports, older: list[Message], max_chars: int) -> Asyn
     asked = runtime_said(_ASK.format(older=_rendered(older, max_chars)))
     request = ModelRequest(ports.system, ports.tool_specs, (Transcript.of(asked),))
     try:
-        async for item in ports.model.stream(request):
+        async for item in traced(ports, request, keeps_reply=True):
             yield item
     except ContextFull:
         return

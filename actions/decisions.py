@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actions.ports import ToolSpec
+from actions.model_port import ToolSpec
 from state.messages import Message, ToolUse
 
 MAX_STEPS = 30

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from actions.events import Event, ToolFinished
 from actions.ports import Ports
 from actions.proposals import judge
+from actions.scratch import clear_once_committed
 from actions.stream import AppState, Stream, done, graph_action, show
 from actions.tool_results import refusal, settled, with_results
 from actions.tool_runner import ToolRunner
@@ -15,8 +16,8 @@ from state.messages import ToolResult
 
 
 @graph_action(
-    reads=["pending_tool_calls", "active_step_id", "vibe_plan", "chat_history"],
-    writes=["chat_history", "vibe_plan", "pending_tool_calls", "last_round_denied"],
+    reads=["pending_tool_calls", "active_step_id", "vibe_plan", "chat_history", "note"],
+    writes=["chat_history", "vibe_plan", "pending_tool_calls", "last_round_denied", "note"],
 )
 async def execute_tools(state: AppState, ports: Ports) -> Stream:
     """Give every pending call its result: run it, or say why it does not run."""
@@ -33,6 +34,7 @@ async def execute_tools(state: AppState, ports: Ports) -> Stream:
             continue
         results[offset] = answer
         if known is None or known.result is None:
+            clear_once_committed(ports, call.call_id)
             await ports.journal.finished(answer, flush=False)
         yield show(_finished(answer, before.active_step_id))
     runner = ToolRunner(ports, before.active_step_id)
@@ -82,15 +84,16 @@ async def _run(runner: ToolRunner, batch: list[tuple[int, PendingCall]]) -> Asyn
 
 async def _ended(task: "asyncio.Future[None]") -> None:
     """Cancel a task and wait until it is over, however often we are told to hurry."""
-    if task.done():
-        return
-    task.cancel()
     hurried: asyncio.CancelledError | None = None
+    task.cancel()
     while not task.done():
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError as again:
             hurried = again
+    # A result that could not be stored now is queued; the end of the run tries again and says why.
+    if not task.cancelled():
+        task.exception()
     if hurried is not None:
         raise hurried
 

@@ -20,10 +20,13 @@ async def human_confirm(state: AppState, ports: Ports, decisions: tuple[CallDeci
         if call.decision != "undecided" or decision is None:
             calls.append(call)
             continue
-        decided, problem = _decided(call, decision, ports, before.execution_mode)
+        take = _settled if call.kind == "outcome_unknown" else _decided
+        decided, problem = take(call, decision, ports, before.execution_mode)
         calls.append(decided)
         if problem:
-            yield show(Notice(f"The edited call {call.call_id} cannot run, so it still waits: {problem}"))
+            yield show(Notice(f"The call {call.call_id} still waits: {problem}"))
+        else:
+            await ports.journal.decided(decided, decision.by)
     yield done(state, pending_tool_calls=tuple(calls))
 
 
@@ -31,8 +34,11 @@ def _decided(
     call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
 ) -> tuple[PendingCall, str]:
     """Return the call as decided, and what is wrong with an edit. Deny rules hold for a person, too."""
+    if decision.settle is not None:
+        return call, "it has not run yet, so it is to be approved or denied."
     if not decision.approved:
-        denied = {"decision": "denied", "decided_by": "person", "reason": encodable(decision.reason)}
+        reason = ports.masker.text(encodable(decision.reason))
+        denied = {"decision": "denied", "decided_by": "person", "reason": reason}
         return call.model_copy(update=denied), ""
     arguments = call.arguments if decision.arguments is None else encodable(decision.arguments)
     judged = judge(call.call_id, call.tool, arguments, ports, mode)
@@ -42,3 +48,22 @@ def _decided(
     if judged.decision == "denied":
         return judged.model_copy(update={"edited": edited}), ""
     return judged.model_copy(update={"decision": "approved", "decided_by": "person", "edited": edited}), ""
+
+
+def _settled(
+    call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
+) -> tuple[PendingCall, str]:
+    """Return a call of unknown outcome as the person settles it; approvals do not fit it."""
+    if decision.settle is None:
+        return call, "its outcome is unknown, so it is to be settled as done, failed or rerun."
+    if decision.settle == "rerun":
+        judged = judge(call.call_id, call.tool, call.arguments, ports, mode)
+        if judged.decision in ("denied", "invalid"):
+            return call, f"it cannot run again: {judged.reason}"
+    said = {
+        "decision": "approved",
+        "decided_by": "person",
+        "settled_as": decision.settle,
+        "settled_result": ports.masker.text(encodable(decision.result)),
+    }
+    return call.model_copy(update=said), ""

@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from actions.events import Event, TextDelta, UsageChanged
-from actions.ports import ModelRequest, Ports, Reply
+from actions.model_port import ModelRequest, Reply
+from actions.model_trace import traced
+from actions.ports import Ports
 from state.application import ApplicationState
 from state.crashpoints import reach
 from state.errors import ContextFull, ModelError
@@ -34,7 +36,7 @@ async def converse(
     step_id = state.active_step_id
     reach("request_before_send")
     try:
-        async for item in ports.model.stream(request):
+        async for item in traced(ports, request):
             if isinstance(item, Reply):
                 reach("reply_before_commit")
                 yield UsageChanged(state.turn_usage + item.usage, item.usage)

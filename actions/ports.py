@@ -1,91 +1,28 @@
-"""What the actions need from outside: a model, tools, a gate, a journal; bound in `agent/graph.py`."""
+"""What the actions need from outside: tools, a gate, a journal; bound in `agent/graph.py`."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from actions.events import Notice, TextDelta, ThinkingDelta
+from actions.model_port import Model, ToolSpec
 from state.application import ExecutionMode
-from state.calls import Effect, JournaledCall
-from state.messages import Message, Outcome, ToolResult
-from state.transcript import Transcript
-from state.usage import Usage
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
-    """How a tool is described to a model."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    """JSON schema of the arguments object."""
-
-
-FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
-    """One call of a model. System prompt and tools are the same objects all session long."""
-
-    system: str
-    tools: tuple[ToolSpec, ...]
-    histories: tuple[Transcript, ...]
-    """Read one after the other: the global history, then the active step's."""
-    forced_tool: str | None = None
-    """The model must call this tool (adapters only offer it where forcing is refused)."""
-
-    @property
-    def messages(self) -> Iterable[Message]:
-        for history in self.histories:
-            yield from history
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(history.size_bytes for history in self.histories)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A whole model message; the last item of a stream."""
-
-    message: Message
-    finish: FinishReason
-    usage: Usage
-    """Of this call alone, `llm_calls` = 1; None where the provider did not say."""
-
-
-ModelEvent = TextDelta | ThinkingDelta | Notice | Reply
-
-
-class Model(Protocol):
-    """A language model behind one of the wire formats; retries are inside and visible as notices."""
-
-    @property
-    def name(self) -> str:
-        """`provider/model`, as in `-m`."""
-        ...
-
-    @property
-    def context_window(self) -> int:
-        """Tokens that a request and its answer may take."""
-        ...
-
-    async def aclose(self) -> None: ...
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield deltas, then exactly one `Reply`.
-
-        Raises `ContextFull`, `Overloaded`, `CredentialsError` or `ModelError`. A stream that is cut or ends
-        without a proper finish reason is never a reply: it is tried again, then raised.
-        """
-        ...
+from state.calls import Effect, JournaledCall, PendingCall
+from state.files import FileChange
+from state.messages import Outcome, ToolResult, ToolUse
+from state.trace import TraceRecord
 
 
 class BadArguments(Exception):
     """The model's arguments do not fit the tool; the message tells the model what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a call did to files; the second argument of a cancellation whose call knows it."""
+
+    changes: tuple[FileChange, ...] = ()
+    pre_images: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +34,38 @@ class ToolOutcome:
     """What the model reads, already capped."""
     full_output: bytes | None = None
     """The whole output where `content` is a cut of it; kept in the store."""
+    changes: tuple[FileChange, ...] = ()
+    """What the call did to files, where that was not known before it started."""
+    pre_images: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """SHA-256 -> content that `changes` replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a call is about to change, known before it starts."""
+
+    changes: tuple[FileChange, ...]
+    pre_images: Mapping[str, bytes]
+    """SHA-256 -> content that will be replaced."""
+    work: Any = None
+    """Handed back to `run` in its context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What is found out about a call whose process died."""
+
+    outcome: ToolOutcome | None
+    """Its true end, if that is known."""
+    output: str = ""
+    """Output so far, capped, if it is not."""
+    note: str = ""
+    """What is known about the end, in one sentence."""
+    is_not_started: bool = False
+    """It never began, and cannot any more: it may be run. `outcome` says so to the model."""
+    changes: tuple[FileChange, ...] = ()
+    """What it did to files, where no outcome tells it."""
+    pre_images: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +78,15 @@ class ToolContext:
     """The workspace and the added folders."""
     emit: Callable[[str], None]
     """Show live output."""
+    scratch: Path | None = None
+    """A folder for this call alone; it outlives a crash and goes once the result is on disk. Created by the
+    tool."""
+    cache: Path | None = None
+    """A folder shared by the calls of a workspace; may vanish at any time. Created by the tool."""
+    private: tuple[Path, ...] = ()
+    """Folders of Sandbur's own, which no snapshot of files takes in."""
+    prepared: Prepared | None = None
+    """What `prepare` returned for this call; None: the tool prepares by itself."""
 
 
 class Tool(Protocol):
@@ -122,6 +100,10 @@ class Tool(Protocol):
         """Return validated arguments from the model's JSON text; raises `BadArguments`."""
         ...
 
+    def effect_of(self, arguments: Any) -> Effect:
+        """Return what running this very call twice would mean."""
+        ...
+
     def subject(self, arguments: Any) -> str:
         """Return what rules match against: the command, the path or the pattern."""
         ...
@@ -132,6 +114,31 @@ class Tool(Protocol):
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Do it. When cancelled, leave no process behind and let the cancellation through."""
+        ...
+
+
+Verified = Literal["done", "not_done", "unknown"]
+
+
+@runtime_checkable
+class Verifiable(Protocol):
+    """A tool whose effect can be checked afterwards."""
+
+    async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
+        """Find out what `run` will change, and change nothing; an outcome: it cannot run, and why."""
+        ...
+
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        """Compare what was prepared with what is there, and clear away what a dead process left."""
+        ...
+
+
+@runtime_checkable
+class Recoverable(Protocol):
+    """A tool that can tell after a crash what a started call came to."""
+
+    async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
+        """End what is left of the call and say what is known; it is never run again here."""
         ...
 
 
@@ -152,16 +159,51 @@ class Gate(Protocol):
 class Journal(Protocol):
     """The durable record of tool calls."""
 
-    async def proposed(self, call_id: str, tool: str, effect: Effect, arguments: str) -> None:
-        """Record the wish; committed with the step that proposes it."""
+    async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
+        """Record the wish and what the gate says; committed with the step that proposes it.
+
+        A call of a decision tool does not wait, so that there is none.
+        """
         ...
 
-    async def started(self, call_id: str, tool: str, effect: Effect, arguments: str) -> None:
-        """Record that the side effect begins, and commit; nothing runs before this returned."""
+    async def decided(self, call: PendingCall, by: str) -> None:
+        """Record what a person decided; committed with the step that takes the decision in."""
         ...
 
-    async def finished(self, result: ToolResult, flush: bool) -> None:
+    async def started(
+        self,
+        pending: PendingCall,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Record that the side effect begins, with the file contents that it will replace, and commit.
+
+        Nothing runs before this returned.
+        """
+        ...
+
+    async def finished(
+        self,
+        result: ToolResult,
+        flush: bool,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
+        ...
+
+    async def changed(
+        self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
+    ) -> None:
+        """Record what a call without a known end did to files, with the session's next commit."""
+        ...
+
+    def once_committed(self, work: Callable[[], None]) -> None:
+        """Do `work` when what was recorded until now is on disk."""
+        ...
+
+    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
+        """Return the file changes recorded for a call."""
         ...
 
     async def kept(self, call_id: str, output: bytes) -> None:
@@ -177,6 +219,27 @@ class Journal(Protocol):
         ...
 
 
+class Trace(Protocol):
+    """Where a run tells what it does, beside what its steps record."""
+
+    def add(self, record: TraceRecord) -> None: ...
+
+
+class MaskedStream(Protocol):
+    def feed(self, piece: str) -> str: ...
+    def end(self) -> str: ...
+
+
+class Masker(Protocol):
+    """Takes secrets out of what enters; what was masked once stays as it is."""
+
+    def text(self, text: str) -> str: ...
+    def data(self, data: bytes) -> bytes: ...
+    def stream(self) -> MaskedStream:
+        """Return one for live output, where a secret may come in pieces."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Everything the actions of one session are bound to."""
@@ -188,11 +251,21 @@ class Ports:
     """Working and decision tools, in the order in which every request lists them."""
     gate: Gate
     journal: Journal
+    trace: Trace
+    masker: Masker
     cwd: Path
     roots: tuple[Path, ...]
     """The workspace and the added folders."""
+    scratch: Path | None
+    """Where the folders of single calls are made; None where calls leave nothing behind."""
+    cache: Path | None
+    """See `ToolContext.cache`."""
+    private: tuple[Path, ...]
+    """See `ToolContext.private`."""
     fixed_bytes: int
     """What system prompt and tools add to every request."""
+    fixed_sha256: str
+    """Of system prompt and tools."""
     compress_at: float = 0.8
     """Share of the model's window that a request may fill."""
     max_replans: int = 3

@@ -28,6 +28,7 @@ _NEW_TURN: dict[str, Any] = {
     "turn_usage": Usage(),
     "exit_chat": False,
     "turn_open": True,
+    "note": "",
 }
 
 

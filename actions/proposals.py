@@ -1,14 +1,17 @@
 """From the calls a model wants to the calls that wait: named, checked and judged by the gate."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from actions.decisions import RESERVED_NAMES
-from actions.ports import BadArguments, Ports, Reply
+from actions.model_port import Reply
+from actions.ports import BadArguments, Ports
 from state.application import ApplicationState, ExecutionMode
-from state.calls import Effect, PendingCall
+from state.calls import PendingCall
 from state.messages import Message, ToolResult, ToolUse, tool_answered
 
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _CUT = (
     "This call was cut off at the output limit and did not run. Send it again in smaller parts,"
     " for example a file in several writes."
@@ -33,7 +36,8 @@ def with_unique_ids(message: Message, ports: Ports) -> Message:
 
 
 def _candidates(call_id: str) -> Iterator[str]:
-    first = call_id or "call"
+    # Every database takes such ids, and tells them apart.
+    first = call_id if _PLAIN_ID.fullmatch(call_id) else "call"
     return itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
 
 
@@ -59,9 +63,9 @@ def propose(
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
     """Put every call of a message into the journal, with the step that takes the message in."""
-    effects: dict[str, Effect] = {call.call_id: call.effect for call in pending}
+    calls = {call.call_id: call for call in pending}
     for use in message.tool_uses:
-        await ports.journal.proposed(use.call_id, use.tool, effects.get(use.call_id, "read"), use.arguments)
+        await ports.journal.proposed(use, calls.get(use.call_id))
 
 
 def judge(call_id: str, tool_name: str, arguments: str, ports: Ports, mode: ExecutionMode) -> PendingCall:
@@ -80,7 +84,7 @@ def judge(call_id: str, tool_name: str, arguments: str, ports: Ports, mode: Exec
         call_id=call_id,
         tool=tool_name,
         arguments=arguments,
-        effect=tool.effect,
+        effect=tool.effect_of(parsed),
         decision={"allow": "approved", "ask": "undecided", "deny": "denied"}[verdict.decision],  # pyright: ignore[reportArgumentType]
         decided_by="rule" if verdict.by_rule else "policy",
         reason=verdict.reason,

@@ -5,7 +5,8 @@ from typing import Any
 from actions.decisions import START_PLAN, StartPlan, find_decision, why_unusable
 from actions.events import Event, MessageAdded, Notice, ToolRequested
 from actions.model_call import CALL_READS, REPLIED_FIELDS, converse, overflow, replied
-from actions.ports import Ports, Reply
+from actions.model_port import Reply
+from actions.ports import Ports
 from actions.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ApplicationState

@@ -6,7 +6,8 @@ from typing import Any
 from actions.decisions import FINISH_STEP, FinishStep, find_decision, why_unusable
 from actions.events import Event, MessageAdded, ToolRequested
 from actions.model_call import CALL_READS, converse, replied
-from actions.ports import Ports, Reply
+from actions.model_port import Reply
+from actions.ports import Ports
 from actions.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from state.application import ApplicationState
 from state.messages import Message, ToolUse

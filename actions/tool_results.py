@@ -4,26 +4,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from actions.ports import Ports
+from actions.scratch import clear_once_committed
 from actions.step_turn import with_step
 from state.application import ApplicationState
 from state.calls import JournaledCall, PendingCall
-from state.messages import Outcome, ToolResult, encodable, tool_answered
+from state.messages import Outcome, ToolResult, encodable, runtime_said, tool_answered
 
 _UNKNOWN = (
-    "This was running when the process died (started {at}). It may or may not have taken effect."
-    " It was not run again: verify its effect before you repeat it."
+    "This was running when the process died (started {at}). It may or may not have taken effect.{note}"
+    " It was not run again: verify its effect before you repeat it. Output so far: {output}"
 )
+_SETTLED = {
+    "done": "The process died while this ran. The user says that it was done.",
+    "failed": "The process died while this ran. The user says that it failed or did not take effect.",
+}
 _SUPERSEDED = "Not run: the user interrupted and said something else."
 
 
 def with_results(state: ApplicationState, results: Sequence[ToolResult]) -> dict[str, Any]:
     """Return the state changes that append `results` to the active history and clear the calls."""
     messages = [tool_answered(one) for one in results]
+    if state.note:
+        messages.append(runtime_said(state.note))
+    cleared: dict[str, Any] = {"pending_tool_calls": (), "note": ""}
     step = state.active_step
     if step is None:
-        return {"chat_history": state.chat_history.append(*messages), "pending_tool_calls": ()}
+        return {"chat_history": state.chat_history.append(*messages), **cleared}
     longer = step.model_copy(update={"chat_history": step.chat_history.append(*messages)})
-    return {"vibe_plan": with_step(state, longer), "pending_tool_calls": ()}
+    return {"vibe_plan": with_step(state, longer), **cleared}
 
 
 def result(call: PendingCall, outcome: Outcome, content: str, duration_ms: int | None = None) -> ToolResult:
@@ -53,9 +61,16 @@ def settled(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | N
         return None
     if recorded.result is not None:
         return recorded.result
-    if call.effect == "read":
-        return None
-    return result(call, "unknown", _UNKNOWN.format(at=recorded.at))
+    if recorded.starts <= call.starts:
+        if call.settled_as == "rerun":
+            return None
+        if call.settled_as is not None:
+            said = f"\n{call.settled_result}" if call.settled_result else ""
+            outcome: Outcome = "ok" if call.settled_as == "done" else "error"
+            return result(call, outcome, _SETTLED[call.settled_as] + said)
+    note = f" {call.note}" if call.note else ""
+    output = f"\n{call.output}" if call.output else "none is known."
+    return result(call, "unknown", _UNKNOWN.format(at=recorded.at, note=note, output=output))
 
 
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
@@ -67,6 +82,7 @@ async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState
         known = recorded.get(call.call_id)
         answer = settled(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
         if known is None or known.result is None:
+            clear_once_committed(ports, call.call_id)
             await ports.journal.finished(answer, flush=False)
         results.append(answer)
     return state.model_copy(update=with_results(state, results))

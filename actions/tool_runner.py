@@ -2,16 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from actions.events import Event, ToolFinished, ToolOutput, ToolStarted
-from actions.ports import BadArguments, Ports, ToolContext, ToolOutcome
+from actions.ports import BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
+from actions.scratch import clear, clear_once_committed, scratch_of
 from actions.tool_results import result
 from state.calls import PendingCall
 from state.crashpoints import reach
+from state.errors import SandburError
 from state.messages import ToolResult
 
 Events = asyncio.Queue[Event | None]
+ResultT = TypeVar("ResultT")
 
 
 class ToolRunner:
@@ -28,22 +33,31 @@ class ToolRunner:
         """Run the calls at once; `None` in `events` marks the end."""
         try:
             async with asyncio.TaskGroup() as group:
+                self._running = len(batch)
                 for offset, call in batch:
-                    self._running += 1
                     group.create_task(self._run_one(offset, call, events))
-        except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+        except* SandburError as errors:
+            raise errors.exceptions[0] from None
         finally:
             events.put_nowait(None)
 
     async def _run_one(self, offset: int, call: PendingCall, events: Events) -> None:
         async with self._slots:
-            journal = self._ports.journal
-            await journal.started(call.call_id, call.tool, call.effect, call.arguments)
+            shown = self._ports.masker.stream()
+
+            def emit(chunk: str) -> None:
+                if text := shown.feed(chunk):
+                    events.put_nowait(ToolOutput(call.call_id, text))
+
+            context = context_of(self._ports, call, emit)
+            ready = await guarded(call, lambda: self._prepared(call, context))
+            await self._started(call, ready)
             events.put_nowait(ToolStarted(call.call_id, call.tool, self._step_id))
             began = time.monotonic()
             try:
-                outcome = await self._act(call, events)
+                outcome = await self._act(call, ready, context)
+                if tail := shown.end():
+                    events.put_nowait(ToolOutput(call.call_id, tail))
                 reach("tool_ran")
             except asyncio.CancelledError as cancelled:
                 outcome = _interrupted(cancelled, time.monotonic() - began)
@@ -51,21 +65,26 @@ class ToolRunner:
                 raise
             await self._record(offset, call, outcome, began, events, flush=self._running > 1)
 
-    async def _act(self, call: PendingCall, events: Events) -> ToolOutcome:
-        """Run the tool; whatever goes wrong in it is an outcome that the model reads."""
+    async def _prepared(self, call: PendingCall, context: ToolContext) -> Prepared | ToolOutcome | None:
         tool = self._ports.toolbox[call.tool]
-        context = ToolContext(
-            call_id=call.call_id,
-            cwd=self._ports.cwd,
-            roots=self._ports.roots,
-            emit=lambda chunk: events.put_nowait(ToolOutput(call.call_id, chunk)),
-        )
-        try:
-            return await tool.run(tool.parse(call.arguments), context)
-        except BadArguments as error:
-            return ToolOutcome("error", str(error))
-        except Exception as error:
-            return ToolOutcome("error", f"{call.tool} failed: {type(error).__name__}: {error}")
+        if not isinstance(tool, Verifiable):
+            return None
+        return await tool.prepare(tool.parse(call.arguments), context)
+
+    async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> None:
+        # What an earlier start left must not be taken for what this one will leave.
+        clear(scratch_of(self._ports, call.call_id))
+        known = ready if isinstance(ready, Prepared) else Prepared((), {})
+        await self._ports.journal.started(call, known.changes, known.pre_images)
+
+    async def _act(
+        self, call: PendingCall, ready: Prepared | ToolOutcome | None, context: ToolContext
+    ) -> ToolOutcome:
+        if isinstance(ready, ToolOutcome):
+            return ready
+        tool = self._ports.toolbox[call.tool]
+        ready_context = replace(context, prepared=ready)
+        return await guarded(call, lambda: tool.run(tool.parse(call.arguments), ready_context))
 
     async def _record(
         self,
@@ -77,24 +96,57 @@ class ToolRunner:
         flush: bool,
     ) -> None:
         duration_ms = int((time.monotonic() - began) * 1000)
-        content = f"(the user edited this call: {call.arguments})\n" if call.edited else ""
-        answer = result(call, outcome.outcome, content + outcome.content, duration_ms)
-        if outcome.full_output is not None:
-            await self._ports.journal.kept(call.call_id, outcome.full_output)
-        await self._ports.journal.finished(answer, flush)
+        edited = f"(the user edited this call: {call.arguments})\n" if call.edited else ""
+        answer = await record_outcome(self._ports, call, outcome, edited, duration_ms, flush)
         self._running -= 1
         self.results[offset] = answer
         events.put_nowait(
-            ToolFinished(
-                call.call_id, call.tool, outcome.outcome, outcome.content, duration_ms, self._step_id
-            )
+            ToolFinished(call.call_id, call.tool, outcome.outcome, answer.content, duration_ms, self._step_id)
         )
 
 
+def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> ToolContext:
+    return ToolContext(
+        call_id=call.call_id,
+        cwd=ports.cwd,
+        roots=ports.roots,
+        emit=emit,
+        scratch=scratch_of(ports, call.call_id),
+        cache=ports.cache,
+        private=ports.private,
+    )
+
+
+async def record_outcome(
+    ports: Ports, call: PendingCall, outcome: ToolOutcome, before: str, duration_ms: int | None, flush: bool
+) -> ToolResult:
+    """Put what a call came to into the journal, without secrets; its scratch goes once it is on disk."""
+    answer = result(call, outcome.outcome, before + ports.masker.text(outcome.content), duration_ms)
+    if outcome.full_output is not None:
+        whole = await asyncio.to_thread(ports.masker.data, outcome.full_output)
+        await ports.journal.kept(call.call_id, whole)
+    clear_once_committed(ports, call.call_id)
+    await ports.journal.finished(answer, flush, outcome.changes, outcome.pre_images)
+    return answer
+
+
+async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:
+    """Do a tool's work; whatever goes wrong in it is an outcome that the model reads."""
+    try:
+        return await work()
+    except BadArguments as error:
+        return ToolOutcome("error", str(error))
+    except Exception as error:
+        return ToolOutcome("error", f"{call.tool} failed: {type(error).__name__}: {error}")
+
+
 def _interrupted(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:
-    partial = str(cancelled.args[0]) if cancelled.args and cancelled.args[0] else "(none)"
+    partial = cancelled.args[0] if cancelled.args else ""
+    known = next((said for said in cancelled.args if isinstance(said, Changed)), Changed())
     return ToolOutcome(
         "interrupted",
         f"Interrupted after {seconds:.1f} s and stopped; a part of it may have taken effect."
-        f" Output so far:\n{partial}",
+        f" Output so far:\n{partial or '(none)'}",
+        changes=known.changes,
+        pre_images=known.pre_images,
     )

@@ -12,7 +12,8 @@ from actions.decisions import (
 )
 from actions.events import PlanChanged
 from actions.model_call import CALL_READS, REPLIED_FIELDS, converse, overflow, replied
-from actions.ports import Ports, Reply
+from actions.model_port import Reply
+from actions.ports import Ports
 from actions.proposals import answer_all, record_wishes, with_unique_ids
 from actions.stream import AppState, Stream, done, graph_action, show
 from state.application import ApplicationState

@@ -38,6 +38,8 @@ class Settings:
     max_budget_usd: float | None
     timeout_s: float | None
     store_url: str
+    tenant: str
+    """Whose sessions of the store these are; empty: nobody's in particular."""
     home: Path
     prices: Mapping[str, Price]
     """`provider/model` -> the user's own price."""
@@ -46,6 +48,8 @@ class Settings:
     """`provider/model` -> tokens."""
     compress_at: float
     durability: Literal["full"]
+    otel: bool = False
+    """Whether runs are told to an OpenTelemetry collector; the standard `OTEL_*` variables say to which."""
     notices: tuple[str, ...] = ()
     """What was ignored and why."""
     untrusted_config: Path | None = None
@@ -98,12 +102,14 @@ def _resolved(
         max_budget_usd=first("max_budget_usd", None),
         timeout_s=first("timeout_s", None),
         store_url=_store_url(layers, home),
+        tenant=first("tenant", ""),
         home=home,
         prices=_merged(layers, "prices"),
         providers=_providers(_merged(layers, "providers")),
         context_windows=_merged(layers, "context_windows"),
         compress_at=first("compress_at", 0.8),
         durability=first("durability", "full"),
+        otel=first("otel", False),
         notices=notices,
         untrusted_config=untrusted,
     )

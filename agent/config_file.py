@@ -44,8 +44,10 @@ class ConfigValues(_Table):
     max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     store: Line | None = None
+    tenant: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z0-9_.@-]{1,64}$")] | None = None
     compress_at: Annotated[float, Field(ge=0.1, le=0.95)] | None = None
     durability: Literal["full"] | None = None
+    otel: bool | None = None
     prices: dict[str, Price] | None = None
     context_windows: dict[str, Annotated[int, Field(ge=1000)]] | None = None
     providers: (

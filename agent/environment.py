@@ -9,6 +9,7 @@ from typing import Any
 from agent.config_file import ConfigValues, checked
 from state.errors import ConfigError
 
+_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _OUTSIDE_PARENTHESES = re.compile(r"[,\n](?![^()]*\))")
 
 
@@ -18,6 +19,12 @@ def _names(text: str) -> list[str]:
 
 def _rules(text: str) -> list[str]:
     return [part.strip() for part in _OUTSIDE_PARENTHESES.split(text) if part.strip()]
+
+
+def _switch(text: str) -> bool:
+    if (said := text.lower()) not in (*_ON, *_OFF):
+        raise ValueError
+    return said in _ON
 
 
 def _folders(text: str) -> list[str]:
@@ -35,8 +42,10 @@ _VARIABLES: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "SANDBUR_MAX_BUDGET_USD": ("max_budget_usd", float, "a number"),
     "SANDBUR_TIMEOUT": ("timeout_s", float, "a number of seconds"),
     "SANDBUR_STORE": ("store", str, ""),
+    "SANDBUR_TENANT": ("tenant", str, ""),
     "SANDBUR_COMPRESS_AT": ("compress_at", float, "a number"),
     "SANDBUR_DURABILITY": ("durability", str, ""),
+    "SANDBUR_OTEL": ("otel", _switch, "1 or 0"),
 }
 """Variable -> key, how its text is read, and what it should be."""
 _VARIABLE_OF = {key: variable for variable, (key, _, _) in _VARIABLES.items()}

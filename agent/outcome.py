@@ -1,10 +1,16 @@
 """From where a run stopped to its result object."""
 
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from actions.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
 from state.application import ApplicationState
-from state.errors import SandburError
+from state.errors import Overloaded, SandburError
+from state.store.clock import text_of
+
+_WAIT_S = 300
+"""Until the next try where the provider does not say."""
+_LONGEST_WAIT_S = 24 * 3600
 
 EXIT_CODES: dict[RunStatus, int] = {
     "done": 0,
@@ -30,12 +36,16 @@ def finished(
     error: SandburError | None = None,
     was_interrupted: bool = False,
     is_command: bool = False,
+    is_recorded: bool = False,
 ) -> RunFinished:
-    """Return the result of a run that stopped before `next_action`; a command has no answer."""
+    """Return the result of a run that stopped before `next_action`; a command has no answer.
+
+    `is_recorded`: it only recorded decisions, so that it stands in the middle without anything amiss.
+    """
     status: RunStatus = "done" if is_command else _status(state, next_action)
-    if was_interrupted:
+    if was_interrupted or (is_recorded and status == "done"):
         status = "interrupted"
-    exit_code = EXIT_CODES[status]
+    exit_code = EXIT_CODES[status] if status != "interrupted" or was_interrupted else 0
     if error is not None:
         status, exit_code = cast(RunStatus, error.status), error.exit_code
     return RunFinished(
@@ -49,7 +59,7 @@ def finished(
             for step in state.vibe_plan
         ),
         pending=tuple(
-            PendingDecision(call.call_id, call.tool, call.arguments, "approval", call.reason)
+            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
             for call in state.pending_tool_calls
             if call.decision == "undecided"
         ),
@@ -58,6 +68,12 @@ def finished(
         error=ErrorRaised(error.code, error.message) if error is not None else None,
         hint=error.hint if error is not None else "",
     )
+
+
+def wake_time(error: Overloaded) -> str:
+    """Return when a run that the provider turned away goes on by itself: UTC, ISO 8601."""
+    wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
+    return text_of(datetime.now(UTC) + timedelta(seconds=wait_s))
 
 
 def answer(state: ApplicationState) -> str | None:
@@ -70,7 +86,9 @@ def answer(state: ApplicationState) -> str | None:
 
 def _status(state: ApplicationState, next_action: str) -> RunStatus:
     if next_action == "human_confirm":
-        return "needs_approval"
+        waiting = [call for call in state.pending_tool_calls if call.decision == "undecided"]
+        is_unknown = any(call.kind == "outcome_unknown" for call in waiting)
+        return "needs_decision" if is_unknown else "needs_approval"
     if state.last_round_denied:
         return "denied"
     started = [step for step in state.vibe_plan if step.status != "pending"]

@@ -6,12 +6,23 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
-from actions.events import ApprovalNeeded, ErrorRaised, Event, ToolFinished, ToolStarted, UsageChanged
-from actions.ports import Journal
+from actions.events import (
+    ApprovalNeeded,
+    ErrorRaised,
+    Event,
+    Notice,
+    ToolFinished,
+    ToolStarted,
+    UsageChanged,
+)
+from actions.ports import Journal, Trace
 from agent.limits import Limits
-from agent.outcome import finished
+from agent.outcome import finished, wake_time
 from agent.position import Position
-from state.errors import SandburError, StoreError, Timeout
+from agent.telemetry.observer import Observe, nobody
+from state.errors import Overloaded, SandburError, StoreError, Timeout
+from state.store.clock import now
+from state.trace import Failure, RunEnded
 from state.usage import Usage
 
 HALTS = ("prompt", "human_confirm")
@@ -33,39 +44,47 @@ class Run:
         self,
         position: Position,
         journal: Journal,
+        trace: Trace,
         limits: Limits,
         first: str | None,
         inputs: dict[str, Any],
         record_only: bool = False,
         is_command: bool = False,
+        observe: Observe = nobody,
     ) -> None:
         """Prepare to run the action `first` with `inputs`, then on until the graph halts."""
         self._position = position
         self._journal = journal
+        self._trace = trace
         self._limits = limits
         self._first = first
         self._inputs = inputs
         self._record_only = record_only
         self._is_command = is_command
+        self._observe = observe
         self._used = Usage()
         self._running: dict[str, ToolStarted] = {}
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
+        self._lost: SandburError | None = None
 
     async def events(self) -> AsyncIterator[Event]:
         """Start, and yield what happens; the last event is the result."""
         began = time.monotonic()
         task = self._task = asyncio.ensure_future(self._guarded())
         task.add_done_callback(lambda _: self._events.put_nowait(None))
+        self._position.on_lost = self._stop_as_lost
+        self._position.store.database.on_notice = lambda text: self._events.put_nowait(Notice(text))
         if self._was_interrupted:
             task.cancel()
         while (event := await self._events.get()) is not None:
             yield event
         error = None if task.cancelled() else task.result()
         for finished_call in await self._cut_short():
+            self._observe(finished_call, self._position.state)
             yield finished_call
-        for event in self._ending(error, int((time.monotonic() - began) * 1000)):
+        for event in await self._ending(error, int((time.monotonic() - began) * 1000)):
             yield event
 
     async def interrupt(self) -> None:
@@ -78,6 +97,12 @@ class Run:
                 self._was_interrupted = True
                 task.cancel()
             await asyncio.wait([task])
+
+    def _stop_as_lost(self, error: SandburError) -> None:
+        """End the current action: whatever it does, it may not be recorded here any more."""
+        self._lost = error
+        if self._task is not None:
+            self._task.cancel()
 
     async def _cut_short(self) -> list[Event]:
         """Return the ends of the calls that were running when the run was interrupted."""
@@ -92,11 +117,11 @@ class Run:
             if result is not None
         ]  # fmt: skip
 
-    def _ending(self, error: SandburError | None, duration_ms: int) -> list[Event]:
+    async def _ending(self, error: SandburError | None, duration_ms: int) -> list[Event]:
         """Bring memory and disk in step and return the last events."""
         position = self._position
         try:
-            position.settle()
+            await position.settle()
         except StoreError as failed:
             error = error or failed
         end = finished(
@@ -107,16 +132,31 @@ class Run:
             error=error,
             was_interrupted=self._was_interrupted,
             is_command=self._is_command,
+            is_recorded=self._record_only,
         )
-        is_open = position.next_action not in HALTS and end.status == "done"
-        position.release("interrupted" if is_open else end.status)
-        events: list[Event] = []
+        is_open = position.next_action not in HALTS and (end.status == "done" or self._record_only)
+        wake_at = wake_time(error) if isinstance(error, Overloaded) else ""
+        if self._record_only and is_open:
+            wake_at = now()
+        failure = Failure(code=error.code, message=error.message) if error is not None else None
+        status = "interrupted" if is_open else end.status
+        last = self._last_event(error, bool(end.pending))
+        for event in last:
+            self._observe(event, position.state)
+        self._trace.add(
+            RunEnded(status=status, action=position.next_action, duration_ms=duration_ms, error=failure)
+        )
+        await position.release(status, wake_at)
+        return [*last, end]
+
+    def _last_event(self, error: SandburError | None, is_pending: bool) -> list[Event]:
+        """Return what is told before the result, if anything is."""
         if error is not None:
-            events.append(ErrorRaised(error.code, error.message))
-        elif end.pending:
-            waiting = (c for c in position.state.pending_tool_calls if c.decision == "undecided")
-            events.append(ApprovalNeeded(tuple(waiting)))
-        return [*events, end]
+            return [ErrorRaised(error.code, error.message)]
+        if is_pending:
+            waiting = (c for c in self._position.state.pending_tool_calls if c.decision == "undecided")
+            return [ApprovalNeeded(tuple(waiting))]
+        return []
 
     async def _guarded(self) -> SandburError | None:
         """Drive the graph; return the error that ended it. A cancellation that we asked for is none."""
@@ -127,6 +167,8 @@ class Run:
         except SandburError as error:
             return error
         except asyncio.CancelledError:
+            if self._lost is not None:
+                return self._lost
             if not self._was_interrupted:
                 raise
         except Exception as bug:
@@ -157,6 +199,7 @@ class Run:
                 self._check_limits()
 
     def _note(self, event: Event) -> None:
+        self._observe(event, self._position.state)
         if isinstance(event, UsageChanged):
             self._used += event.latest
         elif isinstance(event, ToolStarted):

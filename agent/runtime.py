@@ -1,10 +1,11 @@
 """Settings, store and model in one place; opens new and stored sessions."""
 
+import asyncio
 import logging
 import os
 import stat
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,39 +19,63 @@ from state.session import SessionSettings
 from state.store.store import Store
 
 if TYPE_CHECKING:
-    from actions.ports import Model
+    from actions.model_port import Model
+    from actions.ports import Masker, Trace
+    from agent.restore import Restored, RestorePlan
     from agent.session import Session
+    from agent.telemetry.session_telemetry import SessionTelemetry
+    from agent.telemetry.telemetry import Telemetry
 
 
 class Runtime:
     """What one process of Sandbur works with."""
 
-    def __init__(self, options: RunOptions, settings: Settings, store: Store, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        settings: Settings,
+        store: Store,
+        env: Mapping[str, str],
+        on_notice: Callable[[str], None] | None = None,
+    ) -> None:
         self.options = options
         self.settings = settings
         self.store = store
         self.env = env
+        self._on_notice = on_notice
         self._models: list[Model] = []
+        self._telemetry: Telemetry | None = None
         # Burr logs the whole state with every failing action; the driver reports failures itself.
         logging.getLogger("burr").setLevel(logging.CRITICAL)
 
     @classmethod
-    def open(cls, options: RunOptions, env: Mapping[str, str] | None = None) -> Self:
-        """Load the settings and open the store; raises `SandburError`."""
+    def open(
+        cls,
+        options: RunOptions,
+        env: Mapping[str, str] | None = None,
+        on_notice: Callable[[str], None] | None = None,
+    ) -> Self:
+        """Load the settings and open the store; raises `SandburError`.
+
+        `on_notice` is told when the store takes long to open, and what got lost of telemetry.
+        """
         env = os.environ if env is None else env
         settings = load_settings(options, env)
         _make_private(settings.home)
-        return cls(options, settings, Store.open(settings.store_url), env)
+        store = Store.open(settings.store_url, settings.tenant, on_notice)
+        return cls(options, settings, store, env, on_notice)
 
     async def aclose(self) -> None:
         for model in self._models:
             await model.aclose()
         self.store.close()
+        await self._end_telemetry()
 
     async def create(self, session_id: str | None = None) -> "Session":
         """Start a session; it is stored with its first message."""
         from agent.models.catalogue import choose_model
         from agent.prompts import session_prompt
+        from agent.secrets import masker_for
 
         model, notices = choose_model(self.settings.model, self.env)
         system, more = session_prompt(self.settings.cwd, self.settings.add_dirs, self.env)
@@ -61,7 +86,8 @@ class Runtime:
             fallback_models=self.settings.fallback_models,
             allow=self.settings.allow,
             deny=self.settings.deny,
-            system_prompt=system,
+            mode=self.settings.mode,
+            system_prompt=masker_for(self.env, self.settings.cwd).text(system),
         )
         session_id = session_id or str(uuid.uuid4())
         if self.store.index.exists(session_id):
@@ -78,37 +104,72 @@ class Runtime:
         opened.notices = (*self.settings.notices, *notices, *more)
         return opened
 
-    async def resume(self, session_id: str) -> "Session":
-        """Open a stored session behind its last step; flags of this run change its settings."""
+    async def resume(self, session_id: str, needs_model: bool = True) -> "Session":
+        """Open a stored session behind its last step; flags of this run change its settings.
+
+        Without its model a session can record decisions, and nothing else.
+        """
         stored = self.store.index.settings(session_id)
         session = self._with_flags(stored)
         if not Path(session.cwd).is_dir():
             raise UsageError(
                 f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
             )
-        opened = await self._open(session_id, session, ApplicationState())
+        is_held = self.store.index.is_held(session_id)
+        damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
+        new_state = ApplicationState(execution_mode=session.mode)
+        opened = await self._open(session_id, session, new_state, needs_model)
         if self.options.mode is not None:
             opened.change_mode(self.options.mode)
-        opened.notices = self.settings.notices
+        if not is_held:
+            await opened.examine()
+        opened.notices = (*self.settings.notices, *damages)
         return opened
 
-    def fork(self, session_id: str, at: int | None = None) -> str:
-        """Make a session that goes on behind step `at` of another one; return its id."""
-        new_id = str(uuid.uuid4())
-        self.store.fork(session_id, new_id, at)
-        return new_id
+    async def fork(
+        self, session_id: str, at: int | None = None, changes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Make a session that goes on behind step `at` of another one; return its id.
+
+        `changes` are valid fields of the state that the new one starts with.
+        """
+        from agent.branches import branch
+
+        return await branch(self.store, session_id, at, changes or {})
+
+    async def restore_files(self, session_id: str, seq: int, into: str) -> "tuple[RestorePlan, Restored]":
+        """Bring the files that a session touched after step `seq` back; `into` records what is replaced."""
+        from agent.branches import restore_files
+
+        settings = self.store.index.settings(into)
+        roots = [Path(folder) for folder in (settings.cwd, *settings.add_dirs)]
+        return await restore_files(self.store, session_id, seq, into, roots)
 
     async def _open(
-        self, session_id: str, settings: SessionSettings, new_state: ApplicationState
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        new_state: ApplicationState,
+        needs_model: bool = True,
     ) -> "Session":
         from agent.graph import ACTIONS, build_application, build_graph
+        from agent.models.absent import NoModel
+        from agent.secrets import masker_for
         from agent.session import Session
-        from agent.wiring import SessionGate, bind_ports, connect_models, policy_of
+        from agent.telemetry.observer import nobody
+        from agent.wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
 
         gate = SessionGate(policy_of(settings))
-        model = connect_models(self.settings, settings, self.env)
+        masker = masker_for(self.env, Path(settings.cwd))
+        model = connect_models(self.settings, settings, self.env) if needs_model else NoModel(settings.model)
         self._models.append(model)
-        ports = bind_ports(self.settings, settings, gate, model, self.store.journal(session_id))
+        journal = await self.store.open_journal(session_id)
+        trace = await self.store.open_trace(session_id)
+        places = places_of(self.settings.home, session_id)
+        telemetry = self._telemetry_of(session_id, trace, masker)
+        if telemetry is not None:
+            model, trace = telemetry.overhear(model), telemetry
+        ports = bind_ports(self.settings, settings, gate, model, journal, trace, masker, places)
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
         )
@@ -120,7 +181,8 @@ class Runtime:
             gate.policy = policy_of(changed)
             return changed
 
-        session = Session(session_id, application, ports, self.store, settings, limits, add_rule)
+        observe = telemetry.note if telemetry is not None else nobody
+        session = Session(session_id, application, ports, self.store, settings, limits, add_rule, observe)
         return session
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
@@ -134,6 +196,24 @@ class Runtime:
             "deny": (*stored.deny, *options.deny) if options.deny else None,
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
+
+    def _telemetry_of(self, session_id: str, trace: "Trace", masker: "Masker") -> "SessionTelemetry | None":
+        """Return what tells a collector of this session's runs, if that is switched on."""
+        if not self.settings.otel:
+            return None
+        if self._telemetry is None:
+            from agent.telemetry.telemetry import Telemetry
+
+            self._telemetry = Telemetry.start(self.env)
+        return self._telemetry.session(session_id, trace, masker) if self._telemetry is not None else None
+
+    async def _end_telemetry(self) -> None:
+        telemetry, self._telemetry = self._telemetry, None
+        if telemetry is None:
+            return
+        problem = await asyncio.to_thread(telemetry.close)
+        if problem and self._on_notice is not None:
+            self._on_notice(problem)
 
     def _limits(self, session: SessionSettings) -> Limits:
         settings = self.settings

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from agent.paths import current_folder
-from state.errors import SandburError
+from state.errors import SandburError, StoreError
+from state.store.servers.url import SCHEMES, server_url
 
 _SQLITE = "sqlite:///"
-_NETWORK = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "mysql": "MySQL", "mariadb": "MySQL"}
 
 
 def default_store_url(home: Path) -> str:
@@ -15,19 +15,27 @@ def default_store_url(home: Path) -> str:
 
 
 def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
-    """Return the URL with an absolute path; no error repeats the text, which may hold a password."""
+    """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
     name = scheme.group().lower() if scheme else ""
-    if database := _NETWORK.get(name.partition("+")[0]):
-        raise error(
-            f"{source}: {database} stores come as an extra that is not shipped yet.",
-            "Use sqlite:///PATH, or leave it out for the default store.",
-        )
+    if name.partition("+")[0] in SCHEMES:
+        return _checked_server_url(text, source, error)
     path = text.removeprefix(_SQLITE)
     if name != "sqlite" or path == text:
         what = f"`{name}:`" if name and name != "sqlite" else "this"
-        raise error(f"{source}: {what} is no store URL.", "Write sqlite:///PATH, as in sqlite:///runs.db.")
+        raise error(
+            f"{source}: {what} is no store URL.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+        )
     if not path or path.endswith("/") or path == ":memory:" or "\0" in path:
         raise error(f"{source}: the store needs a file that lasts.", "Write sqlite:///PATH with a file name.")
     file = Path(path)
     return f"{_SQLITE}{file if file.is_absolute() else current_folder() / file}"
+
+
+def _checked_server_url(text: str, source: str, error: type[SandburError]) -> str:
+    try:
+        server_url(text)
+    except StoreError as problem:
+        raise error(f"{source}: {problem.message}", problem.hint) from None
+    return text

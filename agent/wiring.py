@@ -1,13 +1,15 @@
 """Binds the ports of a session to their implementations."""
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from actions.decisions import DECISION_TOOLS
-from actions.ports import Journal, Model, Ports, Tool, ToolSpec, Verdict
+from actions.model_port import Model, ToolSpec
+from actions.ports import Journal, Masker, Ports, Tool, Trace, Verdict
 from actions.tools import TOOL_NAMES, builtin_tools
 from agent.config import Settings
 from agent.models.fallback import FallbackModel
@@ -39,12 +41,35 @@ def policy_of(session: SessionSettings) -> Policy:
     )
 
 
+class Places(NamedTuple):
+    """Where the calls of a session keep what outlives a crash."""
+
+    scratch: Path
+    cache: Path
+    home: Path
+
+
+def places_of(home: Path, session_id: str) -> Places:
+    return Places(home / "scratch" / _file_name(session_id), home / "snapshots", home)
+
+
+def _file_name(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
 def bind_ports(
-    settings: Settings, session: SessionSettings, gate: SessionGate, model: Model, journal: Journal
+    settings: Settings,
+    session: SessionSettings,
+    gate: SessionGate,
+    model: Model,
+    journal: Journal,
+    trace: Trace,
+    masker: Masker,
+    places: Places,
 ) -> Ports:
     toolbox = builtin_tools()
     specs: tuple[ToolSpec, ...] = (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
-    described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
+    fixed = fixed_part(session.system_prompt, specs)
     cwd = Path(session.cwd)
     return Ports(
         model=model,
@@ -53,11 +78,27 @@ def bind_ports(
         tool_specs=specs,
         gate=gate,
         journal=journal,
+        trace=trace,
+        masker=masker,
         cwd=cwd,
         roots=(cwd, *(Path(folder) for folder in session.add_dirs)),
-        fixed_bytes=len(session.system_prompt.encode()) + len(described),
+        scratch=places.scratch,
+        cache=places.cache,
+        private=(places.home,),
+        fixed_bytes=len(fixed),
+        fixed_sha256=sha256_of(fixed),
         compress_at=settings.compress_at,
     )
+
+
+def fixed_part(system_prompt: str, specs: Sequence[ToolSpec]) -> bytes:
+    """Return what every request of a session begins with."""
+    described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
+    return system_prompt.encode() + described.encode()
+
+
+def sha256_of(fixed: bytes) -> str:
+    return hashlib.sha256(fixed).hexdigest()
 
 
 def connect_models(settings: Settings, session: SessionSettings, env: Mapping[str, str]) -> Model:

@@ -52,6 +52,8 @@ class ApplicationState(Record):
     """The whole session."""
     turn_usage: Usage = Usage()
     """Since the person's last message."""
+    note: str = ""
+    """What the runtime has to tell the model behind the results of the pending calls."""
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -13,6 +13,10 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 Decision = Literal["undecided", "approved", "denied", "invalid"]
 
 
+Settlement = Literal["done", "failed", "rerun"]
+"""It took effect; it did not, or not as it should; it may run once more."""
+
+
 class PendingCall(Record):
     """One call of the active history's last message that has no result yet."""
 
@@ -27,6 +31,21 @@ class PendingCall(Record):
     """Why it asks, was denied or is invalid."""
     decided_by: Literal["policy", "rule", "person", "runtime"] = "policy"
     edited: bool = False
+
+    kind: Literal["approval", "outcome_unknown"] = "approval"
+    """What a decision is needed for: that it may run, or what came of it when the process died."""
+    starts: int = 0
+    """How often it had been started when `kind` or `settled_as` was set; one more start voids both."""
+    started_at: str = ""
+    """UTC, ISO 8601; of the last start."""
+    output: str = ""
+    """What it had written until then, capped."""
+    note: str = ""
+    """What is known about its end, in one sentence."""
+    settled_as: Settlement | None = None
+    """What a person, or a check of its effect, says about a call whose process died."""
+    settled_result: str = ""
+    """What the person adds for the model."""
 
     @field_serializer("arguments")
     def _refer(self, value: str, info: SerializationInfo) -> str:
@@ -44,7 +63,7 @@ def restore_arguments(calls: tuple[PendingCall, ...], asked: Message | None) -> 
 
 
 Move = Literal["proposed", "started", "finished"]
-"""What the journal records of a call, in this order."""
+"""How far a call got. The journal also records who decided about it, as `decided`, which moves nothing."""
 
 
 class JournaledCall(Record):
@@ -56,13 +75,21 @@ class JournaledCall(Record):
     """UTC, ISO 8601."""
     result: ToolResult | None = None
     """Set if `finished`."""
+    starts: int = 0
+    """How often it was started."""
 
 
 class CallDecision(Record):
     """What a person says about one pending call."""
 
     call_id: str
-    approved: bool
+    approved: bool = False
     reason: str = ""
     arguments: str | None = None
     """New JSON arguments: the call runs with these instead."""
+    settle: Settlement | None = None
+    """Set for a call whose outcome is unknown; the fields above then say nothing."""
+    result: str = ""
+    """What the model reads about a call that is settled as done or failed."""
+    by: str = ""
+    """Who decided, for the record: user@host."""

@@ -1,15 +1,23 @@
-"""Named places where a test may let the process die: `SANDBUR_CRASH_AT=name`, or `name:3`: the third time."""
+"""Named places where a test may let the process die: `SANDBUR_CRASH_AT=name`, or `name:3`: the third time.
+
+`SANDBUR_CRASH_TRACE=FILE` lists the places that were reached.
+"""
 
 import os
 import signal
+from pathlib import Path
 
 _ARMED, _, _COUNT = os.environ.get("SANDBUR_CRASH_AT", "").partition(":")
+_TRACE = os.environ.get("SANDBUR_CRASH_TRACE", "")
 _left = int(_COUNT) if _COUNT.isdigit() else 1
 
 
 def reach(name: str) -> None:
     """Die by SIGKILL if this point is armed and its turn has come."""
     global _left
+    if _TRACE:
+        with Path(_TRACE).open("a") as trace:
+            trace.write(f"{name}\n")
     if name != _ARMED:
         return
     _left -= 1

@@ -5,6 +5,8 @@ SandburError
 ├── ConfigError              52   a configuration file or value that does not fit
 ├── CredentialsError         41   no key, or one the provider refuses
 ├── StoreError               1    the store cannot be opened, read or written
+│   ├── GuardFailed          1    a transaction was refused by its guard: somebody else was first
+│   ├── SessionHeld          1    another process runs the session, or took it over
 │   ├── SessionNotFound      2    no session with this id
 │   └── SessionMismatch      1    a session that this graph or schema cannot carry on
 ├── ModelError               1    the provider failed and trying again did not or would not help
@@ -57,6 +59,14 @@ class StoreError(SandburError):
     code = "store"
 
 
+class GuardFailed(StoreError):
+    code = "guard"
+
+
+class SessionHeld(StoreError):
+    code = "session_held"
+
+
 class SessionNotFound(StoreError):
     exit_code = 2
     code = "session_not_found"
@@ -78,6 +88,9 @@ class Overloaded(ModelError):
     exit_code = 75
     code = "overloaded"
     status = "rate_limited"
+
+    retry_after_s: float | None = None
+    """How long the provider asks to wait, if it says so."""
 
 
 class OutputLost(SandburError):

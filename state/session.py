@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from state.application import ApplicationState
+from state.application import ApplicationState, ExecutionMode
 from state.record import Record
 
 
@@ -15,6 +15,8 @@ class SessionSettings(Record):
     fallback_models: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    mode: ExecutionMode = "interactive"
+    """Of its beginning; the state tells the present one."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
 
@@ -33,6 +35,8 @@ class SessionSummary:
     """Graph steps so far."""
     parent_id: str | None
     parent_seq: int | None
+    wake_at: str = ""
+    """When the run goes on by itself: UTC, ISO 8601; empty if it waits for nobody but a person."""
 
 
 @dataclass(frozen=True, slots=True)

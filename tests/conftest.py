@@ -1,15 +1,68 @@
 """Fixtures that many tests share."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
+# Before anything reads it: a takeover is watched for a second or two, not for ten.
+os.environ.setdefault("SANDBUR_LEASE_S", "4")
 
+import pytest
+from databases import DATABASES, fresh_url
+from reopening import close_all
+
+from state.store.schema import SESSION_TABLES
 from state.store.store import Store
+
+ON_EVERY_DATABASE = (
+    "test_session",
+    "test_triage",
+    "test_lease",
+    "test_health",
+    "test_forks",
+    "test_tracking_backend",
+    "test_tracking_pages",
+    "test_audit",
+    "test_audit_forgeries",
+    "test_stats",
+    "test_report",
+    "test_report_safety",
+    "test_traces",
+)
+"""The tests of these modules hold for every kind of store; those of the others use SQLite."""
+
+UrlOf = Callable[[str, Path], str]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store" in metafunc.fixturenames:
+        kinds = DATABASES if metafunc.module.__name__ in ON_EVERY_DATABASE else ("sqlite",)
+        metafunc.parametrize("store", kinds, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def url_of() -> Iterator[UrlOf]:
+    """Lend a store's URL: a new file for each test, on a server one database for all of them."""
+    with ExitStack() as stack:
+        servers: dict[str, str] = {}
+
+        def url(kind: str, folder: Path) -> str:
+            if kind == "sqlite":
+                return f"sqlite:///{folder}/data/sandbur.db"
+            if kind not in servers:
+                servers[kind] = stack.enter_context(fresh_url(kind, folder))
+            return servers[kind]
+
+        yield url
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "data" / "sandbur.db")
+def store(request: pytest.FixtureRequest, url_of: UrlOf, tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(url_of(request.param, tmp_path))
+    if request.param != "sqlite":
+        tables = (*SESSION_TABLES, "sessions", "blobs")
+        opened.database.commit([(f"DELETE FROM {table}", ()) for table in tables])
     yield opened
+    close_all()
     opened.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from actions.decisions import DECISION_TOOLS, PLAN_FINISHED
 from actions.events import TextDelta
-from actions.ports import ModelRequest, Reply, ToolSpec
+from actions.model_port import ModelRequest, Reply, ToolSpec
 from agent.models.demo import DemoModel
 from state.messages import (
     Message,

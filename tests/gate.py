@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actions.ports import ToolContext, ToolOutcome, ToolSpec, Verdict
+from actions.model_port import ToolSpec
+from actions.ports import ToolContext, ToolOutcome, Verdict
 from agent.policy import Policy
 from agent.rules import parse_rules
 from state.calls import Effect

@@ -8,7 +8,7 @@ from typing import Any
 from model_server import ModelServer
 
 from actions.events import Notice, TextDelta, ThinkingDelta
-from actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolSpec
+from actions.model_port import Model, ModelEvent, ModelRequest, Reply, ToolSpec
 from agent.models.connect import connect
 from agent.models.retry import RetryPolicy
 from agent.models.wire_model import Limits, WireModel

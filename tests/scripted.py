@@ -7,20 +7,13 @@ from typing import Any
 
 from actions.decisions import DECISION_TOOLS
 from actions.events import Event, RunFinished, TextDelta
-from actions.ports import (
-    BadArguments,
-    ModelEvent,
-    ModelRequest,
-    Ports,
-    Reply,
-    ToolContext,
-    ToolOutcome,
-    ToolSpec,
-    Verdict,
-)
+from actions.model_port import ModelEvent, ModelRequest, Reply, ToolSpec
+from actions.ports import BadArguments, Ports, ToolContext, ToolOutcome, Verdict
 from agent.graph import build_application, build_graph
 from agent.limits import Limits
 from agent.session import Session
+from agent.telemetry.observer import nobody
+from agent.telemetry.telemetry import Telemetry
 from state.application import ApplicationState, ExecutionMode
 from state.calls import Effect
 from state.messages import Message, Text, ToolUse
@@ -100,6 +93,9 @@ class Recorder:
         except (ValueError, KeyError, TypeError) as error:
             raise BadArguments(f"{self.spec.name}: text is missing or the JSON is broken") from error
 
+    def effect_of(self, arguments: str) -> Effect:
+        return self.effect
+
     def subject(self, arguments: str) -> str:
         return arguments
 
@@ -120,6 +116,22 @@ class AskUnlessYolo:
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
 
 
+class MasksNothing:
+    def text(self, text: str) -> str:
+        return text
+
+    feed = text
+
+    def data(self, data: bytes) -> bytes:
+        return data
+
+    def stream(self) -> "MasksNothing":
+        return self
+
+    def end(self) -> str:
+        return ""
+
+
 class DenyAll:
     def judge(self, tool: Any, arguments: Any, mode: ExecutionMode) -> Verdict:
         return Verdict("deny", "denied by rule *", by_rule=True)
@@ -133,25 +145,37 @@ async def open_session(
     mode: ExecutionMode = "yolo",
     limits: Limits | None = None,
     gate: Any = None,
+    telemetry: Telemetry | None = None,
 ) -> Session:
     toolbox = {tool.spec.name: tool for tool in tools}
+    log = await store.open_trace(session_id)
+    watch = telemetry.session(session_id, log, MasksNothing()) if telemetry is not None else None
     specs = (*(tool.spec for tool in tools), *DECISION_TOOLS)
     ports = Ports(
-        model=model,
+        model=watch.overhear(model) if watch is not None else model,
         system="You are a test.",
         toolbox=toolbox,
         tool_specs=specs,
         gate=gate or AskUnlessYolo(),
         journal=store.journal(session_id),
+        trace=watch or log,
+        masker=MasksNothing(),
+        scratch=None,
+        cache=None,
+        private=(),
         cwd=Path.cwd(),
         roots=(Path.cwd(),),
         fixed_bytes=100,
+        fixed_sha256="",
     )
     application = await build_application(
         build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
     )
     settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
-    return Session(session_id, application, ports, store, settings, limits or Limits(), lambda rule: settings)
+    observe = watch.note if watch is not None else nobody
+    return Session(
+        session_id, application, ports, store, settings, limits or Limits(), lambda rule: settings, observe
+    )
 
 
 async def collect(events: AsyncIterator[Event]) -> tuple[list[Event], RunFinished]:

@@ -16,6 +16,7 @@ from state.calls import CallDecision, PendingCall
 from ui.approvals import Approvals
 from ui.composer import Leave
 from ui.one_key import DEAF_S
+from ui.question import Questions
 from ui.render import Renderer
 
 
@@ -40,7 +41,8 @@ class Desk:
         self.out = StringIO()
         self.rules = Rules()
         console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
-        self.approvals = Approvals(Renderer(console, answers=True), self.rules, str(cwd))
+        self.questions = Questions(Renderer(console, answers=True))
+        self.approvals = Approvals(self.questions, self.rules, str(cwd))
         self._keys = keys
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
@@ -55,7 +57,7 @@ class Desk:
     async def until(self, listening: bool, seconds: float) -> None:
         """Wait until the question, or a line to type, is up or gone."""
         for _ in range(int(seconds / 0.02)):
-            if self.approvals.is_listening is listening:
+            if self.questions.is_listening is listening:
                 return
             await asyncio.sleep(0.02)
 
@@ -153,7 +155,7 @@ async def test_only_the_offered_keys_decide(desk: Desk, noise: str) -> None:
 async def test_a_signal_ends_the_question_without_a_decision(desk: Desk) -> None:
     asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
     await asyncio.sleep(0.1)
-    desk.approvals.leave(143)
+    desk.questions.leave(143)
     with pytest.raises(Leave):
         await asking
 

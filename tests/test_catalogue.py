@@ -124,17 +124,17 @@ def test_a_failing_server_leads_to_the_demo(ollama: type[Ollama]) -> None:
 
 
 def test_a_slow_server_is_not_waited_for(ollama: type[Ollama]) -> None:
-    ollama.answer, ollama.delay_s = names("qwen3:8b"), 1.0
+    ollama.answer, ollama.delay_s = names("qwen3:8b"), 6.0
     begin = time.monotonic()
     assert choose_model(None, env_of(ollama))[0] == DEMO
-    assert time.monotonic() - begin < 0.5
+    assert time.monotonic() - begin < 5
 
 
 def test_a_server_that_is_no_web_server_leads_to_the_demo() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begin = time.monotonic()
         assert choose_model(None, {"OLLAMA_HOST": f"127.0.0.1:{silent.getsockname()[1]}"})[0] == DEMO
-        assert time.monotonic() - begin < 0.5
+        assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,18 @@ def command(tmp_path: Path) -> Command:
 def test_help_names_every_command_and_leaves_at_once(command: Command) -> None:
     ended = command.run("--help")
     assert ended.code == 0
-    for word in ("sessions", "approve", "deny", "fork", "graph", "doctor", "demo", "--max-budget-usd"):
+    for word in (
+        "sessions",
+        "approve",
+        "deny",
+        "settle",
+        "resume",
+        "fork",
+        "graph",
+        "doctor",
+        "demo",
+        "--max-budget-usd",
+    ):
         assert word in ended.out
     assert "--record-only" in command.run("approve", "--help").out
 
@@ -46,8 +57,8 @@ def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> N
     [
         (["--moed", "yolo"], "Did you mean --mode?"),
         (["-p", ""], "The prompt is empty."),
-        (["replay", "x"], "`sandbur replay` is not part of this version yet."),
-        (["ui"], "`sandbur ui` is not part of this version yet."),
+        (["replay", "x"], "There is no session 'x'."),
+        (["diff", "x", "y"], "There is no session 'x'."),
         (["-C", "/no/such/folder", "-p", "x"], "/no/such/folder does not exist"),
         (["--add-dir", "/no/such", "-p", "x"], "/no/such does not exist"),
         (["-p", "-r", "nothing"], "There is no session 'nothing'."),
@@ -135,8 +146,8 @@ def test_sessions_are_listed_shown_exported_and_deleted(command: Command) -> Non
     assert whole["id"] == session_id
     assert whole["messages"][0]["origin"] == "person"
     exported = command.run("sessions", "export", session_id).lines
-    assert exported[0]["kind"] == "session"
-    assert {"step", "message"} <= {record["kind"] for record in exported}
+    assert exported[0]["kind"] == "export"
+    assert {"session", "step", "message"} <= {record["kind"] for record in exported}
     assert command.run("sessions", "delete", session_id).code == 0
     assert command.run("sessions", "show", session_id).code == 2
 
@@ -165,7 +176,9 @@ def test_everything_written_is_private(command: Command) -> None:
     command.run("-p", "hello", "-m", "demo")
     data = command.folder / "data"
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(file.stat().st_mode) for file in data.iterdir()} == {0o600}
+    inside = list(data.rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in inside if path.is_file()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in inside if path.is_dir()} == {0o700}
 
 
 def test_a_bug_is_one_sentence_and_its_traceback_is_kept(command: Command) -> None:

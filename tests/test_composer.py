@@ -123,7 +123,7 @@ async def test_keys_without_a_meaning_do_no_harm(keys: PipeInput) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("/", ["/mode", "/help", "/exit"]),
+        ("/", ["/mode", "/rewind", "/help", "/exit"]),
         ("/m", ["/mode"]),
         ("/mode ", ["interactive", "plan", "auto-edit", "yolo"]),
         ("/mode y", ["yolo"]),

@@ -39,7 +39,7 @@ BAD_FILES: list[tuple[bytes, str]] = [
     (b'add_dirs = ["/no/such/folder"]', "/no/such/folder"),
     (b'model = ""', "`model`"),
     (b'model = "a\\u0007"', "`model`"),
-    (b'store = "postgresql://u:hunter2@h/d"', "PostgreSQL"),
+    (b'store = "oracle://u:hunter2@h/d"', "oracle"),
     (b'[prices."a/b"]\ninput = 1', "`prices.a/b.output` is missing"),
     (b'[prices."a/b"]\ninput = 1\noutput = 1\ncache = 1', "Did you mean `cache_read` or `cache_write`?"),
     (b'[prices."a/b"]\ninput = -1\noutput = 1', "`prices.a/b.input`"),

@@ -4,7 +4,7 @@ import pytest
 from demo_walk import answered, ask, call, shell
 
 from actions.decisions import DECISION_TOOLS, PLAN_FINISHED
-from actions.ports import Reply
+from actions.model_port import Reply
 from agent.models.demo_probes import FOLDERS, LOAD
 from state.messages import Outcome, person_said, runtime_said
 from state.transcript import Transcript

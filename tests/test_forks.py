@@ -1,6 +1,7 @@
 """A fork goes its own way: it writes nothing into its parent and repeats none of its effects."""
 
 import pytest
+from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 from test_session import act, assert_every_call_is_answered, results
 
@@ -21,7 +22,7 @@ async def test_both_sides_of_a_fork_can_decide_the_same_call(store: Store, order
     store.fork("s1", "s2")
     for name in order:
         tool = Recorder()
-        one = await open_session(Store(store.path), ScriptedModel(f"done {name}"), tool, session_id=name)
+        one = await open_session(reopened(store), ScriptedModel(f"done {name}"), tool, session_id=name)
         one.change_mode("interactive")
         _, end = await collect(one.decide([CallDecision(call_id=call_id, approved=True)]))
         assert (end.status, end.result) == ("done", f"done {name}")
@@ -35,10 +36,10 @@ async def test_both_sides_of_a_fork_can_decide_the_same_call(store: Store, order
 async def test_a_call_that_the_parent_finished_is_not_run_again_by_the_fork(store: Store) -> None:
     call_id, waiting = await pending_session(store)
     parent_tool, fork_tool = Recorder(), Recorder()
-    parent = await open_session(Store(store.path), ScriptedModel("done"), parent_tool)
+    parent = await open_session(reopened(store), ScriptedModel("done"), parent_tool)
     await collect(parent.decide([CallDecision(call_id=call_id, approved=True)]))
     store.fork("s1", "s2", waiting)
-    fork = await open_session(Store(store.path), ScriptedModel("seen"), fork_tool, session_id="s2")
+    fork = await open_session(reopened(store), ScriptedModel("seen"), fork_tool, session_id="s2")
     fork.change_mode("yolo")
     _, end = await collect(fork.carry_on())
     assert (end.result, parent_tool.done, fork_tool.done) == ("seen", ["a"], [])
@@ -47,11 +48,11 @@ async def test_a_call_that_the_parent_finished_is_not_run_again_by_the_fork(stor
 
 async def test_an_approval_does_not_go_over_to_a_fork(store: Store) -> None:
     call_id, _ = await pending_session(store)
-    parent = await open_session(Store(store.path), ScriptedModel(), Recorder())
+    parent = await open_session(reopened(store), ScriptedModel(), Recorder())
     await collect(parent.decide([CallDecision(call_id=call_id, approved=True)], record_only=True))
     store.fork("s1", "s2")
     tool = Recorder()
-    fork = await open_session(Store(store.path), ScriptedModel(), tool, session_id="s2")
+    fork = await open_session(reopened(store), ScriptedModel(), tool, session_id="s2")
     assert fork.next_action == "human_confirm"
     _, end = await collect(fork.carry_on())
     assert (end.status, tool.done) == ("needs_approval", [])

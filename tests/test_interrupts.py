@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from test_session import act, assert_every_call_is_answered, results
 
@@ -53,7 +54,7 @@ async def test_a_run_interrupted_at_any_event_is_finished_later(
         assert seen[-1].result == "the answer"
         return
     if elsewhere:
-        session = await open_session(Store(store.path), Remaining(), tool)
+        session = await open_session(reopened(store), Remaining(), tool)
     if not any(isinstance(event, MessageAdded) for event in seen):
         _, end = await collect(session.send("go"))
     else:
@@ -62,7 +63,7 @@ async def test_a_run_interrupted_at_any_event_is_finished_later(
     assert tool.done == ["a", "b"]
     assert [m.text for m in session.state.chat_history if m.origin == "person"] == ["go"]
     assert_every_call_is_answered(store.show("s1").state.chat_history)
-    step = Store(store.path).show("s1").state.vibe_plan[0]
+    step = reopened(store).show("s1").state.vibe_plan[0]
     shown = [event.content for event in seen if isinstance(event, ToolFinished)]
     assert [result.content for result in step.tool_results][: len(shown)] == shown
 
@@ -92,7 +93,7 @@ async def test_a_second_interruption_waits_for_the_first(store: Store) -> None:
     await asyncio.gather(session.interrupt(), session.interrupt())
     _, end = await run
     assert end.status == "interrupted"
-    later = await open_session(Store(store.path), ScriptedModel("fine"), Recorder())
+    later = await open_session(reopened(store), ScriptedModel("fine"), Recorder())
     _, end = await collect(later.carry_on())
     assert end.result == "fine"
 
@@ -105,7 +106,7 @@ async def test_what_was_shown_before_the_iterator_was_closed_is_kept(store: Stor
             break
     await events.aclose()  # type: ignore[attr-defined]
     later = Recorder()
-    resumed = await open_session(Store(store.path), ScriptedModel("done"), later)
+    resumed = await open_session(reopened(store), ScriptedModel("done"), later)
     _, end = await collect(resumed.carry_on())
     assert (end.result, later.done) == ("done", [])
     assert results(resumed.state.chat_history) == [("ok", "did a")]
@@ -116,6 +117,6 @@ async def test_closing_the_iterator_gives_the_session_back(store: Store) -> None
     events = session.send("go")
     await anext(events)
     await events.aclose()  # type: ignore[attr-defined]
-    other = await open_session(Store(store.path), ScriptedModel("two"))
+    other = await open_session(reopened(store), ScriptedModel("two"))
     _, end = await collect(other.send("again"))
     assert end.result == "two"

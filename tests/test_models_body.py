@@ -6,7 +6,7 @@ import time
 
 from model_talk import SYSTEM, TOOLS
 
-from actions.ports import ModelRequest
+from actions.model_port import ModelRequest
 from agent.models.body import Bodies
 from agent.models.chat import ChatDialect
 from agent.models.endpoint import Endpoint

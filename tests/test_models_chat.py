@@ -7,7 +7,7 @@ import pytest
 from model_server import ModelServer, ToolCall, Turn, call, calls, fail, say, stream_of
 from model_talk import SYSTEM, TOOLS, asked, connected, converse, results, talk
 
-from actions.ports import ModelRequest
+from actions.model_port import ModelRequest
 from state.errors import ModelError
 from state.messages import Message, person_said
 from state.transcript import Transcript

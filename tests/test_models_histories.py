@@ -6,7 +6,7 @@ import pytest
 from model_server import ModelServer, ToolCall, calls, say
 from model_talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
 
-from actions.ports import ModelRequest, Reply
+from actions.model_port import ModelRequest, Reply
 from state.messages import (
     Document,
     Image,

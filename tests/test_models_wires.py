@@ -7,7 +7,7 @@ import pytest
 from model_server import ModelServer, Raw, ToolCall, Turn, bytewise, call, calls, fail, say
 from model_talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
 
-from actions.ports import ModelRequest
+from actions.model_port import ModelRequest
 from state.errors import ModelError
 from state.messages import (
     person_said,

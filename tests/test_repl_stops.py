@@ -137,7 +137,8 @@ def test_a_resized_terminal_goes_on(terminal: Terminal) -> None:
     for width, height in ((1, 1), (30, 10), (200, 60), (80, 24)):
         terminal.resize(width, height)
         time.sleep(0.2)
-    terminal.see("exit 0")
+    terminal.see("model calls")
+    terminal.see("❯", after="model calls")
     terminal.type("/help")
     terminal.see("/mode MODE")
 

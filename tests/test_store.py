@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
 from state.errors import SessionNotFound, StoreError, UsageError
@@ -21,8 +22,12 @@ def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
     return [("act", {"text": text}) for text in texts]
 
 
+def file_of(store: Store) -> Path:
+    return Path(store.url.removeprefix("sqlite:///"))
+
+
 def rows(store: Store, sql: str) -> list[tuple[object, ...]]:
-    connection = sqlite3.connect(store.path)
+    connection = sqlite3.connect(file_of(store))
     try:
         return connection.execute(sql).fetchall()
     finally:
@@ -47,7 +52,7 @@ async def test_bytes_stay_within_three_times_the_content_and_two_kilobytes_a_ste
     content = sum(message.size_bytes for message in session.state.chat_history)
     steps = store.index.summary("s1").steps
     store.close()
-    on_disk = sum(path.stat().st_size for path in store.path.parent.iterdir())
+    on_disk = sum(path.stat().st_size for path in file_of(store).parent.iterdir())
     assert on_disk <= 3 * content + 2048 * steps
 
 
@@ -55,7 +60,7 @@ async def test_a_reopened_session_has_the_same_state(store: Store) -> None:
     model = ScriptedModel(START, plan("one", "two"), act("a"), finish("x"), act("b"), finish("y"), "end")
     session = await open_session(store, model, Recorder())
     await collect(session.send("go"))
-    resumed = await open_session(Store(store.path), ScriptedModel(), Recorder())
+    resumed = await open_session(reopened(store), ScriptedModel(), Recorder())
     assert list(resumed.state.chat_history) == list(session.state.chat_history)
     fields = set(type(session.state).model_fields) - {"chat_history", "vibe_plan"}
     assert {name: getattr(resumed.state, name) for name in fields} == {
@@ -85,7 +90,7 @@ async def test_a_fork_is_a_pointer_and_both_sides_go_on(store: Store) -> None:
     fork = await open_session(store, ScriptedModel("other"), session_id="s2")
     await collect(fork.send("instead"))
     await collect(session.send("third"))
-    again = Store(store.path)
+    again = reopened(store)
     texts = {name: [message.text for message in again.show(name).state.chat_history] for name in ("s1", "s2")}
     assert texts["s1"] == ["first", "one", "second", "two", "third", "three"]
     assert texts["s2"] == ["first", "one", "instead", "other"]
@@ -138,7 +143,7 @@ async def test_the_providers_own_json_comes_back_in_its_own_order(store: Store) 
 def test_folder_and_files_are_private(tmp_path: Path) -> None:
     old_mask = os.umask(0)
     try:
-        store = Store(tmp_path / "home" / "sandbur.db")
+        store = Store.open(f"sqlite:///{tmp_path}/home/sandbur.db")
         store.create("a", SessionSettings(model="m", cwd="/"))
     finally:
         os.umask(old_mask)
@@ -150,9 +155,8 @@ def test_folder_and_files_are_private(tmp_path: Path) -> None:
 
 def test_sessions_are_found_by_id_prefix_and_title(store: Store) -> None:
     settings = SessionSettings(model="m", cwd="/")
-    for name in ("aa11", "aa22", "bb33"):
-        store.create(name, settings)
-    store.index.set_title("bb33", "my title")
+    for name, title in (("aa11", ""), ("aa22", ""), ("bb33", "my title")):
+        store.index.create(name, settings, title)
     assert store.find("bb33") == store.find("b") == store.find("my title") == "bb33"
     with pytest.raises(UsageError, match="2 sessions"):
         store.find("aa")
@@ -170,7 +174,7 @@ def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path, content:
     path = tmp_path / "x.db"
     path.write_bytes(content)
     with pytest.raises(StoreError):
-        Store(path)
+        Store.open(f"sqlite:///{path}")
     assert path.read_bytes() == content
 
 
@@ -180,34 +184,36 @@ def test_a_foreign_database_is_refused_and_kept(tmp_path: Path) -> None:
     connection.execute("CREATE TABLE theirs (a)")
     connection.close()
     with pytest.raises(StoreError, match="another program"):
-        Store(path)
+        Store.open(f"sqlite:///{path}")
 
 
 def test_a_newer_schema_is_refused(store: Store) -> None:
-    connection = sqlite3.connect(store.path)
+    connection = sqlite3.connect(file_of(store))
     connection.execute("UPDATE meta SET value = '99'")
     connection.commit()
     connection.close()
     with pytest.raises(StoreError, match="newer Sandbur"):
-        Store(store.path)
+        reopened(store)
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="cannot be opened"):
-        Store(tmp_path / "file" / "sandbur.db")
+        Store.open(f"sqlite:///{tmp_path}/file/sandbur.db")
 
 
-OPEN = "import sys; from pathlib import Path; from state.store.store import Store; Store(Path(sys.argv[1]))"
+OPEN = "import sys; from state.store.store import Store; Store.open('sqlite:///' + sys.argv[1])"
 
 
 def test_a_second_store_on_the_file_does_not_take_the_locks_of_the_first(store: Store) -> None:
     settings = SessionSettings(model="m", cwd="/")
     store.create("before", settings)
-    Store(store.path).close()
-    subprocess.run([sys.executable, "-c", f"{OPEN}.close()", store.path], check=True)
+    Store.open(store.url).close()
+    subprocess.run([sys.executable, "-c", f"{OPEN}.close()", file_of(store)], check=True)
     store.create("after", settings)
-    count = f"import sqlite3; print(*sqlite3.connect({str(store.path)!r}).execute('SELECT id FROM sessions'))"
+    count = (
+        f"import sqlite3; print(*sqlite3.connect({str(file_of(store))!r}).execute('SELECT id FROM sessions'))"
+    )
     seen = subprocess.run([sys.executable, "-c", count], check=True, capture_output=True, text=True)
     assert "after" in seen.stdout
 
@@ -222,11 +228,11 @@ def test_the_mode_of_a_file_that_is_not_ours_stays(tmp_path: Path) -> None:
     path.write_text("my notes, by no means a database\n" * 40)
     path.chmod(0o644)
     with pytest.raises(StoreError):
-        Store(path)
+        Store.open(f"sqlite:///{path}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
 def test_a_store_that_others_could_read_is_made_private(store: Store) -> None:
-    store.path.chmod(0o644)
-    Store(store.path).close()
-    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    file_of(store).chmod(0o644)
+    Store.open(store.url).close()
+    assert stat.S_IMODE(file_of(store).stat().st_mode) == 0o600

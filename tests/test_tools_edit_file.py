@@ -164,3 +164,14 @@ def test_a_diff_at_the_ends_of_a_file_is_right():
     appended = unified("1\n2\n3\n4\n5\n", "1\n2\n3\n4\n5\n6\n", "f").split("\n")
     assert appended[2:] == ["@@ -3,3 +3,4 @@", " 3", " 4", " 5", "+6"]
     assert unified("a\na\n", "a\na\na\n", "f").split("\n")[2] == "@@ -1,2 +1,3 @@"
+
+
+async def test_a_placeholder_does_not_get_into_the_file_and_is_explained(tmp_path: Path):
+    path = tmp_path / ".env"
+    path.write_text("KEY=real\nMODE=a\n")
+    outcome = await edit(tmp_path, ".env", "MODE=a", "MODE=[masked value of KEY]")
+    assert "new has [masked value of KEY] in it" in outcome.content
+    outcome = await edit(tmp_path, ".env", "KEY=[masked value of KEY]\nMODE=a", "MODE=b")
+    assert "not found in .env. It has [masked value of KEY] in it" in outcome.content
+    assert path.read_text() == "KEY=real\nMODE=a\n"
+    assert (await edit(tmp_path, ".env", "MODE=a", "MODE=b")).outcome == "ok"

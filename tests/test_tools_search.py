@@ -228,9 +228,9 @@ async def test_an_expression_that_explodes_is_stopped_and_what_was_found_is_kept
     began = time.monotonic()
     lines = await found(Grep(False, limit_s=1), tmp_path, pattern="(a+)+b(?<!x)")
     heart.cancel()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert lines == ["a.txt:1:aab", "[stopped before everything was searched; the result is a part of it]"]
-    assert beats > 20
+    assert beats > 5
 
 
 async def test_a_cancelled_search_leaves_no_process(tmp_path: Path):

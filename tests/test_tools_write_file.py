@@ -235,3 +235,21 @@ async def test_a_cancelled_write_tells_what_it_did(tmp_path: Path):
         await task
     assert caught.value.args == ("Created a.txt",)
     assert tmp_path.joinpath("a.txt").read_text() == "done"
+
+
+async def test_a_placeholder_is_not_written_over_the_secret_that_it_stands_for(tmp_path: Path):
+    path = tmp_path / ".env"
+    path.write_text("KEY=real\nMODE=a\n")
+    outcome = await write(tmp_path, ".env", "KEY=[masked value of KEY]\nMODE=b\n")
+    assert (outcome.outcome, "Change the text around it with edit_file" in outcome.content) == ("error", True)
+    assert path.read_text() == "KEY=real\nMODE=a\n"
+    assert (await write(tmp_path, "new.env", "KEY=[masked value of KEY]\n")).outcome == "error"
+    assert not tmp_path.joinpath("new.env").exists()
+
+
+async def test_a_placeholder_that_the_file_has_itself_may_stay(tmp_path: Path):
+    path = tmp_path / "notes.md"
+    path.write_text("A secret is shown as [masked value].\n")
+    assert (await write(tmp_path, "notes.md", "It is shown as [masked value].\n")).outcome == "ok"
+    path.write_bytes(b"\0\1\2[masked value]" * 9)
+    assert (await write(tmp_path, "notes.md", "[masked value]\n")).outcome == "ok"

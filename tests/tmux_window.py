@@ -27,7 +27,7 @@ class Terminal:
         self._socket = str(self._sockets / str(len(list(self._sockets.iterdir()))))
         wanted = {"HOME": str(self.folder), "SANDBUR_HOME": str(self.folder / "data"), "LC_ALL": "C.UTF-8"}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in {**wanted, **env}.items())
-        unset = "env -u EDITOR -u VISUAL -u TMUX -u NO_COLOR " + settings
+        unset = "env -u EDITOR -u VISUAL -u TMUX -u NO_COLOR -u SANDBUR_LEASE_S " + settings
         run = f"{unset} {shlex.quote(sys.executable)} -m ui.cli -C {shlex.quote(str(self.folder))} {line}"
         root = shlex.quote(str(Path(__file__).resolve().parent.parent))
         script = f"cd {root} && {run}; echo exit=$?; sleep 60"
@@ -43,7 +43,7 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-S", "-500")
 
-    def see(self, text: str, seconds: float = 8.0, after: str = "") -> str:
+    def see(self, text: str, seconds: float = 30.0, after: str = "") -> str:
         """Wait until the screen shows `text` (behind the last `after`); return the screen."""
 
         def is_there() -> bool:

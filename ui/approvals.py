@@ -3,17 +3,11 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
 from state.calls import CallDecision, PendingCall
 from ui.calls import Line, fields, preview
-from ui.composer import Leave
 from ui.edit import BadEdit, edited_arguments
-from ui.one_key import OneKey
-from ui.render import Renderer
+from ui.question import Questions
 from ui.sanitize import exposed, one_line
-from ui.stdin import clean
 
 _SHOWN_LINES = 60
 _MAX_RULE = 80
@@ -29,12 +23,11 @@ class Rules(Protocol):
 class Approvals:
     """The dialogue about the calls of one turn."""
 
-    def __init__(self, renderer: Renderer, rules: Rules, cwd: str) -> None:
-        self._renderer = renderer
+    def __init__(self, questions: Questions, rules: Rules, cwd: str) -> None:
+        self._questions = questions
+        self._renderer = questions.renderer
         self._rules = rules
         self._cwd = cwd
-        self._question: OneKey | None = None
-        self._open: PromptSession[str] | None = None
 
     async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
         """Return the decisions, or None if the person puts them off.
@@ -53,20 +46,6 @@ class Approvals:
                 break
         return decisions
 
-    @property
-    def is_listening(self) -> bool:
-        """True while a key or a line would be taken."""
-        if self._question is not None:
-            return self._question.listens
-        return self._open is not None and self._open.app.is_running
-
-    def leave(self, exit_code: int) -> bool:
-        """End a running question; return whether there was one that can be ended this way."""
-        if self._open is None or not self._open.app.is_running:
-            return False
-        self._open.app.exit(exception=Leave(exit_code))
-        return True
-
     async def _ask_one(self, call: PendingCall) -> tuple[CallDecision, str] | None:
         """Return the decision and the rule to keep, or None if the question was left open."""
         rule = self._rules.suggested_rule(call)
@@ -74,13 +53,13 @@ class Approvals:
         while True:
             shown = call if changed is None else call.model_copy(update={"arguments": changed})
             self._show(shown, full=False)
-            key = await self._key(self._choices(shown, rule if changed is None else ""))
+            key = await self._questions.key("Run it?", self._choices(shown, rule if changed is None else ""))
             if key == "v":
                 self._show(shown, full=True)
             elif key == "e":
                 changed = await self._edit(shown) or changed
             elif key == "r":
-                reason = await self._line("Reason: ")
+                reason = await self._questions.line("Reason: ")
                 if reason is not None:
                     return CallDecision(call_id=call.call_id, approved=False, reason=reason), ""
             elif key:
@@ -118,32 +97,9 @@ class Approvals:
             choices["v"] = "view everything"
         return choices
 
-    async def _key(self, choices: dict[str, str]) -> str:
-        """Return the key pressed for a choice; empty if the question is left open."""
-        self._renderer.lines(("", f"  [{key}] {text}") for key, text in choices.items())
-        self._question = OneKey(f"Run it? [{'/'.join(choices)}] ", choices)
-        self._open = self._question.prompt
-        try:
-            key = await self._question.ask()
-        finally:
-            self._question = self._open = None
-        mark = self._renderer.glyphs.prompt
-        self._renderer.lines([("bold", f"  {mark} {choices.get(key, 'left open')}")])
-        return key
-
-    async def _line(self, question: str, default: str = "") -> str | None:
-        """Return a line of text; None if the person thinks better of it."""
-        self._open = PromptSession(question, key_bindings=_line_keys())
-        try:
-            return clean(await self._open.prompt_async(default=default))
-        except EOFError:
-            return None
-        finally:
-            self._open = None
-
     async def _edit(self, call: PendingCall) -> str | None:
         try:
-            return await edited_arguments(call.arguments, lambda text: self._line("Edit: ", text))
+            return await edited_arguments(call.arguments, lambda text: self._questions.line("Edit: ", text))
         except BadEdit as problem:
             self._renderer.lines([("red", str(problem))])
             return None
@@ -154,15 +110,3 @@ def _named(rule: str, call: PendingCall) -> str:
     if len(rule) <= _MAX_RULE and "\n" not in rule:
         return exposed(rule)
     return f"exactly this {'path' if 'path' in fields(call.arguments) else 'command'}"
-
-
-def _line_keys() -> KeyBindings:
-    """Return bindings that take Ctrl-C, typed or sent, as "never mind"."""
-    keys = KeyBindings()
-    keys.add("c-c")(_never_mind)
-    keys.add("<sigint>")(_never_mind)
-    return keys
-
-
-def _never_mind(event: KeyPressEvent) -> None:
-    event.app.exit(exception=EOFError())

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
 from state.errors import UsageError
-from ui.grammar import COMMANDS, LATER_COMMANDS, Parser, nearest, not_yet, parser_for
+from ui.grammar import COMMANDS, Parser, parser_for
+from ui.values import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,38 @@ class Arguments:
     edit: Path | None = None
     reason: str = ""
     record_only: bool = False
+    settle_as: str | None = None
+    result: str = ""
     at: int | None = None
+    edits: tuple[str, ...] = ()
+    """PATH=VALUE each."""
+    files: bool = False
     format: str = "mermaid"
+    export_format: str = "jsonl"
     json: bool = False
+    steps: bool = False
+    file: str = ""
+    older_than: timedelta = timedelta(days=30)
+    keep: int = 20
+    max_size: int | None = None
+    """Bytes."""
+    dry_run: bool = False
+    due: bool = False
+    limit: int | None = None
+    port: int = 7241
+    host: str = "127.0.0.1"
+    no_open: bool = False
+    from_seq: int | None = None
+    live: tuple[str, ...] = ()
+    """`model`, `tools` or both."""
+    name: str = ""
+    to: str = "tests"
+    force: bool = False
+    other: str = ""
+    """The second session of a comparison."""
+    test: str = ""
+    """A shell command."""
+    days: int | None = None
 
     @property
     def continues(self) -> bool:
@@ -59,8 +90,6 @@ def parse(argv: Sequence[str]) -> Arguments:
     words = list(argv)
     at = _command_position(words)
     command = words.pop(at) if at is not None else "chat"
-    if command in LATER_COMMANDS:
-        raise not_yet(command, f"`sandbur --help` shows what is; as a message: sandbur -p {command}")
     parser = parser_for(command)
     words, last = _split_at_dashes(words)
     found, extra = parser.parse_known_intermixed_args(words)
@@ -70,8 +99,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
     values: dict[str, Any] = vars(found)
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}  # pyright: ignore[reportUnknownArgumentType]
-    if command == "sessions":
-        command = f"sessions {values.pop('action')}"
+    if "action" in values:
+        command = f"{command} {values.pop('action')}"
     arguments = Arguments(command=command, **values)
     _check_flags(arguments)
     _check_words(arguments)
@@ -79,7 +108,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def _command_position(words: list[str]) -> int | None:
-    """Return where the command stands: the first word that belongs to no flag, if it is a known or kept name.
+    """Return where the command stands: the first word that belongs to no flag, if it is a known name.
 
     After -p, -c or -r that word is a prompt, whatever it says.
     """
@@ -90,7 +119,7 @@ def _command_position(words: list[str]) -> int | None:
         if re.match(r"-[qvy]*[pcr]|--(print|continue|resume)\b|--$", word):
             return None
         if not word.startswith("-") or word == "-":
-            return position if word in COMMANDS or word in LATER_COMMANDS else None
+            return position if word in COMMANDS else None
         position += 2 if word in with_value else 1
     return None
 
@@ -132,13 +161,9 @@ def _check_flags(arguments: Arguments) -> None:
 
 
 def _check_words(arguments: Arguments) -> None:
+    _check_session_words(arguments)
+    _check_command_flags(arguments)
     command, prompt = arguments.command, arguments.prompt
-    if command in ("sessions show", "sessions delete", "sessions export") and not arguments.session:
-        raise UsageError(f"`sandbur {command}` needs the ID of a session.", "`sandbur sessions` lists them.")
-    if command == "sessions list" and arguments.session:
-        raise UsageError(
-            f"`{arguments.session}` is one word too many.", "`sandbur sessions show ID` shows one."
-        )
     if prompt is None:
         return
     if not prompt.strip():
@@ -149,3 +174,44 @@ def _check_words(arguments: Arguments) -> None:
         raise UsageError(
             f"There is no command `{prompt}`; did you mean `{near}`?", f"As a message: sandbur -p {prompt}"
         )
+
+
+def _check_session_words(arguments: Arguments) -> None:
+    """Check how many words follow `sandbur sessions ACTION`, and that its flags are for this action."""
+    command, action = arguments.command, arguments.command.removeprefix("sessions ")
+    if command == action:
+        return
+    if action in ("show", "verify", "delete", "export") and not arguments.session:
+        raise UsageError(f"`sandbur {command}` needs the ID of a session.", "`sandbur sessions` lists them.")
+    if action == "import" and not arguments.session:
+        raise UsageError(f"`sandbur {command}` needs a FILE, or - for stdin.")
+    extra = arguments.session if action in ("list", "prune") else arguments.file
+    if extra and action != "export":
+        hint = (
+            "`sandbur sessions show ID` shows one" if action == "list" else "`sandbur sessions --help` helps"
+        )
+        raise UsageError(f"`{extra}` is one word too many.", f"{hint}.")
+    prunes = arguments.dry_run or arguments.max_size is not None
+    usual = Arguments()
+    prunes = prunes or (arguments.older_than, arguments.keep) != (usual.older_than, usual.keep)
+    if action != "prune" and prunes:
+        raise UsageError("--older-than, --keep, --max-size and --dry-run belong to `sandbur sessions prune`.")
+    if arguments.steps and action != "show":
+        raise UsageError("--steps belongs to `sandbur sessions show ID`.")
+    if arguments.export_format != usual.export_format and action != "export":
+        raise UsageError("--format belongs to `sandbur sessions export ID`.")
+
+
+def _check_command_flags(arguments: Arguments) -> None:
+    if arguments.command == "resume" and not arguments.due:
+        raise UsageError("`sandbur resume` needs --due.", "One session goes on with: sandbur -r ID")
+    if arguments.command != "settle":
+        return
+    if arguments.settle_as is None:
+        raise UsageError("`sandbur settle` needs --as.", "Say --as done, --as failed or --as rerun.")
+    if arguments.result and arguments.settle_as == "rerun":
+        raise UsageError(
+            "--result goes with --as done or --as failed.", "A call that runs again has its own."
+        )
+    if len(arguments.calls) > 1:
+        raise UsageError("`sandbur settle` takes one call at a time.")

@@ -3,11 +3,21 @@
 import os
 import sys
 from collections.abc import Coroutine, Sequence
+from importlib import import_module
 from typing import Any
 
 from state.errors import SandburError
 from ui.arguments import Arguments, parse
-from ui.terminal import claim_standard_streams, drop_stdout, output_lost, put, say, stdout_problem
+from ui.terminal import (
+    claim_standard_streams,
+    drop_lost_stderr,
+    drop_stdout,
+    is_interactive,
+    output_lost,
+    put,
+    say,
+    stdout_problem,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,39 +72,40 @@ def _shows_tracebacks(arguments: Arguments) -> bool:
     return arguments.verbose or bool(os.environ.get("SANDBUR_DEBUG"))
 
 
+_COMMANDS = {
+    "approve": ("decide", "decide"),
+    "deny": ("decide", "decide"),
+    "settle": ("decide", "decide"),
+    "resume": ("due", "resume_due"),
+    "fork": ("fork", "fork_session"),
+    "graph": ("graph", "print_graph"),
+    "doctor": ("doctor", "examine"),
+    "sessions list": ("sessions", "list_sessions"),
+    "sessions show": ("sessions", "show_session"),
+    "sessions delete": ("sessions", "delete_session"),
+    "sessions prune": ("prune", "prune_sessions"),
+    "sessions verify": ("audit", "verify_session"),
+    "ui": ("tracking", "serve"),
+    "replay": ("replay", "replay_session"),
+    "test add": ("recordings", "add_recording"),
+    "diff": ("diff", "diff_sessions"),
+    "bisect": ("bisect", "bisect_session"),
+    "stats": ("stats", "show_stats"),
+    "sessions export": ("transfer", "export_session"),
+    "sessions import": ("transfer", "import_session"),
+}
+"""Command -> the module of this package and the function in it."""
+_CHATTING = ("chat", "demo")
+
+
 def _command(arguments: Arguments) -> "Coroutine[Any, Any, int]":
     """Return what the command does; only what it needs is imported."""
-    match arguments.command:
-        case "chat" | "demo":
-            return _chat(arguments)
-        case "approve" | "deny":
-            from ui.decide import decide
-
-            return decide(arguments)
-        case "doctor":
-            from ui.doctor import examine
-
-            return examine(arguments)
-        case "graph":
-            from ui.graph import print_graph
-
-            return print_graph(arguments)
-        case _:
-            from ui import sessions
-
-            return sessions.COMMANDS[arguments.command](arguments)
-
-
-def _chat(arguments: Arguments) -> "Coroutine[Any, Any, int]":
-    from ui.terminal import is_interactive
-
-    if arguments.print or arguments.output_format != "text" or not is_interactive():
-        from ui.headless import run_headless
-
-        return run_headless(arguments)
-    from ui.repl import chat
-
-    return chat(arguments)
+    if arguments.command in _CHATTING:
+        is_headless = arguments.print or arguments.output_format != "text" or not is_interactive()
+        module, function = ("headless", "run_headless") if is_headless else ("repl", "chat")
+    else:
+        module, function = _COMMANDS[arguments.command]
+    return getattr(import_module(f"ui.{module}"), function)(arguments)
 
 
 def _complain(error: SandburError, arguments: Arguments) -> int:
@@ -115,6 +126,7 @@ def _complain(error: SandburError, arguments: Arguments) -> int:
 def _flushed(code: int) -> int:
     """Write what is still to be written; a reader that has gone is no complaint."""
     problem = stdout_problem()
+    drop_lost_stderr()
     if problem is None:
         return code
     drop_stdout()

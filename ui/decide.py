@@ -1,8 +1,8 @@
-"""`sandbur approve` and `sandbur deny`: decide about waiting calls from outside and carry the run on."""
+"""`sandbur approve`, `deny` and `settle`: decide about waiting calls from outside, and carry the run on."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from state.errors import UsageError
 from ui.arguments import Arguments
@@ -11,14 +11,15 @@ from ui.jsonlines import arguments_object
 from ui.opening import opened
 
 if TYPE_CHECKING:
-    from state.calls import CallDecision, PendingCall
+    from state.calls import CallDecision, PendingCall, Settlement
 
 
 async def decide(arguments: Arguments) -> int:
     """Record the decision of the flags; run on from there unless it is only to be recorded."""
     edited = _edited(arguments.edit)
     async with opened(arguments) as runtime:
-        session = await runtime.resume(runtime.store.find(arguments.session))
+        session_id = runtime.store.find(arguments.session)
+        session = await runtime.resume(session_id, needs_model=not arguments.record_only)
         warn(session.notices, arguments)
         waiting = [call for call in session.state.pending_tool_calls if call.decision == "undecided"]
         if session.next_action != "human_confirm" or not waiting:
@@ -26,28 +27,59 @@ async def decide(arguments: Arguments) -> int:
                 f"No call of session {session.id} waits for a decision.",
                 f"`sandbur sessions show {session.id}` shows where it stands.",
             )
-        decisions = _decisions(_chosen(waiting, arguments), arguments, edited)
+        decisions = _decisions(_chosen(session.id, waiting, arguments), arguments, edited)
         events = session.decide(decisions, record_only=arguments.record_only)
         return await run_to_end(session, events, _as_decided(waiting, decisions), arguments)
 
 
-def _chosen(waiting: "list[PendingCall]", arguments: Arguments) -> "list[PendingCall]":
-    """Return the calls that the command line means."""
-    if arguments.all or (len(waiting) == 1 and not arguments.calls):
-        return waiting
-    listed = ", ".join(call.call_id for call in waiting)
+def _chosen(session_id: str, waiting: "list[PendingCall]", arguments: Arguments) -> "list[PendingCall]":
+    """Return the calls that the command line means; all of the kind that the command is about."""
+    kind = "outcome_unknown" if arguments.command == "settle" else "approval"
+    fitting = [call for call in waiting if call.kind == kind]
     if not arguments.calls:
-        raise UsageError(f"{len(waiting)} calls wait: {listed}.", "Name the ones you mean, or say --all.")
-    chosen: dict[str, PendingCall] = {}
-    for wanted in arguments.calls:
-        matches = [call for call in waiting if call.call_id == wanted] or [
-            call for call in waiting if call.call_id.startswith(wanted)
-        ]
-        if len(matches) != 1:
-            problem = "fits several calls" if matches else "waits for no decision"
-            raise UsageError(f"`{wanted}` {problem}.", f"These calls wait: {listed}.")
-        chosen[matches[0].call_id] = matches[0]
+        if not fitting:
+            raise _other_kind(session_id, waiting[0])
+        if arguments.all or len(fitting) == 1:
+            return fitting
+        raise UsageError(f"{len(fitting)} calls wait: {_listed(fitting)}.", _HINTS[kind])
+    chosen = {call.call_id: call for call in (_named(word, waiting) for word in arguments.calls)}
+    for call in chosen.values():
+        if call.kind != kind:
+            raise _other_kind(session_id, call)
     return list(chosen.values())
+
+
+_HINTS = {
+    "approval": "Name the ones you mean, or say --all.",
+    "outcome_unknown": "Name the one you mean.",
+}
+
+
+def _named(wanted: str, waiting: "list[PendingCall]") -> "PendingCall":
+    matches = [call for call in waiting if call.call_id == wanted] or [
+        call for call in waiting if call.call_id.startswith(wanted)
+    ]
+    if len(matches) != 1:
+        problem = "fits several calls" if matches else "waits for no decision"
+        raise UsageError(f"`{wanted}` {problem}.", f"These calls wait: {_listed(waiting)}.")
+    return matches[0]
+
+
+def _listed(calls: "list[PendingCall]") -> str:
+    return ", ".join(call.call_id for call in calls)
+
+
+def _other_kind(session_id: str, call: "PendingCall") -> UsageError:
+    """Return the refusal of a command that does not fit what the call waits for."""
+    if call.kind == "outcome_unknown":
+        return UsageError(
+            f"Call {call.call_id} was running when the process died; its outcome is unknown.",
+            f"Settle it: sandbur settle {session_id} {call.call_id} --as done, failed or rerun",
+        )
+    return UsageError(
+        f"Call {call.call_id} has not run yet; it waits for an approval.",
+        f"Decide: sandbur approve {session_id} {call.call_id}, or: sandbur deny {session_id} {call.call_id}",
+    )
 
 
 def _decisions(chosen: "list[PendingCall]", arguments: Arguments, edited: str | None) -> "list[CallDecision]":
@@ -55,6 +87,9 @@ def _decisions(chosen: "list[PendingCall]", arguments: Arguments, edited: str | 
 
     if edited is not None and len(chosen) != 1:
         raise UsageError("--edit changes one call.", "Name the call it is for.")
+    if arguments.settle_as is not None:
+        settle = cast("Settlement", arguments.settle_as)
+        return [CallDecision(call_id=call.call_id, settle=settle, result=arguments.result) for call in chosen]
     approved = arguments.command == "approve"
     return [
         CallDecision(call_id=call.call_id, approved=approved, reason=arguments.reason, arguments=edited)

@@ -2,31 +2,23 @@
 
 import os
 import shutil
-import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from state.errors import SandburError
 from ui.arguments import Arguments
 from ui.opening import options_of
 from ui.sanitize import one_line
+from ui.store_checks import Finding, store_findings
 from ui.terminal import glyphs_for, put
 
 if TYPE_CHECKING:
     from agent.config import Settings
 
 _PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    verdict: Literal["good", "note", "bad"]
-    name: str
-    detail: str
 
 
 async def examine(arguments: Arguments) -> int:
@@ -54,7 +46,7 @@ def _findings(arguments: Arguments) -> Iterator[Finding]:
         return
     yield from _configuration(settings)
     yield _model(settings)
-    yield from _store(settings)
+    yield from store_findings(settings)
 
 
 def _python() -> Finding:
@@ -106,22 +98,3 @@ def _model(settings: "Settings") -> Finding:
 
     model, notices = choose_model(settings.model, os.environ)
     return Finding("note" if notices else "good", "model", ": ".join([model, *notices]))
-
-
-def _store(settings: "Settings") -> Iterator[Finding]:
-    from state.store.store import Store
-
-    try:
-        store = Store.open(settings.store_url)
-        problems = store.check()
-        count = len(store.sessions())
-        store.close()
-    except SandburError as error:
-        yield Finding("bad", "store", str(error))
-        return
-    yield from (Finding("bad", "store", problem) for problem in problems)
-    yield Finding("good", "store", f"{store.path}, {count} session{'' if count == 1 else 's'}, intact")
-    for path, wanted in ((store.path, 0o600), (store.path.parent, 0o700)):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & 0o077:
-            yield Finding("note", "permissions", f"{path} is {mode:04o}; `chmod {wanted:o}` keeps others out")

@@ -55,7 +55,9 @@ async def drive(
         raise errors.exceptions[0] from None
     finished = _with_signal(finished, signals.received)
     outlet.write(lambda: view.show(finished))
-    if outlet.problem is not None and not isinstance(outlet.problem, BrokenPipeError):
+    is_broken = outlet.problem is not None and not isinstance(outlet.problem, BrokenPipeError)
+    # A terminal that dies takes its output with it; the signal says more.
+    if outlet.problem is not None and is_broken and signals.received is None:
         raise output_lost(outlet.problem)
     return finished
 

@@ -9,7 +9,6 @@ from actions.events import Event, RunFinished, RunStarted
 from state.calls import PendingCall
 from state.errors import OutputLost, SandburError
 from ui.arguments import Arguments
-from ui.calls import whole
 from ui.drive import View, drive
 from ui.jsonlines import encoded, failed, result_object, stream_object
 from ui.opening import open_session, opened
@@ -17,6 +16,7 @@ from ui.results import end_lines
 from ui.sanitize import plain
 from ui.stdin import headless_prompt
 from ui.terminal import make_console, put, say
+from ui.waiting import waiting_lines
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -51,7 +51,9 @@ async def run_to_end(
         say(f"sandbur: {lost}")
         say(resume_line(session.id))
         return lost.exit_code
-    explain(finished, session.settings.cwd)
+    if arguments.record_only and finished.exit_code == 0:
+        say(f"Recorded. The run goes on with: sandbur -r {session.id}, or with: sandbur resume --due")
+    explain(finished, session.state.pending_tool_calls, session.settings.cwd)
     return finished.exit_code
 
 
@@ -65,18 +67,19 @@ def warn(notices: Iterable[str], arguments: Arguments) -> None:
             say(plain(notice))
 
 
-def explain(finished: RunFinished, cwd: str) -> None:
+def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> None:
     """Say what a run that did not simply succeed waits for or failed at."""
-    if finished.exit_code == 0:
+    if finished.exit_code == 0 and not finished.pending:
         return
+    session_id = finished.session_id
     for _, text in end_lines(finished):
         say(text)
-    for pending in finished.pending:
-        say("Waiting: " + "\n".join(whole(pending, cwd)))
-    if finished.pending:
-        session_id = finished.session_id
+    waiting = [call for call in calls if call.decision == "undecided"] if finished.pending else []
+    for call in waiting:
+        say("\n".join(waiting_lines(call, session_id, cwd)))
+    if any(call.kind == "approval" for call in waiting):
         say(f"Decide with: sandbur approve {session_id} --all, or: sandbur deny {session_id} --all")
-    say(resume_line(finished.session_id))
+    say(resume_line(session_id))
 
 
 def report_failure(error: SandburError, output_format: str) -> None:

@@ -89,7 +89,7 @@ def plan_objects(steps: Iterable[VibeStep]) -> list[Object]:
 
 def pending_objects(pending: Iterable[PendingCall]) -> list[Object]:
     return [
-        _decision(PendingDecision(call.call_id, call.tool, call.arguments, "approval", call.reason))
+        _decision(PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason))
         for call in pending
     ]
 

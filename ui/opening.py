@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from state.errors import UsageError
 from ui.arguments import Arguments
+from ui.terminal import say
 
 if TYPE_CHECKING:
     from agent.options import RunOptions
@@ -48,8 +49,9 @@ def enter_folder(path: Path | None) -> None:
 async def opened(arguments: Arguments) -> "AsyncGenerator[Runtime]":
     """Open the runtime for the flags, and close it."""
     from agent.runtime import Runtime
+    from ui.sanitize import plain
 
-    runtime = Runtime.open(options_of(arguments), os.environ)
+    runtime = Runtime.open(options_of(arguments), os.environ, lambda notice: say(plain(notice)))
     try:
         yield runtime
     finally:
@@ -62,7 +64,7 @@ async def open_session(runtime: "Runtime", arguments: Arguments, picked: str | N
         return await runtime.create(arguments.session_id)
     found = picked or _named_session(runtime, arguments)
     if arguments.fork_session:
-        found = runtime.fork(found)
+        found = await runtime.fork(found)
     return await runtime.resume(found)
 
 

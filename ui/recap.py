@@ -40,7 +40,8 @@ def _standing(state: ApplicationState, next_action: str) -> Iterator[Line]:
     waiting = [call for call in state.pending_tool_calls if call.decision == "undecided"]
     if next_action == "human_confirm" and waiting:
         for call in waiting:
-            yield "yellow", f"Waits for your decision: {title(call.tool, call.arguments)}"
+            what = "Waits for your decision" if call.kind == "approval" else "Nobody knows what came of"
+            yield "yellow", f"{what}: {title(call.tool, call.arguments)}"
     elif next_action != "prompt":
         yield "yellow", "It stopped in the middle of a turn and goes on from there."
 

@@ -197,7 +197,7 @@ class Renderer:
         self._last_words = ""
         if self._answers:
             self.lines(end_lines(event), prose=True)
-        if self._model_called and event.status != "needs_approval":
+        if self._model_called and event.status not in ("needs_approval", "needs_decision"):
             took = elapsed(event.duration_ms / 1000)
             self.lines([("dim", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])
         self._model_called = False

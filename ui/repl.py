@@ -20,9 +20,12 @@ from ui.headless import DEMO_GOAL, resume_line
 from ui.history import input_history
 from ui.opening import open_session, opened
 from ui.picker import pick_session
+from ui.question import Questions
 from ui.recap import recap_lines
 from ui.render import Renderer
+from ui.rewind import is_rewind, picked_step, rewound
 from ui.sanitize import one_line, plain
+from ui.settling import Settling
 from ui.signals import StopSignals, exit_code
 from ui.stdin import clean
 from ui.terminal import make_console, say, typing_unseen
@@ -33,6 +36,7 @@ from ui.warmup import import_session, warm_up
 if TYPE_CHECKING:
     from agent.runtime import Runtime
     from agent.session import Session
+    from state.calls import CallDecision
 
 Answer = TypeVar("Answer")
 
@@ -71,6 +75,7 @@ class Chat:
         self._entered: Session | None = None
         self._has_run = False
         self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
+        self._questions = Questions(self._renderer)
         self._composer = Composer(input_history(data_home(os.environ)), self._renderer.glyphs, self._standing)
 
     @property
@@ -85,7 +90,8 @@ class Chat:
     def enter(self, session: "Session") -> None:
         """Take the session and show what was said at its opening."""
         self._entered = session
-        self._approvals = Approvals(self._renderer, session, session.settings.cwd)
+        self._approvals = Approvals(self._questions, session, session.settings.cwd)
+        self._settling = Settling(self._questions, session.settings.cwd)
         self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
         warm_up(self._runtime, session.settings.model)
 
@@ -135,7 +141,9 @@ class Chat:
 
     async def _answer(self, text: str) -> bool:
         """Send a message or command; an empty one carries on. Return whether the person leaves."""
-        if text.strip():
+        if is_rewind(text):
+            await self._rewind(text)
+        elif text.strip():
             await self._turn(self._session.send(text))
         elif self._session.next_action != "prompt":
             await self._turn(self._session.carry_on())
@@ -144,9 +152,8 @@ class Chat:
     async def _turn(self, events: AsyncIterator[Event]) -> None:
         """Run until nothing waits for a decision any more."""
         finished = await self._drive(events)
-        while finished.status == "needs_approval":
-            waiting = [c for c in self._session.state.pending_tool_calls if c.decision == "undecided"]
-            decisions = await self._at_prompt(self._approvals.ask(waiting), self._approvals.leave)
+        while finished.status in ("needs_approval", "needs_decision"):
+            decisions = await self._at_prompt(self._decisions(), self._questions.leave)
             if decisions is None:
                 break
             finished = await self._drive(self._session.decide(decisions))
@@ -154,6 +161,29 @@ class Chat:
             hint = "Nothing is lost: Enter goes on from here, a message starts something else."
             self._renderer.lines([("yellow", hint)])
         self._renderer.lines([("", "")])
+
+    async def _decisions(self) -> "list[CallDecision] | None":
+        """Ask about the waiting calls: what happened first, what may happen then."""
+        waiting = [c for c in self._session.state.pending_tool_calls if c.decision == "undecided"]
+        unknown = [call for call in waiting if call.kind == "outcome_unknown"]
+        return await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
+
+    async def _rewind(self, text: str) -> None:
+        """Go on from an earlier step in a session of its own; the one of now stays as it is."""
+        old = self._session
+        words = text.split()[1:]
+        step = await picked_step(self._runtime.store, old.id, words, self._renderer, self._at_prompt)
+        if step is None:
+            return
+        done = await self._at_prompt(
+            rewound(self._runtime, old, step, self._questions), self._questions.leave
+        )
+        if done is None:
+            return
+        self.enter(await self._runtime.resume(done.session_id))
+        self._composer.put_in(done.draft)
+        lines = [*done.lines, f"The chat goes on in {done.session_id}; what it was stays in {old.id}."]
+        self._renderer.lines((("yellow", line) for line in lines), prose=True)
 
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True

@@ -2,14 +2,15 @@
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ui.calls import title, whole
+from ui.calls import title
 from ui.jsonlines import pending_objects, plan_objects, usage_object
 from ui.results import plan_lines, usage_text
 from ui.sanitize import one_line, plain
 from ui.terminal import Glyphs, glyphs_for
+from ui.times import local_time
+from ui.waiting import waiting_lines
 
 if TYPE_CHECKING:
     from state.messages import Block, Message
@@ -39,9 +40,7 @@ def view_lines(view: "SessionView") -> Iterator[str]:
         yield from _message_lines(message, glyphs)
     for call in state.pending_tool_calls:
         if call.decision == "undecided":
-            first, *more = whole(call, summary.cwd)
-            yield f"waiting   {first}"
-            yield from more
+            yield from waiting_lines(call, summary.id, summary.cwd)
 
 
 def view_object(view: "SessionView") -> dict[str, Any]:
@@ -62,14 +61,6 @@ def view_object(view: "SessionView") -> dict[str, Any]:
         "usage": usage_object(state.usage),
         "messages": [message.model_dump(exclude={"wire"}) for message in state.chat_history],
     }
-
-
-def local_time(stamp: str) -> str:
-    """Return a stored UTC time as the local date and minute."""
-    try:
-        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError):
-        return one_line(stamp)
 
 
 def _position(view: "SessionView") -> str:

@@ -1,4 +1,4 @@
-"""`sandbur sessions` and `sandbur fork`: list, show, delete, export and fork what the store holds."""
+"""`sandbur sessions`: lists, shows and deletes what the store holds."""
 
 import json
 import sys
@@ -6,11 +6,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ui.arguments import Arguments
-from ui.jsonlines import encoded
 from ui.opening import opened
 from ui.sanitize import one_line
-from ui.session_view import local_time, view_lines, view_object
+from ui.session_view import view_lines, view_object
+from ui.steps import step_lines, step_objects
 from ui.terminal import make_console, put, say
+from ui.times import local_time
 
 if TYPE_CHECKING:
     from state.session import SessionSummary
@@ -32,6 +33,8 @@ async def list_sessions(arguments: Arguments) -> int:
 
 
 async def show_session(arguments: Arguments) -> int:
+    if arguments.steps:
+        return await _show_steps(arguments)
     async with opened(arguments) as runtime:
         view = runtime.store.show(runtime.store.find(arguments.session))
     if arguments.json:
@@ -41,26 +44,27 @@ async def show_session(arguments: Arguments) -> int:
     return 0
 
 
+async def _show_steps(arguments: Arguments) -> int:
+    from state.store.timeline import timeline
+
+    async with opened(arguments) as runtime:
+        session_id = runtime.store.find(arguments.session)
+        steps = timeline(runtime.store.database, session_id)
+    if arguments.json:
+        put(json.dumps(step_objects(steps), indent=1))
+    elif steps:
+        put("\n".join(step_lines(steps, session_id)))
+    return 0
+
+
 async def delete_session(arguments: Arguments) -> int:
+    from agent.leftovers import clear_scratch
+
     async with opened(arguments) as runtime:
         session_id = runtime.store.find(arguments.session)
         runtime.store.delete(session_id)
+        clear_scratch(runtime.settings.home, session_id)
     say(f"Deleted session {session_id}.")
-    return 0
-
-
-async def export_session(arguments: Arguments) -> int:
-    async with opened(arguments) as runtime:
-        for record in runtime.store.export(runtime.store.find(arguments.session)):
-            put(encoded(record))
-    return 0
-
-
-async def fork_session(arguments: Arguments) -> int:
-    async with opened(arguments) as runtime:
-        forked = runtime.fork(runtime.store.find(arguments.session), arguments.at)
-    put(forked)
-    say(f"Go on with it: sandbur -r {forked}")
     return 0
 
 
@@ -84,12 +88,3 @@ def _print_table(sessions: "list[SessionSummary]") -> None:
     for session in sessions:
         table.add_row(session.id[:8], *_cells(session))
     make_console(sys.stdout).print(table)
-
-
-COMMANDS = {
-    "sessions list": list_sessions,
-    "sessions show": show_session,
-    "sessions delete": delete_session,
-    "sessions export": export_session,
-    "fork": fork_session,
-}

@@ -9,6 +9,7 @@ from ui.grammar import MODES
 
 COMMANDS = {
     "/mode": "change what runs unasked",
+    "/rewind": "go back to an earlier step",
     "/help": "show the commands",
     "/exit": "leave; the session can be resumed",
 }

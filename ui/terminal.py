@@ -65,12 +65,24 @@ def stdout_problem() -> OSError | None:
 
 def drop_stdout() -> None:
     """Point stdout at /dev/null after its reader has gone."""
+    _drop(1, sys.stdout)
+
+
+def drop_lost_stderr() -> None:
+    """Point stderr at /dev/null if its terminal has gone: what is left in its buffer would fail the exit."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _drop(2, sys.stderr)
+
+
+def _drop(descriptor: int, stream: TextIO) -> None:
     with suppress(OSError):
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
+        os.dup2(null, descriptor)
         os.close(null)
     with suppress(OSError, ValueError):
-        sys.stdout.flush()
+        stream.flush()
 
 
 def reader_has_gone() -> bool:

@@ -6,7 +6,8 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from actions.ports import BadArguments, ToolSpec
+from actions.model_port import ToolSpec
+from actions.ports import BadArguments
 
 MAX_BYTES = 4_000_000
 """Longer arguments are refused: no sensible call needs them, and a history keeps them for ever."""

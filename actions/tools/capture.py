@@ -1,9 +1,9 @@
-"""Keeps the output of a command: all of it on disk up to a limit, a cut of it for the model."""
+"""Makes of the output of a command, which is in a file, what a model reads."""
 
 import codecs
-import tempfile
+import os
 from dataclasses import dataclass
-from typing import Self
+from typing import BinaryIO
 
 from actions.tools.places import size_text
 from actions.tools.plain_text import plain
@@ -13,7 +13,6 @@ MAX_BYTES = 30_000
 _HEAD_SHARE = 0.35
 """The end tells more: there are the errors and the summary."""
 _SIDE_BYTES = 512_000
-_IN_MEMORY_BYTES = 1_000_000
 _LONGEST_SNAP = 2000
 
 
@@ -25,65 +24,32 @@ class Captured:
     """Every byte that was kept, where `text` does not tell all of it."""
 
 
-class Capture:
-    """Takes output until `max_bytes`; memory stays small however much comes."""
+def captured(output: int) -> Captured:
+    """Return what is in an open file; memory stays small however much it is, unless all of it is needed."""
+    size = os.fstat(output).st_size
+    with os.fdopen(os.dup(output), "rb") as file:
+        file.seek(0)
+        if size <= 2 * _SIDE_BYTES:
+            content = file.read(size)
+            text, is_cut = cut_middle(plain(content.decode(errors="replace")), (0, 0), "")
+            return Captured(text, content if is_cut or not _is_utf8(content) else None)
+        text, _ = cut_middle(*_sides(file, size))
+        file.seek(0)
+        return Captured(text, file.read(size))
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        # Unlinked and readable by nobody else; small outputs never reach the disk.
-        self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
-        self.size = 0
-        self.problem = ""
-        """Why no more is taken; empty while there is room."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._spool.close()
-
-    def feed(self, chunk: bytes) -> bool:
-        """Keep a piece of output; False if there is a problem, after which everything is dropped."""
-        if self.problem:
-            return False
-        kept = chunk[: self._max_bytes - self.size]
-        try:
-            self._spool.write(kept)
-        except OSError as error:
-            self.problem = f"its output could not be kept any more ({error.strerror})"
-            return False
-        self.size += len(kept)
-        if len(kept) < len(chunk):
-            self.problem = f"it wrote more than {size_text(self._max_bytes)} of output"
-        return not self.problem
-
-    def read(self) -> Captured:
-        """Return what was captured so far."""
-        head, middle, tail, is_valid = self._sides()
-        text, is_cut = cut_middle(head, middle, tail)
-        if is_valid and not is_cut:
-            return Captured(text, None)
-        self._spool.seek(0)
-        full = self._spool.read()
-        return Captured(text, full)
-
-    def _sides(self) -> tuple[str, tuple[int, int], str, bool]:
-        """Return beginning and end as plain text, and bytes and lines of what is between them."""
-        self._spool.seek(0)
-        if self.size <= 2 * _SIDE_BYTES:
-            content = self._spool.read()
-            text = content.decode(errors="replace")
-            return plain(text), (0, 0), "", _is_utf8(content)
-        head = self._spool.read(_SIDE_BYTES)
-        between = self.size - 2 * _SIDE_BYTES
-        lines, left = 0, between
-        while left > 0 and (chunk := self._spool.read(min(left, 1 << 20))):
-            lines += chunk.count(b"\n")
-            left -= len(chunk)
-        tail = self._spool.read()
-        head_text = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
-        tail_text = tail.decode(errors="replace").lstrip("\ufffd")
-        return plain(head_text), (between, lines), plain(tail_text), True
+def _sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
+    """Return beginning and end as plain text, and bytes and lines of what is between them."""
+    head = file.read(_SIDE_BYTES)
+    between = size - 2 * _SIDE_BYTES
+    lines, left = 0, between
+    while left > 0 and (chunk := file.read(min(left, 1 << 20))):
+        lines += chunk.count(b"\n")
+        left -= len(chunk)
+    tail = file.read(_SIDE_BYTES)
+    head_text = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
+    tail_text = tail.decode(errors="replace").lstrip("\ufffd")
+    return plain(head_text), (between, lines), plain(tail_text)
 
 
 def cut_middle(head: str, middle: tuple[int, int], tail: str) -> tuple[str, bool]:

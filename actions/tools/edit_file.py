@@ -7,17 +7,19 @@ from pathlib import Path
 
 from pydantic import Field
 
-from actions.ports import ToolContext, ToolOutcome
+from actions.ports import Prepared, ToolContext, ToolOutcome, Verified
 from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
-from actions.tools.atomic import real_target, replace_content
+from actions.tools.atomic import real_target
 from actions.tools.diffs import unified
 from actions.tools.file_text import FileText, load
 from actions.tools.files import FileProblem
-from actions.tools.finished_work import done_in_thread
+from actions.tools.masked_text import placeholder_note, refuse_placeholders
 from actions.tools.places import resolved, shown, shown_from
+from actions.tools.planned_write import planned, prepared_in_thread, verified, write_planned
 from actions.tools.text_form import TextForm
 from actions.tools.write_file import link_note
 from state.calls import Effect
+from state.files import FileChange
 
 _DESCRIPTION = (
     "Replace a piece of a text file. `old` must be in the file exactly once, character by character with all"
@@ -46,17 +48,26 @@ class EditFile:
     def parse(self, arguments: str) -> EditFileArguments:
         return parsed(self.spec, EditFileArguments, arguments)
 
+    def effect_of(self, arguments: EditFileArguments) -> Effect:
+        return self.effect
+
     def subject(self, arguments: EditFileArguments) -> str:
         return arguments.path
 
     def paths(self, arguments: EditFileArguments) -> Sequence[str]:
         return (arguments.path,)
 
+    async def prepare(self, arguments: EditFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
+        return await prepared_in_thread(lambda: _plan(arguments, context.cwd))
+
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> ToolOutcome:
-        return await done_in_thread(lambda: _edited(arguments, context.cwd))
+        return await write_planned(context.prepared or await self.prepare(arguments, context))
+
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        return await verified(changes)
 
 
-def _edited(arguments: EditFileArguments, cwd: Path) -> str:
+def _plan(arguments: EditFileArguments, cwd: Path) -> Prepared:
     if arguments.old == arguments.new:
         raise FileProblem("old and new are the same text: there is nothing to change.")
     path = resolved(arguments.path, cwd)
@@ -64,10 +75,11 @@ def _edited(arguments: EditFileArguments, cwd: Path) -> str:
     file = load(target)
     if file.form is None or file.text is None:
         raise FileProblem(f"{shown(target)} is a binary file; edit_file changes text only.")
-    text, count = _replaced(file.text, arguments, shown_from(path, cwd))
+    refuse_placeholders("new", arguments.new, file)
+    name = shown_from(path, cwd)
+    text, count = _replaced(file.text, arguments, name)
     stored = _stored(target, file.form, text)
-    status = replace_content(target, stored, file.version)
-    return _report(file, text, count, shown_from(path, cwd), link_note(status))
+    return planned(target, file, stored, lambda status: _report(file, text, count, name, link_note(status)))
 
 
 def _replaced(text: str, arguments: EditFileArguments, name: str) -> tuple[str, int]:
@@ -79,7 +91,9 @@ def _replaced(text: str, arguments: EditFileArguments, name: str) -> tuple[str, 
         old, new = (piece.replace("\r\n", "\n") for piece in (old, new))
     count = text.count(old)
     if count == 0:
-        raise FileProblem(f"old was not found in {name}. {_nearest(text, arguments.old)}")
+        raise FileProblem(
+            f"old was not found in {name}.{placeholder_note(arguments.old)} {_nearest(text, arguments.old)}"
+        )
     if count > 1 and not arguments.replace_all:
         raise FileProblem(
             f"old is in {name} {count} times ({_places(text, old)}). Add lines around it until it is"

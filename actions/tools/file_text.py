@@ -1,6 +1,7 @@
 """A text file as it is before a change."""
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,9 @@ MAX_BYTES = 64_000_000
 @dataclass(frozen=True, slots=True)
 class FileText:
     version: Version
+    mode: int
+    """Permission bits."""
+    content: bytes
     form: TextForm | None
     """None if the file is no text."""
     text: str | None
@@ -24,7 +28,8 @@ class FileText:
 def load(path: Path) -> FileText:
     """Read a whole file, with what is needed to notice that it was changed since."""
     with open_regular(path) as file, translated(path, "read"):
-        version = Version.of(os.fstat(file.fileno()))
+        status = os.fstat(file.fileno())
+        version = Version.of(status)
         if version.size > MAX_BYTES:
             raise FileProblem(
                 f"{shown(path)} is too large to be changed as a whole ({size_text(version.size)};"
@@ -32,4 +37,5 @@ def load(path: Path) -> FileText:
             )
         content = file.read(MAX_BYTES + 1)
     form = text_form(content)
-    return FileText(version, form, form.decode(content) if form else None)
+    text = form.decode(content) if form else None
+    return FileText(version, stat.S_IMODE(status.st_mode), content, form, text)

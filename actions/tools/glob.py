@@ -43,6 +43,9 @@ class Glob:
     def parse(self, arguments: str) -> GlobArguments:
         return parsed(self.spec, GlobArguments, arguments)
 
+    def effect_of(self, arguments: GlobArguments) -> Effect:
+        return self.effect
+
     def subject(self, arguments: GlobArguments) -> str:
         return arguments.pattern
 

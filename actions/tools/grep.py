@@ -47,6 +47,9 @@ class Grep:
     def parse(self, arguments: str) -> GrepArguments:
         return parsed(self.spec, GrepArguments, arguments)
 
+    def effect_of(self, arguments: GrepArguments) -> Effect:
+        return self.effect
+
     def subject(self, arguments: GrepArguments) -> str:
         return arguments.pattern
 

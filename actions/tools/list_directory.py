@@ -37,6 +37,9 @@ class ListDirectory:
     def parse(self, arguments: str) -> ListDirectoryArguments:
         return parsed(self.spec, ListDirectoryArguments, arguments)
 
+    def effect_of(self, arguments: ListDirectoryArguments) -> Effect:
+        return self.effect
+
     def subject(self, arguments: ListDirectoryArguments) -> str:
         return arguments.path
 

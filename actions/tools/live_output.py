@@ -33,13 +33,15 @@ class LiveOutput:
             self._timer.cancel()
         self._flush(is_last=True)
 
-    def feed(self, chunk: bytes) -> None:
-        self._waiting += chunk[-MAX_EVENT_BYTES:]
-        excess = len(self._waiting) - MAX_EVENT_BYTES
-        self._dropped += len(chunk) - min(len(chunk), MAX_EVENT_BYTES)
-        if excess > 0:
-            del self._waiting[:excess]
-            self._dropped += excess
+    def feed(self, chunk: bytes, skipped: int = 0) -> None:
+        """Take a piece of output, before which so many bytes are missing."""
+        if skipped:
+            self._dropped += len(self._waiting) + skipped
+            self._waiting.clear()
+        self._waiting += chunk
+        excess = max(len(self._waiting) - MAX_EVENT_BYTES, 0)
+        del self._waiting[:excess]
+        self._dropped += excess
         if self._timer is None:
             wait_s = max(self._last + INTERVAL_S - self._loop.time(), 0)
             self._timer = self._loop.call_later(wait_s, self._flush)

@@ -48,6 +48,9 @@ class ReadFile:
     def parse(self, arguments: str) -> ReadFileArguments:
         return parsed(self.spec, ReadFileArguments, arguments)
 
+    def effect_of(self, arguments: ReadFileArguments) -> Effect:
+        return self.effect
+
     def subject(self, arguments: ReadFileArguments) -> str:
         return arguments.path
 

@@ -2,22 +2,32 @@
 
 import asyncio
 import errno
-from collections.abc import Sequence
+import secrets
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from actions.ports import ToolContext, ToolOutcome
+from actions.ports import Recovered, ToolContext, ToolOutcome
 from actions.tools.arguments import Arguments, PlainText, parsed, spec_of, whole
-from actions.tools.capture import Capture
+from actions.tools.capture import captured
+from actions.tools.ending import Limits
 from actions.tools.files import FileProblem
-from actions.tools.live_output import LiveOutput
+from actions.tools.live_output import MAX_EVENT_BYTES, LiveOutput
 from actions.tools.places import resolved, shown
-from actions.tools.process import Limits, run_supervised
+from actions.tools.process import run_supervised, to_the_end
 from actions.tools.search_root import require_folder
+from actions.tools.shell_files import FilesBefore, left, look
+from actions.tools.shell_reading import is_read_only
+from actions.tools.shell_recovery import recover
 from actions.tools.shell_report import outcome_of
+from actions.tools.spool import Spool
 from state.calls import Effect
+from state.crashpoints import reach
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 3600
@@ -48,9 +58,13 @@ class RunShellCommand:
         self.spec = spec_of("run_shell_command", _DESCRIPTION.format(idle_s=idle_s), RunShellCommandArguments)
         self._idle_s = idle_s
         self._max_output_bytes = max_output_bytes
+        self._has_noted = False
 
     def parse(self, arguments: str) -> RunShellCommandArguments:
         return parsed(self.spec, RunShellCommandArguments, arguments)
+
+    def effect_of(self, arguments: RunShellCommandArguments) -> Effect:
+        return "read" if is_read_only(arguments.command) else self.effect
 
     def subject(self, arguments: RunShellCommandArguments) -> str:
         return arguments.command
@@ -63,21 +77,82 @@ class RunShellCommand:
             cwd = require_folder(resolved(arguments.cwd or ".", context.cwd))
         except FileProblem as error:
             return ToolOutcome("error", f"The command was not run: {error}")
-        limits = Limits(arguments.timeout_s, self._idle_s)
-        with Capture(self._max_output_bytes) as capture, LiveOutput(context.emit) as live:
+        with ExitStack() as stack:
+            try:
+                spool = stack.enter_context(Spool(_folder_of(context, stack), secrets.token_hex(8)))
+            except OSError as error:
+                return _not_run(f"its output cannot be kept: {(error.strerror or str(error)).lower()}")
+            before = FilesBefore()
+            if self.effect_of(arguments) != "read":
+                before = await asyncio.to_thread(look, context, spool.folder)
+            return await self._run(arguments, cwd, spool, before, context.emit)
 
-            def take(chunk: bytes) -> bool:
-                live.feed(chunk)
-                return capture.feed(chunk)
+    async def _run(
+        self,
+        arguments: RunShellCommandArguments,
+        cwd: Path,
+        spool: Spool,
+        before: FilesBefore,
+        emit: Callable[[str], None],
+    ) -> ToolOutcome:
+        limits = self._limits(arguments)
+        with LiveOutput(emit) as live:
+
+            def show_news() -> bool:
+                chunk, skipped = spool.news(MAX_EVENT_BYTES)
+                if chunk:
+                    reach("effect_mid")
+                    live.feed(chunk, skipped)
+                return bool(chunk)
 
             try:
-                ended = await run_supervised(_shell(), arguments.command, cwd, limits, take)
+                ended = await run_supervised(_shell(), arguments.command, cwd, limits, spool, show_news)
             except OSError as error:
-                return ToolOutcome("error", f"The command was not run: {_start_problem(error, cwd)}.")
+                return _not_run(_start_problem(error, cwd))
             except asyncio.CancelledError:
-                raise asyncio.CancelledError(capture.read().text) from None
-            captured = await asyncio.to_thread(capture.read)
-            return outcome_of(captured, capture.problem, ended, limits)
+                changed = await to_the_end(asyncio.to_thread(before.compare))
+                raise asyncio.CancelledError(captured(spool.output).text, changed) from None
+        if ended.is_refused:
+            return _not_run("another process took the call over")
+        changed = await asyncio.to_thread(before.compare)
+        outcome = outcome_of(
+            await asyncio.to_thread(captured, spool.output), ended, limits, self._new_note(before)
+        )
+        return replace(outcome, changes=changed.changes, pre_images=changed.pre_images)
+
+    async def recover(self, arguments: RunShellCommandArguments, context: ToolContext) -> Recovered:
+        if context.scratch is None:
+            return Recovered(None)
+        found = await recover(context.scratch, self._limits(arguments)) or Recovered(None)
+        if found.is_not_started:
+            return found
+        changed = await asyncio.to_thread(left, context, context.scratch)
+        if found.outcome is None:
+            return replace(found, changes=changed.changes, pre_images=changed.pre_images)
+        outcome = replace(found.outcome, changes=changed.changes, pre_images=changed.pre_images)
+        return replace(found, outcome=outcome)
+
+    def _new_note(self, before: FilesBefore) -> str:
+        """Return what cannot be undone, the first time that there is anything."""
+        if self._has_noted:
+            return ""
+        self._has_noted = bool(before.note)
+        return before.note
+
+    def _limits(self, arguments: RunShellCommandArguments) -> Limits:
+        return Limits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
+
+
+def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
+    """Return the folder of this call; without one, a folder that goes with the command."""
+    if context.scratch is not None:
+        return context.scratch
+    folder = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
+    return Path(stack.enter_context(folder))
+
+
+def _not_run(why: str) -> ToolOutcome:
+    return ToolOutcome("error", f"The command was not run: {why}.")
 
 
 def _shell() -> str:

@@ -5,25 +5,25 @@ from collections.abc import Iterator
 
 from actions.ports import ToolOutcome
 from actions.tools.capture import Captured
+from actions.tools.ending import Ended, Limits
 from actions.tools.places import shown
-from actions.tools.process import Ended, Limits
 
 _MOST_NAMED = 5
 _CODES = {126: "found, but it could not be executed", 127: "command not found"}
 
 
-def outcome_of(captured: Captured, problem: str, ended: Ended, limits: Limits) -> ToolOutcome:
+def outcome_of(captured: Captured, ended: Ended, limits: Limits, remark: str = "") -> ToolOutcome:
     """Put output, remarks and exit code together."""
     output = captured.text.rstrip("\n")
-    notes = [f"[{note}]" for note in _notes(problem, ended, limits)]
+    notes = [f"[{note}]" for note in (*_notes(ended, limits), *filter(None, [remark]))]
     content = "\n".join([output or "(no output)", *notes, f"exit code: {_exit_code(ended)}"])
     if ended.reason in ("timeout", "idle"):
         return ToolOutcome("timeout", content, captured.full)
-    is_fine = ended.status == 0 and not problem and not ended.too_many
+    is_fine = ended.status == 0 and not ended.problem and not ended.too_many
     return ToolOutcome("ok" if is_fine else "error", content, captured.full)
 
 
-def _notes(problem: str, ended: Ended, limits: Limits) -> Iterator[str]:
+def _notes(ended: Ended, limits: Limits) -> Iterator[str]:
     if ended.reason == "timeout":
         yield (
             f"timed out: killed, with all its processes, after {limits.timeout_s:g} s;"
@@ -31,8 +31,8 @@ def _notes(problem: str, ended: Ended, limits: Limits) -> Iterator[str]:
         )
     if ended.reason == "idle":
         yield f"timed out: killed, with all its processes, after {limits.idle_s:g} s without any output"
-    if problem:
-        yield f"killed, with all its processes: {problem}"
+    if ended.problem:
+        yield f"killed, with all its processes: {ended.problem}"
     if ended.too_many:
         yield f"killed: it had started {ended.too_many} processes at once"
     if ended.status is None:

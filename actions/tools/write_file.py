@@ -7,15 +7,18 @@ from pathlib import Path
 
 from pydantic import Field
 
-from actions.ports import ToolContext, ToolOutcome
+from actions.ports import Prepared, ToolContext, ToolOutcome, Verified
 from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
-from actions.tools.atomic import real_target, replace_content
+from actions.tools.atomic import real_target
 from actions.tools.diffs import unified
 from actions.tools.file_text import FileText, load
-from actions.tools.finished_work import done_in_thread
+from actions.tools.files import FileProblem
+from actions.tools.masked_text import refuse_placeholders
 from actions.tools.places import resolved, shown, shown_from, size_text
+from actions.tools.planned_write import planned, prepared_in_thread, verified, write_planned
 from actions.tools.text_form import TextForm
 from state.calls import Effect
+from state.files import FileChange
 
 _DESCRIPTION = (
     "Create a file, or replace the whole content of one, as one atomic step; missing folders are made."
@@ -37,31 +40,44 @@ class WriteFile:
     def parse(self, arguments: str) -> WriteFileArguments:
         return parsed(self.spec, WriteFileArguments, arguments)
 
+    def effect_of(self, arguments: WriteFileArguments) -> Effect:
+        return self.effect
+
     def subject(self, arguments: WriteFileArguments) -> str:
         return arguments.path
 
     def paths(self, arguments: WriteFileArguments) -> Sequence[str]:
         return (arguments.path,)
 
+    async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
+        return await prepared_in_thread(lambda: _plan(arguments, context.cwd))
+
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutcome:
-        if arguments.path.endswith("/"):
-            return ToolOutcome("error", f"{shown(arguments.path)} names a folder; add the name of the file.")
-        path = resolved(arguments.path, context.cwd)
-        return await done_in_thread(lambda: _written(path, arguments.content, context.cwd))
+        return await write_planned(context.prepared or await self.prepare(arguments, context))
+
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        return await verified(changes)
 
 
-def _written(path: Path, content: str, cwd: Path) -> str:
+def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:
+    if arguments.path.endswith("/"):
+        raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")
+    content, path = arguments.content, resolved(arguments.path, cwd)
     target = real_target(path)
     old = load(target) if target.exists() else None
+    refuse_placeholders("content", content, old)
     form, notes = _form_for(content, old)
     text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
     stored = form.encode(text)
-    status = replace_content(target, stored, old.version if old else None)
     name = shown_from(path, cwd)
-    lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    verb = "Created" if old is None else "Overwrote"
-    said = f"{verb} {name}: {lines:,} {'line' if lines == 1 else 'lines'}, {size_text(len(stored))}."
-    return "\n".join([said, *notes, *link_note(status), *_difference(old, content, name)])
+
+    def report(status: os.stat_result | None) -> str:
+        lines = content.count("\n") + (not content.endswith("\n") and content != "")
+        verb = "Created" if old is None else "Overwrote"
+        said = f"{verb} {name}: {lines:,} {'line' if lines == 1 else 'lines'}, {size_text(len(stored))}."
+        return "\n".join([said, *notes, *link_note(status), *_difference(old, content, name)])
+
+    return planned(target, old, stored, report)
 
 
 def _form_for(content: str, old: FileText | None) -> tuple[TextForm, list[str]]:

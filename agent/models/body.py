@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actions.ports import ModelRequest, ToolSpec
+from actions.model_port import ModelRequest, ToolSpec
 from agent.models.dialect import Dialect
 from state.messages import Message
 from state.transcript import Span, Transcript

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actions.ports import ToolSpec
+from actions.model_port import ToolSpec
 from agent.models.chat_reply import ChatReply
 from agent.models.endpoint import Endpoint
 from agent.models.wire_json import encode, legal_id, legal_name, opened, sendable_text

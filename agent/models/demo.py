@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from actions.events import TextDelta
-from actions.ports import ModelEvent, ModelRequest, Reply
+from actions.model_port import ModelEvent, ModelRequest, Reply
 from agent.models.demo_answers import report
 from agent.models.demo_conversation import Conversation, read_conversation
 from agent.models.demo_moves import Call, Move, finish

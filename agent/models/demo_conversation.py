@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from actions.decisions import PLAN_FINISHED, RESERVED_NAMES
-from actions.ports import ModelRequest
+from actions.model_port import ModelRequest
 from state.messages import Message, ToolResult, ToolUse
 
 Situation = Literal["turn", "results", "plan", "step", "report", "summary"]

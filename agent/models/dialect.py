@@ -6,7 +6,7 @@ from re import Pattern
 from typing import Any, Protocol
 
 from actions.events import TextDelta, ThinkingDelta
-from actions.ports import FinishReason, ToolSpec
+from actions.model_port import FinishReason, ToolSpec
 from state.messages import Block, Message
 
 Delta = TextDelta | ThinkingDelta

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from actions.events import Notice
-from actions.ports import Model, ModelEvent, ModelRequest
+from actions.model_port import Model, ModelEvent, ModelRequest
 from state.errors import Overloaded
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from actions.ports import ToolSpec
+from actions.model_port import ToolSpec
 from agent.models.endpoint import Endpoint
 from agent.models.families import claude
 from agent.models.messages_reply import MAX_ID_CHARS, MessagesReply

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from actions.events import TextDelta, ThinkingDelta
-from actions.ports import FinishReason
+from actions.model_port import FinishReason
 from agent.models.dialect import Delta, Draft, Tokens
 from agent.models.endpoint import Endpoint
 from agent.models.failures import judge, refusal_in_stream

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from agent.models.failures import Transient
-from state.errors import ModelError
+from state.errors import ModelError, Overloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,10 @@ class Tries:
 
     def _final(self, failure: Transient, end: str, hint: str = "") -> ModelError:
         what = failure.what[:1].upper() + failure.what[1:]
-        return failure.lasting(f"{what}; {end}.", hint)
+        error = failure.lasting(f"{what}; {end}.", hint)
+        if isinstance(error, Overloaded):
+            error.retry_after_s = failure.retry_after_s
+        return error
 
 
 def spoken(seconds: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actions.events import Notice
-from actions.ports import ModelEvent, ModelRequest, Reply
+from actions.model_port import ModelEvent, ModelRequest, Reply
 from agent.models.body import Bodies, Body
 from agent.models.dialect import Dialect, Draft, ReplyReader
 from agent.models.endpoint import Endpoint

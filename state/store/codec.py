@@ -23,7 +23,8 @@ def encode_field(model: type[BaseModel], name: str, value: Any, book: LogBook) -
 
 def decode_fields(model: type[BaseModel], fields: dict[str, Any], book: LogBook) -> dict[str, Any]:
     """Return every field of `model`; fields that an older version did not write get their defaults."""
-    values = {name: getattr(model(), name) for name in model.model_fields}
+    empty = model()
+    values = {name: getattr(empty, name) for name in model.model_fields}
     adapters = _adapters(model)
     known = {name: value for name, value in fields.items() if name in adapters}
     values |= {

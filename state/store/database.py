@@ -1,127 +1,66 @@
-"""One SQLite database: opened safely, written in whole transactions, its errors translated."""
+"""What the store needs from a database: whole transactions, at most once, fenced by a guard."""
 
-import os
-import sqlite3
-import stat
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from state.errors import StoreError
-from state.store.schema import SCHEMA_VERSION, TABLES
+ResultT = TypeVar("ResultT")
 
 Statement = tuple[str, Sequence[Any]]
+"""SQL with `?` for each parameter; every database translates what it spells differently."""
 
-_BUSY_TIMEOUT_S = 10.0
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An update that has to change exactly one row, else nothing of its transaction happens."""
+
+    claim: Statement
+    landed: Statement
+    """A query that finds a row if this very transaction is in the database already: asked when the
+    connection broke before the answer to its COMMIT came."""
 
 
-class Database:
-    """A connection in WAL mode with synchronous=FULL: a commit that returned survives power loss."""
+class Database(Protocol):
+    """One database. All errors come as `StoreError`; a lost connection is made again where that is safe."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        _prepare_file(path)
-        with self._translated():
-            self._connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-        self._create_or_check()
-        self._make_private()
+    name: str
+    """For messages: the path, or the URL without its password."""
+    on_notice: Callable[[str], None]
+    """Told when something takes longer than a person expects: a lock, a reconnect."""
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._translated():
-            return self._connection.execute(sql, parameters).fetchall()
+        """Return the rows of one reading statement."""
+        ...
 
-    def commit(self, statements: Sequence[Statement]) -> int:
-        """Run all statements in one transaction, or none of them; return how many rows the last changed."""
-        changed = 0
-        with self._transaction():
-            for sql, parameters in statements:
-                changed = self._connection.execute(sql, parameters).rowcount
-        return changed
+    def commit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+        """Run all statements in one durable transaction, or none; raises `GuardFailed`."""
+        ...
 
-    def close(self) -> None:
-        with self._translated():
-            self._connection.close()
+    async def acommit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+        """Do as `commit` does without keeping the event loop waiting."""
+        ...
 
-    @contextmanager
-    def _transaction(self) -> Generator[None]:
-        with self._translated():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+    async def offload(self, work: Callable[[], ResultT]) -> ResultT:
+        """Run `work`, which queries this database, without keeping the event loop waiting for a network."""
+        ...
 
-    @contextmanager
-    def _translated(self) -> Generator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreError(f"The store {self.path} failed: {error}.", _advice(error)) from error
+    def problems(self) -> list[str]:
+        """Return what is wrong with the database itself; empty if nothing is."""
+        ...
 
-    def _create_or_check(self) -> None:
-        if not self._is_ours():
-            with self._transaction():  # so that of several first starts only one creates the tables
-                if not self._is_ours():
-                    self._create()
-        version = int(self.query("SELECT value FROM meta WHERE name = 'schema'")[0][0])
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"The store {self.path} was written by a newer Sandbur (schema {version},"
-                f" this one knows {SCHEMA_VERSION}).",
-                "Upgrade Sandbur, or name another store with --store.",
-            )
+    def compact(self) -> None:
+        """Give the space of deleted rows back, where nobody else does that."""
+        ...
 
-    def _make_private(self) -> None:
-        """Take the others' rights from a file that is known to be ours."""
-        for suffix in ("", "-wal", "-shm"):
-            path = self.path.with_name(self.path.name + suffix)
-            with suppress(FileNotFoundError, PermissionError):
-                if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                    path.chmod(0o600)
+    def close(self) -> None: ...
 
-    def _is_ours(self) -> bool:
-        return bool(self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
+    def mark(self, session_id: str, records: int) -> None:
+        """Note outside of the database how many records the session has, where a tail could get lost.
 
-    def _create(self) -> None:
-        if self.query("SELECT name FROM sqlite_master LIMIT 1"):
-            raise StoreError(
-                f"{self.path} is a database of another program.", "Name another file with --store."
-            )
-        for table in TABLES:
-            self._connection.execute(table)
-        self._connection.execute(
-            "INSERT INTO meta (name, value) VALUES ('schema', ?)", (str(SCHEMA_VERSION),)
-        )
+        -1: it is gone, so that nothing is to be known of it.
+        """
+        ...
 
-
-def _prepare_file(path: Path) -> None:
-    """Create folder (0700) and file (0600); SQLite gives its side files the mode of the file.
-
-    An existing file is never opened here: closing it would drop the locks this process holds on it.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError as error:
-        raise StoreError(
-            f"The store {path} cannot be opened: {error.strerror}.",
-            "Make it writable, or name another file with --store or SANDBUR_STORE.",
-        ) from error
-
-
-def _advice(error: sqlite3.Error) -> str:
-    text = str(error)
-    if "locked" in text:
-        return "Another process holds it; try again when it has finished."
-    if "full" in text:
-        return "Free some disk space, then resume."
-    if "not a database" in text or "malformed" in text:
-        return "Restore it from a backup, or name another file with --store."
-    return "Check the file and its folder with `sandbur doctor`."
+    def marked(self, session_id: str) -> int:
+        """Return the number last noted, or -1."""
+        ...

@@ -2,15 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from state.calls import Effect, JournaledCall
+from state.calls import Effect, JournaledCall, PendingCall
 from state.crashpoints import reach
-from state.messages import ToolResult
+from state.files import FileChange
+from state.messages import ToolResult, ToolUse
+from state.store.chain import Entry
 from state.store.clock import now
 from state.store.codec import decode_message
-from state.store.database import Database, Statement
+from state.store.database import Database
+from state.store.files import FileHistory
+from state.store.undone import undone_calls
 from state.store.writer import SessionWriter
 
 _OUTPUT_CHUNK_BYTES = 256 * 1024
@@ -23,70 +27,140 @@ class CallJournal:
     began it.
     """
 
-    def __init__(self, database: Database, writer: SessionWriter, ancestors: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        database: Database,
+        writer: SessionWriter,
+        ancestors: Iterable[str] = (),
+        may_lack_starts: bool = False,
+    ) -> None:
+        """Read what is on disk; where starts may be lost, every call counts as started."""
         self._database = database
         self._writer = writer
-        self._session_id = writer.session_id
         self._next_n = 0
         self._calls: dict[str, JournaledCall] = {}
-        self._lineage = (*ancestors, self._session_id)
+        self._lineage = (*ancestors, writer.session_id)
+        self._files = FileHistory(database, writer.session_id)
+        undone = undone_calls(database, writer.session_id, self._lineage[:-1])
         for session_id in self._lineage:
             rows = database.query(
                 "SELECT n, call_id, move, at FROM calls WHERE session_id = ? ORDER BY n", (session_id,)
             )
-            self._calls |= {row[1]: JournaledCall(call_id=row[1], move=row[2], at=row[3]) for row in rows}
+            is_own = session_id == writer.session_id
+            for _, call_id, move, at in rows:
+                if move == "decided":
+                    continue
+                counts = is_own or (call_id not in undone and self._has_effect(call_id, move))
+                known = move if counts else "proposed"
+                if may_lack_starts and known == "proposed":
+                    known = "started"
+                self._calls[call_id] = self._moved(call_id, known, at)
             self._next_n = int(rows[-1][0]) + 1 if rows else 0
+
+    def _has_effect(self, call_id: str, move: str) -> bool:
+        """Tell whether a move of another session is one in the world: a refusal there decides nothing."""
+        before = self._calls.get(call_id)
+        return move == "started" or (before is not None and before.starts > 0)
 
     def has_seen(self, call_id: str) -> bool:
         return call_id in self._calls
 
-    async def proposed(self, call_id: str, tool: str, effect: Effect, arguments: str) -> None:
-        call = JournaledCall(call_id=call_id, move="proposed", at=now())
-        row = self._row(call, _intent(tool, effect, arguments))
-        self._writer.queue(row)
-        self._calls[call_id] = call
+    async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
+        moved = self._moved(use.call_id, "proposed", now())
+        body = _intent(use.tool, call.effect if call else "read", use.arguments)
+        self._writer.queue(self._entry(moved, body | _verdict(call) if call else body))
+        self._calls[use.call_id] = moved
 
-    async def started(self, call_id: str, tool: str, effect: Effect, arguments: str) -> None:
-        call = JournaledCall(call_id=call_id, move="started", at=now())
+    async def decided(self, call: PendingCall, by: str) -> None:
+        body = {**_intent(call.tool, call.effect, call.arguments), **_verdict(call), "who": by}
+        told = {"edited": call.edited, "settled_as": call.settled_as}
+        body |= {name: value for name, value in told.items() if value}
+        n, self._next_n = self._next_n, self._next_n + 1
+        self._writer.queue(Entry("calls", (n, call.call_id, "decided", now(), _json(body))))
+
+    async def started(
+        self,
+        pending: PendingCall,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+    ) -> None:
+        call_id = pending.call_id
+        call = self._moved(call_id, "started", now())
+        next_n = self._next_n
+        body = {
+            **_intent(pending.tool, pending.effect, pending.arguments),
+            "decided_by": pending.decided_by,
+        }
+        entries = [self._entry(call, body)]
+        entries += self._changed(call_id, changes, pre_images)
         reach("started_before_commit")
-        self._writer.commit([self._row(call, _intent(tool, effect, arguments))])
+        try:
+            await self._writer.commit(entries)
+        except BaseException:
+            self._next_n = next_n
+            raise
         self._calls[call_id] = call
         reach("started_after_commit")
 
-    async def finished(self, result: ToolResult, flush: bool) -> None:
-        call = JournaledCall(call_id=result.call_id, move="finished", at=now(), result=result)
+    async def finished(
+        self,
+        result: ToolResult,
+        flush: bool,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+    ) -> None:
+        call = self._moved(result.call_id, "finished", now()).model_copy(update={"result": result})
         brief = {"outcome": result.outcome}
-        row = self._row(call, {**brief, "result": result.model_dump(mode="json")})
+        entry = self._entry(call, {**brief, "result": result.model_dump(mode="json")})
         # The step that puts the result into the history needs no second copy of it in the journal.
-        self._writer.queue(row, with_step=(row[0], (*row[1][:-1], _json(brief))))
+        self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
+        for change in self._changed(result.call_id, changes, pre_images):
+            self._writer.queue(change)
         self._calls[result.call_id] = call
         if flush:
             reach("finished_before_commit")
-            self._writer.flush()
+            await self._writer.flush()
             reach("finished_after_commit")
 
     async def kept(self, call_id: str, output: bytes) -> None:
         for number, start in enumerate(range(0, len(output), _OUTPUT_CHUNK_BYTES)):
             chunk = output[start : start + _OUTPUT_CHUNK_BYTES]
-            self._writer.queue(
-                (
-                    "INSERT INTO outputs (session_id, call_id, chunk, body) VALUES (?, ?, ?, ?)",
-                    (self._session_id, call_id, number, chunk),
-                )
-            )
+            self._writer.queue(Entry("outputs", (call_id, number, chunk)))
+
+    async def changed(
+        self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
+    ) -> None:
+        for change in self._changed(call_id, changes, pre_images):
+            self._writer.queue(change)
+
+    def once_committed(self, work: Callable[[], None]) -> None:
+        self._writer.once_committed(work)
 
     async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
-        return {call_id: self._with_result(call_id) for call_id in call_ids if call_id in self._calls}
+        return {
+            call_id: await self._with_result(self._calls[call_id])
+            for call_id in call_ids
+            if call_id in self._calls
+        }
 
-    def _with_result(self, call_id: str) -> JournaledCall:
-        call = self._calls[call_id]
-        if call.move == "finished" and call.result is None:
-            call = call.model_copy(update={"result": self._stored_result(call_id)})
-        return call
+    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
+        return await self._database.offload(lambda: tuple(self._files.changes_of(call_id)))
+
+    def _moved(self, call_id: str, move: Any, at: str) -> JournaledCall:
+        before = self._calls.get(call_id)
+        starts = (before.starts if before is not None else 0) + (move == "started")
+        return JournaledCall(call_id=call_id, move=move, at=at, starts=starts)
+
+    async def _with_result(self, call: JournaledCall) -> JournaledCall:
+        if call.move != "finished" or call.result is not None:
+            return call
+        result = await self._database.offload(lambda: self._stored_result(call.call_id))
+        return call.model_copy(update={"result": result})
 
     def _stored_result(self, call_id: str) -> ToolResult | None:
         """Find a result of an earlier process: in its journal row, or in the history it went to."""
-        pattern = f"%{json.dumps(call_id, ensure_ascii=False)[1:-1]}%"
+        # A backslash means itself in one database and an escape in another.
+        pattern = f"%{json.dumps(call_id, ensure_ascii=False)[1:-1]}%".replace("\\", "_")
         for session_id in reversed(self._lineage):
             rows = self._database.query(
                 "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'finished'",
@@ -104,17 +178,28 @@ class CallJournal:
                 return result
         return None
 
-    def _row(self, call: JournaledCall, body: dict[str, Any]) -> Statement:
+    def _changed(
+        self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes] | None
+    ) -> list[Entry]:
+        """Return the rows for changed files; the contents before go with the next commit, whichever."""
+        if not changes:
+            return []
+        self._writer.queue_loose(self._files.contents(pre_images or {}))
+        return self._files.entries(call_id, changes, self._writer.last_seq)
+
+    def _entry(self, call: JournaledCall, body: dict[str, Any]) -> Entry:
         n, self._next_n = self._next_n, self._next_n + 1
-        return (
-            "INSERT INTO calls (session_id, n, call_id, move, at, body) VALUES (?, ?, ?, ?, ?, ?)",
-            (self._session_id, n, call.call_id, call.move, call.at, _json(body)),
-        )
+        return Entry("calls", (n, call.call_id, call.move, call.at, _json(body)))
 
 
-def _intent(tool: str, effect: Effect, arguments: str) -> dict[str, str]:
+def _intent(tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
     digest = hashlib.sha256(arguments.encode()).hexdigest()
     return {"tool": tool, "effect": effect, "arguments_sha256": digest}
+
+
+def _verdict(call: PendingCall) -> dict[str, str]:
+    verdict = {"decision": call.decision, "decided_by": call.decided_by, "reason": call.reason}
+    return {name: text for name, text in verdict.items() if text}
 
 
 def _json(body: dict[str, Any]) -> str:

@@ -1,12 +1,17 @@
 """Where messages are on disk: numbers for logs, and which of their messages are written."""
 
+from collections.abc import Sequence
+from typing import cast
 from weakref import WeakValueDictionary
 
+from state.calls import PendingCall
+from state.messages import Message
+from state.store.chain import Entry
 from state.store.codec import decode_message, encode_message
-from state.store.database import Database, Statement
+from state.store.database import Database
+from state.store.health import places_set_aside
+from state.store.stand_ins import filled
 from state.transcript import Log, Span, Transcript
-
-_INSERT = "INSERT INTO messages (session_id, log, idx, body) VALUES (?, ?, ?, ?)"
 
 
 class SessionLogs:
@@ -16,6 +21,7 @@ class SessionLogs:
         self._database = database
         self._session_id = session_id
         self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
+        self._set_aside: dict[str, set[str]] = {}
         self._growing: dict[tuple[str, int], Log] = {}
         """Logs with messages that are not on disk; the others live as long as a history needs them."""
         newest = database.query(
@@ -43,23 +49,49 @@ class SessionLogs:
             log.sealed = session_id != self._session_id
         return log
 
-    def load(self, transcript: Transcript) -> None:
-        """Read the messages of every span from the store."""
-        for log, _, end in transcript.spans:
-            rows = self._database.query(
-                "SELECT body FROM messages WHERE session_id = ? AND log = ? AND idx >= ? AND idx < ?"
-                " ORDER BY idx",
-                (log.session_id, log.number, len(log.messages), end),
-            )
-            for (body,) in rows:
-                log.append(decode_message(body))
-            log.saved = len(log.messages)
+    def load(self, transcript: Transcript, pending: Sequence[PendingCall] = ()) -> None:
+        """Read the messages of every span from the store, with stand-ins for damaged ones.
 
-    def unsaved(self) -> list[Statement]:
-        """Return the statements that write every message that is not on disk yet."""
+        `pending` are the calls that the last message asks for.
+        """
+        for log, _, end in transcript.spans:
+            if len(log.messages) < end:
+                is_last = log is transcript.spans[-1].log
+                self._extend(log, end, pending if is_last else ())
+
+    def seal(self) -> None:
+        """Let every known log end where it is: the rows behind it belong to a past that does not count."""
+        for log in self._logs.values():
+            log.sealed = True
+
+    def _extend(self, log: Log, end: int, pending: Sequence[PendingCall]) -> None:
+        start = len(log.messages)
+        assert log.session_id is not None
+        rows = self._database.query(
+            "SELECT idx, body FROM messages WHERE session_id = ? AND log = ? AND idx >= ? AND idx < ?",
+            (log.session_id, log.number, start, end),
+        )
+        bodies = {int(idx): str(body) for idx, body in rows}
+        for place in self._damaged(log.session_id):
+            number, _, idx = place.partition("/")
+            if int(number) == log.number:
+                bodies.pop(int(idx), None)
+        found = [decode_message(bodies[idx]) if idx in bodies else None for idx in range(start, end)]
+        is_whole = None not in found
+        for message in cast(list[Message], found) if is_whole else filled(found, log.messages, pending):
+            log.append(message)
+        log.saved = len(log.messages)
+
+    def _damaged(self, session_id: str) -> set[str]:
+        if session_id not in self._set_aside:
+            self._set_aside[session_id] = places_set_aside(self._database, session_id, "messages")
+        return self._set_aside[session_id]
+
+    def unsaved(self) -> list[Entry]:
+        """Return a row for every message that is not on disk yet."""
         return [
-            (_INSERT, (session_id, number, idx, encode_message(log.messages[idx])))
-            for (session_id, number), log in self._growing.items()
+            Entry("messages", (number, idx, encode_message(log.messages[idx])))
+            for (_, number), log in self._growing.items()
             for idx in range(log.saved, len(log.messages))
         ]
 

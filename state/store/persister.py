@@ -8,8 +8,11 @@ from burr.core.persistence import AsyncBaseStatePersister, PersistedStateData
 
 from state.application import ApplicationState
 from state.calls import PendingCall, restore_arguments
+from state.messages import runtime_said
 from state.store.database import Database
 from state.store.logs import SessionLogs
+from state.store.lost_calls import lost_note
+from state.store.stand_ins import is_stand_in
 from state.store.writer import SessionWriter
 
 
@@ -37,7 +40,7 @@ class DeltaPersister(AsyncBaseStatePersister):
             return
         fields = state.get_all()
         values = {name: value for name, value in fields.items() if not name.startswith("__")}
-        self._writer_of(app_id).save(sequence_id, position, values)
+        await self._writer_of(app_id).save(sequence_id, position, values)
 
     async def load(
         self, partition_key: str, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
@@ -45,15 +48,10 @@ class DeltaPersister(AsyncBaseStatePersister):
         """Return the state after a step, with the histories loaded that the next step may need."""
         if app_id is None:
             return None
-        writer = self._writer_of(app_id)
-        found = writer.load(sequence_id)
+        found = await self._database.offload(lambda: self._loaded(app_id, sequence_id))
         if found is None:
             return None
         seq, position, at, values = found
-        load_histories(writer.logs, values)
-        writer.adopt(values)
-        if writer.is_new:
-            values["pending_tool_calls"] = tuple(map(_undecided_again, values["pending_tool_calls"]))
         return PersistedStateData(
             partition_key=partition_key,
             app_id=app_id,
@@ -64,6 +62,20 @@ class DeltaPersister(AsyncBaseStatePersister):
             status="completed",
         )
 
+    def _loaded(self, session_id: str, seq: int | None) -> tuple[int, str, str, dict[str, Any]] | None:
+        writer = self._writer_of(session_id)
+        found = writer.load(seq)
+        if found is None:
+            return None
+        values = found[3]
+        load_histories(writer.logs, values)
+        writer.adopt(values)
+        if writer.lost_calls:
+            _tell_lost(values, lost_note(writer.lost_calls))
+        if writer.is_new:
+            values["pending_tool_calls"] = tuple(map(undecided_again, values["pending_tool_calls"]))
+        return found
+
     async def list_app_ids(self, partition_key: str, **kwargs: Any) -> list[str]:
         rows = self._database.query(
             "SELECT id FROM sessions WHERE tenant = ? ORDER BY created_at DESC", (partition_key or "",)
@@ -71,18 +83,41 @@ class DeltaPersister(AsyncBaseStatePersister):
         return [row[0] for row in rows]
 
 
-def _undecided_again(call: PendingCall) -> PendingCall:
+def undecided_again(call: PendingCall) -> PendingCall:
     """Take back a person's approval: it was given to the session this one was forked from."""
     if call.decision != "approved" or call.decided_by != "person":
         return call
     return call.model_copy(update={"decision": "undecided", "reason": "it was approved for another session"})
 
 
+def _tell_lost(values: dict[str, Any], note: str) -> None:
+    """Put a note where the model reads it next: behind the results of the pending calls, or at once."""
+    if values["pending_tool_calls"]:
+        values["note"] = note
+        return
+    state = ApplicationState.model_construct(**values)
+    step = state.active_step
+    if step is None:
+        values["chat_history"] = state.chat_history.append(runtime_said(note))
+    else:
+        told = step.model_copy(update={"chat_history": step.chat_history.append(runtime_said(note))})
+        values["vibe_plan"] = tuple(told if one is step else one for one in state.vibe_plan)
+
+
 def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
     """Read the global history and that of the active step; those of other steps stay in the store."""
     state = ApplicationState.model_construct(**values)
+    pending = state.pending_tool_calls
     for history in (state.chat_history, state.active_history):
-        logs.load(history)
-    if state.pending_tool_calls:
+        logs.load(history, pending if history is state.active_history else ())
+    if pending:
         asked = state.active_history.last
-        values["pending_tool_calls"] = restore_arguments(state.pending_tool_calls, asked)
+        values["pending_tool_calls"] = (
+            tuple(map(_lost, pending)) if is_stand_in(asked) else restore_arguments(pending, asked)
+        )
+
+
+def _lost(call: PendingCall) -> PendingCall:
+    """Void a call whose arguments are lost: nobody has approved what is not known."""
+    reason = "The record of this call was damaged."
+    return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": reason})

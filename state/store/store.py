@@ -1,50 +1,82 @@
 """The store as the layers above see it."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from state.application import ApplicationState
-from state.errors import UsageError
+from state.errors import StoreError, UsageError
 from state.session import SessionSettings, SessionSummary, SessionView
 from state.store.database import Database
+from state.store.files import FileHistory, LineageFiles
+from state.store.health import examine, quarantine
 from state.store.journal import CallJournal
+from state.store.opening import open_database
 from state.store.persister import DeltaPersister, load_histories
 from state.store.sessions import SessionIndex
+from state.store.traces import TraceLog
+from state.store.transfer import export_session
 from state.store.writer import SessionWriter
 
 
 class Store:
     """One database with every session, its steps, messages, calls and outputs."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._database = Database(path)
+    def __init__(self, database: Database, url: str, tenant: str = "") -> None:
+        self.database = database
+        self.url = url
+        """As it was opened: it may hold a password."""
+        self.tenant = tenant
         self._writers: dict[str, SessionWriter] = {}
-        self.index = SessionIndex(self._database)
+        self._lacking: set[str] = set()
+        """Sessions whose journals may not tell of every start."""
+        self.index = SessionIndex(database, tenant)
 
     @classmethod
-    def open(cls, url: str) -> "Store":
-        """Open `sqlite:///PATH`, creating file and tables if they are not there."""
-        scheme, separator, path = url.partition(":///")
-        if scheme != "sqlite" or not separator or not path:
-            raise UsageError(f"{url!r} is not a store this version opens.", "Use sqlite:///PATH.")
-        return cls(Path(path) if path.startswith("/") else Path.cwd() / path)
+    def open(cls, url: str, tenant: str = "", on_notice: Callable[[str], None] | None = None) -> "Store":
+        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`, creating what is not there."""
+        return cls(open_database(url, on_notice), url, tenant)
+
+    @property
+    def name(self) -> str:
+        """The store as messages name it."""
+        return self.database.name
 
     def close(self) -> None:
-        self._database.close()
+        self.database.close()
 
     def persister(self) -> DeltaPersister:
-        return DeltaPersister(self._database, self.writer)
+        return DeltaPersister(self.database, self.writer)
 
     def journal(self, session_id: str) -> CallJournal:
-        return CallJournal(self._database, self.writer(session_id), self.index.ancestors(session_id))
+        return CallJournal(
+            self.database,
+            self.writer(session_id),
+            self.index.ancestors(session_id),
+            may_lack_starts=session_id in self._lacking,
+        )
+
+    async def open_journal(self, session_id: str) -> CallJournal:
+        return await self.database.offload(lambda: self.journal(session_id))
+
+    async def open_trace(self, session_id: str) -> TraceLog:
+        return await self.database.offload(lambda: TraceLog(self.database, self.writer(session_id)))
 
     def writer(self, session_id: str) -> SessionWriter:
         if session_id not in self._writers:
-            self._writers[session_id] = SessionWriter(self._database, session_id, ApplicationState)
+            self._writers[session_id] = SessionWriter(self.database, session_id, ApplicationState)
         return self._writers[session_id]
+
+    def forget(self, session_id: str) -> None:
+        """Drop what is known of a session, so that it is read anew."""
+        self._writers.pop(session_id, None)
+
+    def files(self, session_id: str) -> FileHistory:
+        return FileHistory(self.database, session_id)
+
+    def file_changes(self, session_id: str) -> LineageFiles:
+        """Return the file changes of a session with those of its past in the sessions it was forked from."""
+        return LineageFiles(self.database, self.index.lineage(session_id))
 
     def create(self, session_id: str, settings: SessionSettings) -> None:
         self.index.create(session_id, settings)
@@ -72,7 +104,7 @@ class Store:
     def show(self, session_id: str, seq: int | None = None) -> SessionView:
         """Read a session's state without becoming its writer; every history is loaded."""
         summary = self.index.summary(session_id)
-        reader = SessionWriter(self._database, session_id, ApplicationState)
+        reader = SessionWriter(self.database, session_id, ApplicationState)
         found = reader.load(seq)
         values = {} if found is None else found[3]
         if values:
@@ -85,51 +117,37 @@ class Store:
 
     def output(self, session_id: str, call_id: str) -> bytes | None:
         """Return the whole output of a call whose result shows a part of it."""
-        rows = self._database.query(
+        rows = self.database.query(
             "SELECT body FROM outputs WHERE session_id = ? AND call_id = ? ORDER BY chunk",
             (session_id, call_id),
         )
         return b"".join(row[0] for row in rows) if rows else None
 
     def export(self, session_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the session as JSON-safe records: itself, steps, messages, call moves, whole outputs."""
-        summary = self.index.summary(session_id)
-        settings = self.index.settings(session_id)
-        yield {
-            "kind": "session",
-            "id": summary.id,
-            "title": summary.title,
-            "created_at": summary.created_at,
-            "parent_id": summary.parent_id,
-            "parent_seq": summary.parent_seq,
-            "settings": settings.model_dump(mode="json"),
-        }
-        for kind, columns, order in _EXPORTED:
-            names = columns.split(", ")
-            rows = self._database.query(
-                f"SELECT {columns} FROM {kind}s WHERE session_id = ? ORDER BY {order}", (session_id,)
-            )
-            for row in rows:
-                yield {"kind": kind, **_parsed(dict(zip(names, row, strict=True)))}
-        cut = self._database.query(
-            "SELECT DISTINCT call_id FROM outputs WHERE session_id = ? ORDER BY call_id", (session_id,)
-        )
-        for (call_id,) in cut:
-            whole = self.output(session_id, call_id) or b""
-            yield {"kind": "output", "call_id": call_id, "text": whole.decode("utf-8", "replace")}
+        """Yield the session and what it was forked from as JSON-safe records, for an import."""
+        return export_session(self.database, session_id)
+
+    def heal(self, session_id: str) -> list[str]:
+        """Set damaged records of a session aside before it goes on; return what the person should know."""
+        said: list[str] = []
+        for owner in (*self.index.ancestors(session_id), session_id):
+            health = examine(self.database, owner)
+            if health.damages:
+                # Another process may be setting the same rows aside.
+                with suppress(StoreError):
+                    self.database.commit(quarantine(owner, health))
+            if health.may_lack_starts:
+                self._lacking.add(session_id)
+            said += health.sentences()
+        if said:
+            self.forget(session_id)
+        return said
+
+    def verify(self, session_id: str) -> list[str]:
+        """Return what is wrong with the records of a session, and change nothing."""
+        health = examine(self.database, self.index.summary(session_id).id)
+        return [*health.sentences(), *(f"The {damage}; it was set aside." for damage in health.set_aside)]
 
     def check(self) -> list[str]:
-        """Return the integrity problems of the database file; empty if there are none."""
-        rows = self._database.query("PRAGMA integrity_check")
-        return [row[0] for row in rows if row[0] != "ok"]
-
-
-_EXPORTED = (
-    ("step", "seq, position, is_snapshot, at, fields", "seq"),
-    ("message", "log, idx, body", "log, idx"),
-    ("call", "n, call_id, move, at, body", "n"),
-)
-
-
-def _parsed(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: json.loads(value) if name in ("fields", "body") else value for name, value in row.items()}
+        """Return what is wrong with the database itself; empty if nothing is."""
+        return self.database.problems()

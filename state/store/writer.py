@@ -1,34 +1,70 @@
 """What this process has written of one session, and so what the next step has to add."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from state.crashpoints import reach
+from state.errors import GuardFailed, SessionHeld, StoreError
+from state.store.chain import Chain, Entry, first_digest
 from state.store.clock import now
 from state.store.codec import decode_fields
-from state.store.database import Database, Statement
-from state.store.fields import WrittenFields, merge
+from state.store.database import Database, Guard, Statement
+from state.store.fields import WrittenFields
+from state.store.lease import held, lease_end
 from state.store.logs import SessionLogs
+from state.store.lost_calls import calls_behind
+from state.store.steps import find_steps, merged_fields
 
 _MIN_SNAPSHOT_GAP_BYTES = 4096
 
 
+class Queued(NamedTuple):
+    """What waits for the next commit."""
+
+    alone: Entry
+    with_step: Entry
+    """Takes its place if that commit is a step."""
+
+
+class _Batch(NamedTuple):
+    """One transaction, and how much of each queue is in it."""
+
+    statements: list[Statement]
+    queued: int
+    loose: int
+    on_commit: int
+
+
 class SessionWriter:
-    """Writes each step as the fields that changed, and a snapshot once those outgrow the last one."""
+    """Writes each step as the fields that changed, and a snapshot once those outgrow the last one.
+
+    Every transaction is guarded by the epoch of this process's claim and by the end of the hash chain, so
+    that it lands once, behind exactly the rows that this process knows, or not at all.
+    """
 
     def __init__(self, database: Database, session_id: str, model: type[BaseModel]) -> None:
         self.session_id = session_id
         self.logs = SessionLogs(database, session_id)
         self.last_seq = -1
         """The newest step that this process has read or written."""
+        self.lost_calls: tuple[str, ...] = ()
+        """Calls that were started behind the last good step, as texts for the model."""
+        self.epoch: int | None = None
+        """Of this process's claim; None while it only reads."""
+        head = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
+        self.chain = Chain(int(head[0][0]), head[0][1]) if head else Chain(0, first_digest(session_id))
         self._database = database
         self._model = model
         self._fields = WrittenFields(model, self.logs)
         self._delta_bytes = 0
         self._snapshot_bytes = 0
-        self._queue: list[tuple[Statement, Statement]] = []
+        self._queue: list[Queued] = []
+        self._loose: list[Statement] = []
+        self._on_commit: list[Callable[[], None]] = []
+        self._turn = asyncio.Lock()
 
     @property
     def is_new(self) -> bool:
@@ -37,102 +73,166 @@ class SessionWriter:
 
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
-        found = _find_steps(self._database, self.session_id, seq)
+        found = find_steps(self._database, self.session_id, seq)
         if found is None:
             return None
-        owner, rows = found
-        merged: dict[str, Any] = {}
-        for row in rows:
-            merge(merged, row[3])
-        values = decode_fields(self._model, merged, self.logs)
-        if owner == self.session_id:
+        values = decode_fields(self._model, merged_fields(found.rows), self.logs)
+        last = found.rows[-1]
+        self.last_seq = last.seq
+        if found.is_cut:
+            # What is newer is damaged and stays in its place; the next step is a snapshot behind it.
+            self.logs.seal()
+            self.last_seq = self._newest_seq()
+            self.lost_calls = calls_behind(self._database, found.session_id, last.seq)
+        elif found.session_id == self.session_id:
             self._fields.take(values)
-            self._snapshot_bytes = len(rows[0][3])
-            self._delta_bytes = sum(len(row[3]) for row in rows[1:])
-        last_seq, position, at, _ = rows[-1]
-        self.last_seq = int(last_seq)
-        return self.last_seq, str(position), str(at), values
+            self._snapshot_bytes = len(found.rows[0].fields)
+            self._delta_bytes = sum(len(row.fields) for row in found.rows[1:])
+        return last.seq, last.position, last.at, values
 
-    def save(self, seq: int, position: str, values: Mapping[str, Any]) -> None:
+    def _newest_seq(self) -> int:
+        rows = self._database.query("SELECT last_seq FROM heads WHERE session_id = ?", (self.session_id,))
+        return int(rows[0][0])
+
+    async def save(self, seq: int, position: str, values: Mapping[str, Any]) -> None:
         """Commit the step: new messages, changed fields, queued journal rows, the session's head."""
         is_snapshot = self._fields.is_empty or self._delta_bytes > max(
             self._snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES
         )
         changes = self._fields.take(values)
         body = _object(self._fields.whole() if is_snapshot else changes)
+        step = Entry("steps", (seq, position, int(is_snapshot), now(), body))
         try:
-            waiting = [with_step for _, with_step in self._queue]
-            self._commit([*waiting, *self.logs.unsaved(), *self._step(seq, position, is_snapshot, body)])
-        except BaseException:
-            # The step is not on disk, so nothing of it is known to be: the next one is a snapshot.
-            self._fields = WrittenFields(self._model, self.logs)
-            raise
-        self.last_seq = seq
-        self.logs.mark_saved()
-        self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
-        self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
-
-    def _step(self, seq: int, position: str, is_snapshot: bool, body: str) -> list[Statement]:
-        at = now()
-        return [
-            (
-                "INSERT INTO steps (session_id, seq, position, is_snapshot, at, fields)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (self.session_id, seq, position, int(is_snapshot), at, body),
-            ),
-            (
-                "UPDATE heads SET last_seq = ?, updated_at = ? WHERE session_id = ?",
-                (seq, at, self.session_id),
-            ),
-        ]
+            async with self._turn:
+                rows = [*(queued.with_step for queued in self._queue), *self.logs.unsaved(), step]
+                await self._commit(rows, seq)
+        finally:
+            # Also a cancelled save may have landed.
+            if self.last_seq == seq:
+                self.logs.mark_saved()
+                self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
+                self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
+            else:
+                # The step is not on disk, so nothing of it is known to be: the next one is a snapshot.
+                self._fields = WrittenFields(self._model, self.logs)
 
     def is_behind(self, values: Mapping[str, Any]) -> bool:
         """Tell whether these fields are newer than what is on disk."""
         return self._fields.differ_from(values)
 
-    def commit(self, statements: Sequence[Statement] = ()) -> None:
-        """Write the queue and `statements` in one transaction."""
-        self._commit([*(alone for alone, _ in self._queue), *statements])
+    async def commit(self, entries: Sequence[Entry] = ()) -> None:
+        """Write the queue and `entries` in one transaction."""
+        async with self._turn:
+            await self._commit([*(queued.alone for queued in self._queue), *entries], self.last_seq)
 
-    def flush(self) -> None:
+    async def release(self, status: str, wake_at: str) -> None:
+        """Write the queue and give the right to write back, in one transaction."""
+        async with self._turn:
+            entries = [queued.alone for queued in self._queue]
+            ending = {"status": status, "owner": "", "lease_until": "", "wake_at": wake_at}
+            await self._commit(entries, self.last_seq, ending)
+
+    async def flush(self) -> None:
         """Write the queue now."""
-        if self._queue:
-            self.commit()
+        if self._queue or self._loose:
+            await self.commit()
 
-    def queue(self, statement: Statement, with_step: Statement | None = None) -> None:
-        """Keep a statement for the next commit; `with_step` replaces it if that is a step."""
-        self._queue.append((statement, with_step or statement))
+    def queue(self, entry: Entry, with_step: Entry | None = None) -> None:
+        """Keep a row for the next commit; `with_step` replaces it if that is a step."""
+        self._queue.append(Queued(entry, with_step or entry))
 
-    def _commit(self, statements: Sequence[Statement]) -> None:
-        reach("store_before_commit")
-        self._database.commit(statements)
-        self._queue.clear()
-        reach("store_after_commit")
+    def queue_loose(self, statements: Sequence[Statement]) -> None:
+        """Keep statements that are no part of the chain for the next commit."""
+        self._loose += statements
+
+    def once_committed(self, work: Callable[[], None]) -> None:
+        """Do `work` after the next commit has landed."""
+        self._on_commit.append(work)
 
     def adopt(self, values: Mapping[str, Any]) -> None:
         """Take values that were loaded for what is on disk."""
         if not self.is_new:
             self._fields.take(values)
 
+    async def beat(self) -> None:
+        """Renew the lease; raises `SessionHeld` if it is another's by now."""
+        claim = "UPDATE heads SET lease_until = ? WHERE session_id = ? AND epoch = ?"
+        landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ?"
+        mine = (self.session_id, self.epoch)
+        try:
+            await self._database.acommit([], Guard((claim, (lease_end(), *mine)), (landed, mine)))
+        except GuardFailed:
+            raise self._lost() from None
 
-def _find_steps(
-    database: Database, session_id: str, seq: int | None
-) -> tuple[str, list[tuple[Any, ...]]] | None:
-    """Return the newest snapshot at or before `seq` and the steps after it, following fork pointers."""
-    owner, limit = session_id, 2**62 if seq is None else seq
-    while True:
-        rows = database.query(
-            "SELECT seq, position, at, fields FROM steps WHERE session_id = ? AND seq <= ? AND seq >="
-            " (SELECT MAX(seq) FROM steps WHERE session_id = ? AND seq <= ? AND is_snapshot = 1)"
-            " ORDER BY seq",
-            (owner, limit, owner, limit),
+    async def _commit(
+        self, entries: Sequence[Entry], seq: int, head: Mapping[str, str] | None = None
+    ) -> None:
+        chain, statements = self.chain.link(self.session_id, entries)
+        guard = self._guard(chain, seq, head or {"lease_until": lease_end()})
+        reach("store_before_commit")
+        try:
+            await to_the_end(self._land(self._taken(statements), guard, chain, seq))
+        except GuardFailed:
+            raise self._lost() from None
+        reach("store_after_commit")
+
+    def _taken(self, statements: Sequence[Statement]) -> _Batch:
+        """Note what goes with this commit: what is queued while it is on its way goes with the next."""
+        return _Batch([*self._loose, *statements], len(self._queue), len(self._loose), len(self._on_commit))
+
+    async def _land(self, batch: _Batch, guard: Guard, chain: Chain, seq: int) -> None:
+        """Commit, and know it; nothing may come between the two."""
+        await self._database.acommit(batch.statements, guard)
+        self.chain, self.last_seq = chain, seq
+        self._database.mark(self.session_id, chain.records)
+        del self._queue[: batch.queued]
+        del self._loose[: batch.loose]
+        for work in self._on_commit[: batch.on_commit]:
+            work()
+        del self._on_commit[: batch.on_commit]
+
+    def _guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> Guard:
+        """Return the claim on the session's row, which gets the new end of the chain and what `head` says."""
+        if self.epoch is None:
+            raise StoreError(f"Session {self.session_id} is not claimed, so it cannot be written.")
+        columns = ("records", "chain", "last_seq", "updated_at", *head)
+        claim = (
+            f"UPDATE heads SET {', '.join(f'{column} = ?' for column in columns)}"
+            " WHERE session_id = ? AND epoch = ? AND records = ? AND chain = ?"
         )
-        if rows:
-            return owner, rows
-        parents = database.query("SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (owner,))
-        if not parents or parents[0][0] is None:
-            return None
-        owner, limit = parents[0][0], min(limit, int(parents[0][1]))
+        landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ? AND records = ? AND chain = ?"
+        mine = (self.session_id, self.epoch)
+        new = (chain.records, chain.digest)
+        old = (self.chain.records, self.chain.digest)
+        return Guard((claim, (*new, seq, now(), *head.values(), *mine, *old)), (landed, (*mine, *new)))
+
+    def _lost(self) -> StoreError:
+        """Say who took the session over."""
+        rows = self._database.query("SELECT owner, epoch FROM heads WHERE session_id = ?", (self.session_id,))
+        if not rows:
+            return SessionHeld(f"Session {self.session_id} was deleted while it ran; nothing more was done.")
+        if rows[0][1] == self.epoch:
+            return StoreError(
+                f"The records of session {self.session_id} were changed by something else while it ran.",
+                f"Nothing more was done. Look at it: sandbur sessions show {self.session_id}",
+            )
+        return held(self.session_id, rows[0][0], was_taken=True)
+
+
+async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await `work` whatever happens; a cancellation leaves when it is over."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+    if cancelled is not None and task.exception() is None:
+        raise cancelled
+    task.result()
 
 
 def _object(encoded: Mapping[str, str]) -> str:

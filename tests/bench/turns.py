@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from scripted import Recorder, open_session
 
 from actions.events import ToolFinished
-from actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolOutcome
+from actions.model_port import Model, ModelEvent, ModelRequest, Reply
+from actions.ports import ToolOutcome
 from agent.models.connect import connect
 from agent.models.profiles import ProviderOverride
 from state.store.store import Store
@@ -73,7 +74,7 @@ class Answer(Recorder):
 
 async def sandbur(url: str, folder: Path, result: str) -> tuple[list[float], list[float], int, int]:
     """Return (seconds of each turn, of each model call, bytes on disk, bytes of the last request)."""
-    store = Store(folder / f"{time.monotonic_ns()}" / "sandbur.db")
+    store = Store.open(f"sqlite:///{folder}/{time.monotonic_ns()}/sandbur.db")
     model = TimedModel(connect("lab/m", env={}, providers={"lab": ProviderOverride(url, None, "chat")}))
     session = await open_session(store, model, Answer(result))
     times, began = [], time.perf_counter()
@@ -84,7 +85,7 @@ async def sandbur(url: str, folder: Path, result: str) -> tuple[list[float], lis
     size = session.state.chat_history.size_bytes
     await model.aclose()
     store.close()
-    on_disk = sum(path.stat().st_size for path in store.path.parent.iterdir())
+    on_disk = sum(path.stat().st_size for path in Path(store.name).parent.iterdir())
     return times, model.seconds, on_disk, size
 
 

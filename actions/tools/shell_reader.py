@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agent.shell_quotes import ansi_quoted, is_visible
+from actions.tools.shell_quotes import ansi_quoted, is_visible
 
 _RESERVED = frozenset((
     "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",

@@ -1,0 +1,216 @@
+"""The key formats that are recognised by how they look, wherever they stand."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from actions.masking.span import Span
+
+# Each pattern starts with letters or digits and one of "-", "_", "."; that beginning is what is looked for.
+# Bodies end with an open count and nothing after it: a failed match never costs more than its shortest form.
+_BY_PREFIX: tuple[tuple[str, str], ...] = (
+    ("Anthropic key", r"sk-ant-[\w-]{16,}"),
+    ("OpenRouter key", r"sk-or-[\w-]{16,}"),
+    ("OpenAI key", r"sk-(?:proj|svcacct|admin|None|service)-[\w-]{16,}"),
+    ("Langfuse key", r"sk-lf-[\w-]{16,}"),
+    (
+        "API key",
+        r"sk-(?:[A-Za-z]{2,8}-)?(?=[A-Za-z]{0,30}\d)[A-Za-z0-9]{16,}",
+    ),  # DeepSeek, Kimi and many more
+    ("API key", r"sk-[A-Za-z0-9]{32,}"),
+    ("LangSmith key", r"lsv2_(?:pt|sk)_[\w-]{16,}"),
+    ("Stripe key", r"sk_(?:live|test)_[A-Za-z0-9]{10,}"),
+    ("Stripe key", r"rk_(?:live|test)_[A-Za-z0-9]{10,}"),
+    ("ElevenLabs key", r"sk_[0-9a-f]{32,}"),
+    ("Stripe webhook secret", r"whsec_[A-Za-z0-9+/=]{20,}"),
+    ("Groq key", r"gsk_[A-Za-z0-9]{16,}"),
+    ("xAI key", r"xai-[A-Za-z0-9]{16,}"),
+    ("Perplexity key", r"pplx-[A-Za-z0-9]{16,}"),
+    ("HuggingFace token", r"hf_[A-Za-z0-9]{16,}"),
+    ("HuggingFace token", r"api_org_[A-Za-z0-9]{20,}"),
+    ("Replicate token", r"r8_[A-Za-z0-9]{20,}"),
+    ("NVIDIA key", r"nvapi-[\w-]{20,}"),
+    ("Cerebras key", r"csk-[A-Za-z0-9]{20,}"),
+    ("Fireworks key", r"fw_[A-Za-z0-9]{20,}"),
+    ("Voyage key", r"pa-[\w-]{40,}"),
+    ("Tavily key", r"tvly-[\w-]{16,}"),
+    ("Pinecone key", r"pcsk_[\w]{20,}"),
+    ("GitHub token", r"ghp_[A-Za-z0-9]{20,}"),
+    ("GitHub token", r"gho_[A-Za-z0-9]{20,}"),
+    ("GitHub token", r"ghu_[A-Za-z0-9]{20,}"),
+    ("GitHub token", r"ghs_[A-Za-z0-9]{20,}"),
+    ("GitHub token", r"ghr_[A-Za-z0-9]{20,}"),
+    ("GitHub token", r"github_pat_\w{20,}"),
+    ("GitLab token", r"glpat-[\w.-]{16,}"),
+    ("GitLab token", r"gldt-[\w-]{16,}"),
+    ("GitLab token", r"glptt-[\w-]{16,}"),
+    ("GitLab token", r"glrt-[\w.-]{16,}"),
+    ("GitLab token", r"glcbt-[\w-]{16,}"),
+    ("GitLab token", r"glsoat-[\w-]{16,}"),
+    ("Atlassian token", r"ATATT3xFf[\w-]{16,}={0,2}[\w-]*"),
+    ("Slack token", r"xoxb-[\w-]{10,}"),
+    ("Slack token", r"xoxp-[\w-]{10,}"),
+    ("Slack token", r"xoxa-[\w-]{10,}"),
+    ("Slack token", r"xoxr-[\w-]{10,}"),
+    ("Slack token", r"xoxs-[\w-]{10,}"),
+    ("Slack token", r"xoxo-[\w-]{10,}"),
+    ("Slack token", r"xoxe[.-][\w.-]{10,}"),
+    ("Slack token", r"xoxc-[\w-]{10,}"),
+    ("Slack token", r"xoxd-[\w%+/-]{10,}"),
+    ("Slack token", r"xapp-[\w-]{16,}"),
+    ("SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    ("npm token", r"npm_[A-Za-z0-9]{20,}"),
+    ("PyPI token", r"pypi-[\w-]{16,}"),
+    ("RubyGems key", r"rubygems_[0-9a-f]{20,}"),
+    ("DigitalOcean token", r"dop_v1_[0-9a-f]{20,}"),
+    ("DigitalOcean token", r"doo_v1_[0-9a-f]{20,}"),
+    ("DigitalOcean token", r"dor_v1_[0-9a-f]{20,}"),
+    ("Mailgun key", r"key-[0-9a-zA-Z]{32,}"),
+    ("Shopify token", r"shpat_[0-9a-fA-F]{20,}"),
+    ("Shopify token", r"shpca_[0-9a-fA-F]{20,}"),
+    ("Shopify token", r"shppa_[0-9a-fA-F]{20,}"),
+    ("Shopify secret", r"shpss_[0-9a-fA-F]{20,}"),
+    ("Square token", r"sq0atp-[\w-]{20,}"),
+    ("Square secret", r"sq0csp-[\w-]{20,}"),
+    ("Vault token", r"hvs\.[\w-]{20,}"),
+    ("Vault token", r"hvb\.[\w-]{20,}"),
+    ("Vault token", r"hvr\.[\w-]{20,}"),
+    ("age key", r"AGE-SECRET-KEY-1[A-Z0-9]{30,}"),
+    ("Docker token", r"dckr_(?:pat|oat)_[\w-]{16,}"),
+    ("Linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{16,}"),
+    ("Notion token", r"ntn_[A-Za-z0-9]{20,}"),
+    ("Notion token", r"secret_[A-Za-z0-9]{40,}"),
+    ("Figma token", r"figd_[\w-]{20,}"),
+    ("Sentry token", r"sntrys_[\w+/=-]{20,}"),
+    ("Sentry token", r"sntryu_[\w+/=-]{20,}"),
+    ("Grafana token", r"glsa_\w{20,}"),
+    ("Grafana token", r"glc_[\w+/=]{20,}"),
+    ("New Relic key", r"NRAK-[A-Z0-9]{20,}"),
+    ("New Relic key", r"NRII-[\w-]{20,}"),
+    ("Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{20,}"),
+    ("PlanetScale token", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{20,}"),
+    ("Fly token", r"fo1_[\w-]{20,}"),
+    ("Fly token", r"fm1[ar]?_[\w+/=,-]{20,}"),
+    ("Fly token", r"fm2_[\w+/=,-]{20,}"),
+    ("Supabase key", r"sbp_[0-9a-zA-Z]{20,}"),
+    ("Supabase key", r"sb_secret_[\w-]{16,}"),
+    ("Postman key", r"PMAK-[0-9a-f]{20,}-[0-9a-f]{20,}"),
+    ("Pulumi token", r"pul-[0-9a-f]{32,}"),
+    ("Tailscale key", r"tskey-[\w-]{16,}"),
+    ("Google OAuth token", r"ya29\.[\w-]{20,}"),
+    ("Google client secret", r"GOCSPX-[\w-]{20,}"),
+    ("HubSpot token", r"pat-(?:na|eu)\d-[0-9a-f-]{30,}"),
+    ("CircleCI token", r"CCIPAT_[\w-]{20,}"),
+    ("Netlify token", r"nfp_[A-Za-z0-9]{20,}"),
+    ("Brevo key", r"xkeysib-[0-9a-f]{32,}[\w-]*"),
+    ("Resend key", r"re_[A-Za-z0-9]{6,10}_[A-Za-z0-9]{16,}"),
+    ("Buildkite token", r"bkua_[0-9a-f]{30,}"),
+    ("Dynatrace token", r"dt0c01\.[A-Z0-9]{20,}\.[A-Z0-9]{40,}"),
+    ("Heroku key", r"HRKU-[\w-]{30,}"),
+    ("1Password token", r"ops_eyJ[\w-]{20,}"),
+    ("Prefect key", r"pnu_[A-Za-z0-9]{30,}"),
+    ("Neon key", r"napi_[A-Za-z0-9]{30,}"),
+)
+# What to look for, how many characters before it belong to the secret, the pattern from there on, the label.
+_BY_LITERAL: tuple[tuple[bytes, int, str, str], ...] = (
+    (b"eyJ", 0, r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{6,}+(?:\.[\w-]*+)?", "JSON web token"),
+    (b"dapi", 0, r"(?<!\w)dapi[0-9a-f]{32}(?:-\d)?", "Databricks token"),
+    (b"8Q~", 3, r"\w{3}8Q~[\w~.-]{31,}", "Azure client secret"),
+    (b".atlasv1.", 14, r"\w{14}\.atlasv1\.[\w-]{20,}", "Terraform token"),
+    (b"EAAA", 0, r"(?<![\w+/=])EAAA[\w-]{56,}+(?![+/])", "Square token"),
+    (b"LTAI", 0, r"(?<!\w)LTAI[A-Za-z0-9]{12,}", "Alibaba key id"),
+    (b"hooks.slack.com/", 0, r"hooks\.slack\.com/[a-z]{4,12}/([\w/-]{20,})", "Slack webhook"),
+    (b"/api/webhooks/", 0, r"/api/webhooks/\d{10,}/([\w-]{40,})", "Discord webhook"),
+)
+_AWS_OR_GOOGLE = re.compile(
+    rb"A(?<![A-Za-z0-9]A)(?:(?:[KSB]IA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])|Iza[\w-]{30,}|KCp[A-Za-z0-9]{60,})"
+)
+_TWILIO = re.compile(rb"K(?<![A-Za-z0-9]SK)(?<=SK)[0-9a-f]{32}(?![A-Za-z0-9])")
+_TELEGRAM = re.compile(rb":(?<=[0-9]{6}:)(?=[\w-]{30})")
+_TELEGRAM_WHOLE = re.compile(rb"(?<!\w)[0-9]{6,12}:[\w-]{30,}")
+_DISCORD = re.compile(rb"-(?<=[a-z0-9]{23}-)(?=[a-z0-9-]{6}-[a-z0-9-]{27})")
+_DISCORD_WHOLE = re.compile(rb"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
+_HEAD = re.compile(r"[A-Za-z0-9]+(?=[-_.\\\[])")
+_HEAD_BACKWARDS = re.compile(rb"[A-Za-z0-9]+")
+_DUMMY = re.compile(rb"(?i)your[-_]|placeholder|\.\.\.")
+_LONGEST_HEAD = 12
+
+FOLD = bytes.maketrans(bytes(range(65, 91)) + b"_.", bytes(range(97, 123)) + b"--")
+"""Small letters, and one separator instead of three: a quarter of the searching."""
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode())
+
+
+@cache
+def _formats_by_head() -> dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]]:
+    """Return the formats that begin with these letters and one separator, the most special first."""
+    grouped: dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]] = {}
+    for label, pattern in _BY_PREFIX:
+        head = _HEAD.match(pattern)
+        assert head is not None, pattern
+        key = head[0].encode()
+        grouped[key] = (*grouped.get(key, ()), (label, _compiled(pattern)))
+    return grouped
+
+
+@cache
+def _separator() -> re.Pattern[bytes]:
+    """Return what finds, in folded bytes, a separator between a known beginning and a long body."""
+    ends = sorted({head[-2:].lower() for head in _formats_by_head()})
+    return re.compile(rb"-(?<=[a-z0-9]-)(?=[a-z0-9-]{12})(?<=(?:" + b"|".join(ends) + rb")-)")
+
+
+def format_spans(data: bytes, folded: bytes) -> Iterator[Span]:
+    """Yield what has the form of a known key."""
+    yield from _prefixed(data, folded)
+    for literal, before, pattern, label in _BY_LITERAL:
+        if literal in data:
+            yield from _around(data, literal, before, _compiled(pattern), label)
+    for found in _AWS_OR_GOOGLE.finditer(data):
+        yield Span(*found.span(), "Google key" if found[0].startswith(b"AIza") else "AWS key id")
+    for found in _TWILIO.finditer(data):
+        yield Span(found.start() - 1, found.end(), "Twilio key")
+    yield from _bots(data, folded)
+
+
+def _prefixed(data: bytes, folded: bytes) -> Iterator[Span]:
+    formats, done = _formats_by_head(), 0
+    for found in _separator().finditer(folded):
+        end = found.start()
+        if end < done:
+            continue
+        before = _HEAD_BACKWARDS.match(data[max(end - _LONGEST_HEAD, done) : end][::-1])
+        start = end - before.end() if before is not None else end
+        for label, pattern in formats.get(data[start:end], ()):
+            if (whole := pattern.match(data, start)) is not None:
+                done = whole.end()
+                if _DUMMY.search(whole[0][:80]) is None:
+                    yield Span(start, done, label)
+                break
+
+
+def _around(
+    data: bytes, literal: bytes, before: int, pattern: re.Pattern[bytes], label: str
+) -> Iterator[Span]:
+    at = data.find(literal)
+    while at >= 0:
+        found = pattern.match(data, at - before) if at >= before else None
+        if found is not None:
+            yield Span(*found.span(pattern.groups), label)
+        at = data.find(literal, max(at + len(literal), found.end() if found is not None else 0))
+
+
+def _bots(data: bytes, folded: bytes) -> Iterator[Span]:
+    for found in _TELEGRAM.finditer(data):
+        near = max(found.start() - 13, 0)
+        whole = _TELEGRAM_WHOLE.search(data, near, found.start() + 100)
+        if whole is not None and whole.start() <= found.start():
+            yield Span(*whole.span(), "Telegram bot token")
+    for found in _DISCORD.finditer(folded):
+        near = max(found.start() - 29, 0)
+        whole = _DISCORD_WHOLE.search(data, near, found.start() + 100)
+        if whole is not None:
+            yield Span(*whole.span(), "Discord bot token")

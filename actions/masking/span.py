@@ -1,0 +1,71 @@
+"""A piece of text that is a secret, and how such pieces are taken out."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from re import compile as pattern
+
+PLACEHOLDER = pattern(r"\[masked [A-Za-z0-9][A-Za-z0-9 _.$-]{0,100}\]")
+"""What stands where a secret was."""
+
+_PLACEHOLDER = pattern(PLACEHOLDER.pattern.encode())
+_MOST_PASSES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a secret stands in the examined bytes, and what it is called instead."""
+
+    start: int
+    end: int
+    label: str
+
+
+def masked(data: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
+    """Replace what is found until nothing is; the same object if there was nothing."""
+    # What stood close to a secret may look like one only when that is gone.
+    for _ in range(_MOST_PASSES):
+        spans = find(data)
+        if not spans:
+            break
+        data = replaced(data, spans)
+    return data
+
+
+def replaced(data: bytes, spans: Iterable[Span], start: int = 0) -> bytes:
+    """Return `data` from `start` on with a placeholder for each span."""
+    pieces: list[bytes] = []
+    at = start
+    for span in spans:
+        if span.end > start:
+            pieces += (data[at : span.start], f"[masked {span.label}]".encode())
+            at = span.end
+    return b"".join((*pieces, data[at:]))
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans in order; what overlaps is one, named like the longest."""
+    joined: list[Span] = []
+    for span in sorted(spans, key=lambda one: (one.start, -one.end)):
+        if not joined or span.start >= joined[-1].end:
+            joined.append(span)
+            continue
+        last = joined.pop()
+        is_longer = span.end - span.start > last.end - last.start
+        label = span.label if is_longer else last.label
+        joined.append(Span(last.start, max(last.end, span.end), label))
+    return joined
+
+
+def outside_placeholders(spans: list[Span], data: bytes) -> list[Span]:
+    """Return the spans that are no part of a placeholder."""
+    if b"[masked " not in data:
+        return spans
+    taken = [found.span() for found in _PLACEHOLDER.finditer(data)]
+    starts = [first for first, _ in taken]
+
+    def is_outside(span: Span) -> bool:
+        before = bisect_right(starts, span.start) - 1
+        return before < 0 or span.end > taken[before][1]
+
+    return [span for span in spans if is_outside(span)]

@@ -1,0 +1,100 @@
+"""Contents of files by their SHA-256, in a private folder of bounded size; any of them may be missing."""
+
+import os
+import secrets
+from collections.abc import Set
+from contextlib import suppress
+from pathlib import Path
+
+from actions.tools.file_state import digest_of
+
+MAX_BYTES = 200_000_000
+
+
+class ContentCache:
+    """Safe for several processes: a content is there as a whole or not at all, and checked when read.
+
+    Nothing is synced: what a power loss damages is found out by its digest.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._folder = folder / "contents"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._sizes: dict[str, int] = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                digest, _, size = entry.name.partition(".")
+                if size.isdigit():
+                    self._sizes[digest] = int(size)
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._sizes
+
+    def put(self, content: bytes) -> str:
+        """Keep a content; return its digest."""
+        digest = digest_of(content)
+        if digest not in self._sizes:
+            write_whole(self._path(digest, len(content)), content)
+            self._sizes[digest] = len(content)
+        return digest
+
+    def get(self, digest: str) -> bytes | None:
+        if digest not in self._sizes:
+            return None
+        path = self._path(digest, self._sizes[digest])
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        if digest_of(content) != digest:
+            path.unlink(missing_ok=True)
+            return None
+        return content
+
+    def touch(self, digests: Set[str]) -> None:
+        """Say that these are in use, so that they go last."""
+        for digest in digests:
+            with suppress(OSError):
+                os.utime(self._path(digest, self._sizes[digest]))
+
+    def prune(self, used: Set[str]) -> None:
+        """Once there is too much, remove the oldest contents that are not `used`."""
+        total = sum(self._sizes.values())
+        if total <= self._max_bytes:
+            return
+        for _, path in sorted((_age(path), path) for path in self._folder.iterdir()):
+            digest, _, size = path.name.partition(".")
+            if digest in used:
+                continue
+            if total <= self._max_bytes * 3 // 4:
+                return
+            path.unlink(missing_ok=True)
+            self._sizes.pop(digest, None)
+            total -= int(size) if size.isdigit() else 0
+
+    def _path(self, digest: str, size: int) -> Path:
+        return self._folder / f"{digest}.{size}"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a private file such that nobody ever sees a part of it."""
+    temporary = f"{path.parent}/tmp-{secrets.token_hex(6)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            remaining = memoryview(content)
+            while remaining:
+                remaining = remaining[file.write(remaining) :]
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

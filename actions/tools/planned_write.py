@@ -1,0 +1,97 @@
+"""A write that is known before it happens, so that it can be recorded first and checked after a crash."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actions.ports import Prepared, ToolOutcome, Verified
+from actions.tools.atomic import Version, missing_folders, replace_content
+from actions.tools.file_state import digest_of, state_at
+from actions.tools.file_text import FileText
+from actions.tools.files import FileProblem
+from actions.tools.finished_work import done_in_thread
+from actions.tools.places import shown
+from actions.tools.temporary_file import remove_leftovers
+from state.files import FileChange
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWrite:
+    """The bytes to write, and the version of the file they were made for."""
+
+    target: Path
+    content: bytes
+    expected: Version | None
+    report: Callable[[os.stat_result | None], str]
+    """Returns what the model reads, from what the old file was."""
+
+
+async def prepared_in_thread(plan: Callable[[], Prepared]) -> Prepared | ToolOutcome:
+    """Return the plan, or why there is none."""
+    try:
+        return await asyncio.to_thread(plan)
+    except FileProblem as error:
+        return ToolOutcome("error", str(error))
+
+
+def planned(
+    target: Path, old: FileText | None, content: bytes, report: Callable[[os.stat_result | None], str]
+) -> Prepared:
+    """Describe the replacement of `old`, or of nothing, by `content`."""
+    before = None if old is None else digest_of(old.content)
+    change = FileChange(
+        path=_recordable(target),
+        before=before,
+        before_mode=None if old is None else old.mode,
+        after=digest_of(content),
+        after_mode=None if old is None else old.mode,
+        new_folders=len(missing_folders(target)),
+    )
+    work = PlannedWrite(target, content, None if old is None else old.version, report)
+    return Prepared((change,), {} if old is None or before is None else {before: old.content}, work)
+
+
+async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
+    """Write exactly what was planned, unless the file is not what it was then."""
+    if isinstance(prepared, ToolOutcome):
+        return prepared
+    work = prepared.work
+    if not isinstance(work, PlannedWrite):
+        raise TypeError("this call was prepared by another tool")
+    return await done_in_thread(
+        lambda: work.report(replace_content(work.target, work.content, work.expected))
+    )
+
+
+async def verified(changes: Sequence[FileChange]) -> Verified:
+    """Tell from the files whether a write happened, and remove the temporary file of one that did not."""
+    return await asyncio.to_thread(_verified, changes)
+
+
+def _verified(changes: Sequence[FileChange]) -> Verified:
+    found: set[Verified] = {_happened(change) for change in changes}
+    for folder in {Path(change.path).parent for change in changes}:
+        remove_leftovers(folder)
+    return found.pop() if len(found) == 1 else "unknown"
+
+
+def _happened(change: FileChange) -> Verified:
+    now = state_at(Path(change.path))
+    if now.digest is not None and now.digest == change.after:
+        return "done"
+    is_as_before = now.version is None if change.before_mode is None else now.digest == change.before
+    return "not_done" if is_as_before and change.is_restorable else "unknown"
+
+
+def _recordable(path: Path) -> str:
+    text = str(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise FileProblem(
+            f"{shown(path)} cannot be written: its name is no valid UTF-8, so that the change could not"
+            " be recorded. Use a shell command."
+        ) from None
+    return text

@@ -1,0 +1,133 @@
+"""The files below a folder as the system describes them, without what git ignores."""
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from actions.tools.ignore import FolderRules, rules_above, rules_in
+
+MOST_FILES = 5000
+MOST_SECONDS = 10.0
+
+Folders = Mapping[str, FolderRules | None]
+
+
+class FileStat(NamedTuple):
+    """What changes when a file does."""
+
+    mode: int
+    """With the file type."""
+    size: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "FileStat":
+        return cls(status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+@dataclass(slots=True)
+class Tree:
+    """Files and links by their path from the top; the outer ones first."""
+
+    files: dict[str, FileStat] = field(default_factory=dict[str, FileStat])
+    folders: dict[str, FolderRules | None] = field(default_factory=dict[str, FolderRules | None])
+    """Every folder whose files are all listed (with a slash at the end, "" the top), and its rules."""
+    is_complete: bool = True
+    unnamed: int = 0
+    """How many files are left out because their names are no valid text."""
+
+
+def tree_below(
+    top: str, left_out: Sequence[str], known: Folders | None = None, sure: Container[str] = ()
+) -> Tree:
+    """Walk the folder `top` (with a slash at the end); links and other file systems are not entered.
+
+    Paths that begin like one of `left_out` are left out. A `known` folder is judged by its rules there;
+    `sure` files are not ignored by them, which saves asking.
+    """
+    tree = Tree()
+    deadline = time.monotonic() + MOST_SECONDS
+    device = Path(top).stat().st_dev
+    above = None if known and "" in known else rules_above(Path(top))
+    pending: deque[tuple[str, FolderRules | None]] = deque([("", above)])
+    while pending:
+        folder, above = pending.popleft()
+        entries = _entries(top + folder, device, tuple(left_out))
+        if known and folder in known:
+            rules = known[folder]
+        else:
+            rules = rules_in(top + folder, [entry.name for entry, _ in entries], above)
+        kept = [
+            (entry, status)
+            for entry, status in entries
+            if folder + entry.name in sure or not _is_ignored(entry, status, rules)
+        ]
+        files = {folder + entry.name: FileStat.of(status) for entry, status in kept if _is_file(status)}
+        if len(tree.files) + len(files) > MOST_FILES or time.monotonic() > deadline:
+            tree.is_complete = False
+            break
+        _add(tree, folder, rules, files)
+        pending += ((f"{folder}{entry.name}/", rules) for entry, status in kept if _is_folder(status))
+    return tree
+
+
+def _add(tree: Tree, folder: str, rules: FolderRules | None, files: dict[str, FileStat]) -> None:
+    tree.folders[folder] = rules
+    for path, status in files.items():
+        if _is_text(path):
+            tree.files[path] = status
+        else:
+            tree.unnamed += 1
+
+
+def _entries(
+    folder: str, device: int, left_out: tuple[str, ...]
+) -> list[tuple[os.DirEntry[str], os.stat_result]]:
+    """Return the entries on this file system, in an order that is the same every time."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return [
+        (entry, status)
+        for entry, status in _with_status(entries)
+        if status.st_dev == device and not entry.path.startswith(left_out)
+    ]
+
+
+def _with_status(entries: list[os.DirEntry[str]]) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+    for entry in entries:
+        try:
+            yield entry, entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+
+
+def _is_ignored(entry: os.DirEntry[str], status: os.stat_result, rules: FolderRules | None) -> bool:
+    if entry.name == ".git":
+        return True
+    return rules is not None and bool(rules.ignores(entry.path, _is_folder(status)))
+
+
+def _is_folder(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode)
+
+
+def _is_file(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

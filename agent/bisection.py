@@ -1,0 +1,163 @@
+"""Finds the step of a run after which a command fails, by the files as they were behind each step."""
+
+import asyncio
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from actions.tools.capture import captured
+from actions.tools.ending import Ended, Limits
+from actions.tools.process import run_supervised, to_the_end
+from actions.tools.spool import Spool
+from agent.restore import Skipped
+from agent.step_search import Found, Verdict, first_bad
+from agent.touched_files import TouchedFiles
+from agent.workspace_copy import WorkspaceCopy
+from state.errors import UsageError
+
+_MAX_OUTPUT_BYTES = 50_000_000
+_SKIP = 125
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the command said about the files behind one step."""
+
+    step: int
+    """The last one that counts; -1: before the run."""
+    verdict: Verdict
+    ending: str
+    """How the command ended, or why it was not run."""
+    seconds: float = 0
+    output: str = ""
+    """Of the command; a long one is cut in the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    probes: tuple[Probe, ...]
+    steps: tuple[int, ...]
+    """The steps that changed files."""
+    good: int | None
+    """The last step behind which all was well; -1: before the run; None: none was."""
+    bad: int | None
+    """The first step behind which the command failed; None: it never did."""
+    is_exact: bool
+    """True if no step between the two had to be skipped."""
+
+    @property
+    def suspects(self) -> list[int]:
+        """The steps that may have broken it; empty if nothing was found."""
+        good, bad = self.good, self.bad
+        return [] if good is None or bad is None else [step for step in self.steps if good < step <= bad]
+
+
+class Bisector:
+    """Runs a command on copies of the workspace; the workspace itself is only read."""
+
+    def __init__(
+        self,
+        touched: TouchedFiles,
+        root: Path,
+        left_out: Sequence[Path],
+        command: str,
+        timeout_s: float,
+        on_probe: Callable[[Probe], None],
+    ) -> None:
+        self._touched = touched
+        self._root = Path(os.path.realpath(root))
+        self._left_out = tuple(Path(os.path.realpath(path)) for path in left_out)
+        self._command = command
+        self._limits = Limits(timeout_s, timeout_s, _MAX_OUTPUT_BYTES)
+        self._on_probe = on_probe
+        self._probes: list[Probe] = []
+        self.unread: tuple[str, ...] = ()
+        """Files that could not be copied."""
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Files that the run touched outside of the folder that is copied."""
+        return [path for path in self._touched.paths if not Path(path).is_relative_to(self._root)]
+
+    async def search(self) -> Bisection:
+        """Find the first step with which the command fails; raises `UsageError`."""
+        steps = self._touched.steps
+        states = [-1, *steps]
+        with tempfile.TemporaryDirectory(prefix="sandbur-bisect-", ignore_cleanup_errors=True) as folder:
+            place = Path(os.path.realpath(folder)) / (self._root.name or "copy")
+            copy = WorkspaceCopy(self._root, place, self._left_out)
+            try:
+                found = await first_bad(len(states), lambda number: self._judge(copy, states[number]))
+            finally:
+                copy.remove()
+            self.unread = tuple(copy.unread)
+        return self._bisection(states, found)
+
+    def _bisection(self, states: Sequence[int], found: Found) -> Bisection:
+        return Bisection(
+            tuple(self._probes),
+            tuple(states[1:]),
+            None if found.good is None else states[found.good],
+            None if found.bad is None else states[found.bad],
+            found.is_exact,
+        )
+
+    async def _judge(self, copy: WorkspaceCopy, step: int) -> Verdict:
+        lacking = await self._prepare(copy, step)
+        if lacking:
+            path, reason = lacking[0]
+            more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
+            probe = Probe(step, "skip", f"{os.path.relpath(path, self._root)}: {reason}{more}")
+        else:
+            probe = await self._run(copy.place, step)
+        self._probes.append(probe)
+        self._on_probe(probe)
+        return probe.verdict
+
+    async def _prepare(self, copy: WorkspaceCopy, step: int) -> list[Skipped]:
+        def prepare() -> list[Skipped]:
+            copy.make()
+            return copy.bring_to(self._touched, step)
+
+        work = asyncio.ensure_future(asyncio.to_thread(prepare))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            copy.is_stopped = True
+            with suppress(UsageError):
+                await work
+            raise
+
+    async def _run(self, place: Path, step: int) -> Probe:
+        began = time.monotonic()
+        with (
+            tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True) as folder,
+            Spool(Path(folder) / "command", secrets.token_hex(8)) as spool,
+        ):
+            ended = await run_supervised(_shell(), self._command, place, self._limits, spool, lambda: False)
+            output = (await to_the_end(asyncio.to_thread(captured, spool.output))).text
+        verdict, ending = _judged(ended, self._limits)
+        return Probe(step, verdict, ending, time.monotonic() - began, output)
+
+
+def _shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+def _judged(ended: Ended, limits: Limits) -> tuple[Verdict, str]:
+    if ended.reason in ("timeout", "idle"):
+        return "bad", f"not done after {limits.timeout_s:g} s"
+    if ended.problem:
+        return "bad", ended.problem
+    if ended.status is None:
+        return "skip", "the command was killed from outside"
+    if ended.status < 0:
+        return "bad", f"signal {-ended.status}"
+    if ended.status == _SKIP:
+        return "skip", f"exit {_SKIP}"
+    return ("bad" if ended.status else "good"), f"exit {ended.status}"

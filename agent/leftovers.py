@@ -1,0 +1,25 @@
+"""What calls left in the scratch folders of sessions that are gone."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.wiring import places_of
+
+
+def clear_scratch(home: Path, session_id: str) -> None:
+    """Remove what the calls of a deleted session left."""
+    shutil.rmtree(places_of(home, session_id).scratch, ignore_errors=True)
+
+
+def strays(home: Path, sessions: Iterable[str]) -> list[Path]:
+    """Return the scratch folders that belong to none of these sessions."""
+    known = {places_of(home, session_id).scratch for session_id in sessions}
+    scratch = home / "scratch"
+    return [folder for folder in scratch.iterdir() if folder not in known] if scratch.is_dir() else []
+
+
+def size_of(folders: Iterable[Path]) -> int:
+    """Return the bytes in all their files."""
+    files = (file for folder in folders for file in folder.rglob("*"))
+    return sum(file.lstat().st_size for file in files if file.is_file())

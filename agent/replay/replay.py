@@ -1,0 +1,120 @@
+"""Replays a session, or a recording file, and says where today's program first does something else."""
+
+import logging
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.replay.departure import Divergence
+from agent.replay.recording import Moment, Recording, read_recording
+from agent.replay.today import Live, Today
+from agent.replay.walk import Walk
+from state.errors import UsageError
+from state.store.importing import import_session
+from state.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of a replay."""
+
+    session_id: str
+    steps: int
+    """How many were run and compared, the one that differs included."""
+    first_seq: int
+    last_seq: int
+    """The steps that were looked at."""
+    recorded_only: tuple[int, ...]
+    """Steps among them that no run made, or whose run left too little behind: taken as they are."""
+    divergence: Divergence | None
+
+    @property
+    def is_same(self) -> bool:
+        return self.divergence is None
+
+
+async def replay(
+    store: Store,
+    session_id: str,
+    from_seq: int | None = None,
+    today: Today | None = None,
+    live: Live | None = None,
+) -> Replayed:
+    """Walk a session through today's program, behind step `from_seq`; nothing is written.
+
+    Raises `UsageError` if there is nothing to replay, `StoreError` if the records are damaged.
+    """
+    # Burr logs the whole state with every failing action; what differs is reported here.
+    logging.getLogger("burr").setLevel(logging.CRITICAL)
+    recording = await store.database.offload(lambda: read_recording(store, session_id))
+    first = _first(recording, from_seq)
+    walk = Walk(recording, today or Today(), live or Live())
+    steps, skipped = 0, list[int]()
+    seq, divergence = first, None
+    for moment in recording.moments():
+        if moment.seq < first:
+            continue
+        seq = moment.seq
+        if not _can_be_replayed(moment):
+            skipped.append(seq)
+            continue
+        steps += 1
+        divergence = await walk.step(moment)
+        if divergence is not None:
+            break
+    if not steps:
+        raise _nothing(session_id)
+    return Replayed(session_id, steps, first, seq, tuple(skipped), divergence)
+
+
+async def replay_recording(
+    path: Path, from_seq: int | None = None, today: Today | None = None, live: Live | None = None
+) -> Replayed:
+    """Replay the session in a file that `sandbur sessions export` wrote; raises `UsageError`."""
+    with recording_store(path) as (store, session_id):
+        return await replay(store, session_id, from_seq, today, live)
+
+
+@contextmanager
+def recording_store(path: Path) -> Generator[tuple[Store, str]]:
+    """Lend a store that holds the session of a recording file, and its id; raises `UsageError`."""
+    with tempfile.TemporaryDirectory(prefix="sandbur-replay-") as folder:
+        store = Store.open(f"sqlite:///{folder}/sandbur.db")
+        try:
+            yield store, _imported(store, path)
+        finally:
+            store.close()
+
+
+def _imported(store: Store, path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return import_session(store.database, store.tenant, file).session_id
+    except OSError as error:
+        raise UsageError(f"The recording {path} cannot be read: {error.strerror}.") from None
+
+
+def _first(recording: Recording, from_seq: int | None) -> int:
+    last = recording.last_seq
+    if last < 0:
+        raise UsageError(f"Session {recording.session_id} has no step yet, so there is nothing to replay.")
+    if from_seq is not None and from_seq >= last:
+        raise UsageError(
+            f"Session {recording.session_id} has no step behind step {from_seq}.",
+            f"Its last one is step {last}: name an earlier one with --from.",
+        )
+    return 0 if from_seq is None else from_seq + 1
+
+
+def _can_be_replayed(moment: Moment) -> bool:
+    return moment.began is not None and moment.began.conditions is not None
+
+
+def _nothing(session_id: str) -> UsageError:
+    return UsageError(
+        f"No step of session {session_id} can be replayed: they were recorded by a version that did not keep"
+        " what a replay needs, or were made by hand.",
+        "What the session does from now on can be.",
+    )

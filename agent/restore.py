@@ -1,0 +1,226 @@
+"""Brings the files that a run touched back to what they were at one of its steps."""
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from actions.tools.atomic import missing_folders, refuse_stale, replace_content, replace_link, sync_folder
+from actions.tools.file_state import FileState, state_at
+from actions.tools.files import FileProblem, translated
+from actions.tools.folder_lock import one_at_a_time
+from state.files import FileChange
+
+MAX_BYTES = 256_000_000
+"""Of contents that one restore holds; what comes after them is skipped, and said."""
+
+
+class Changes(Protocol):
+    """What `plan_restore` reads; `state.store.files.FileHistory` is one."""
+
+    def changes_after(self, seq: int) -> list[tuple[str, FileChange]]: ...
+    def content(self, digest: str) -> bytes | None: ...
+
+
+class Skipped(NamedTuple):
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileStep:
+    """One file to bring back."""
+
+    path: Path
+    now: FileState
+    content: bytes | None
+    """None: there was no file."""
+    mode: int | None
+    change: FileChange
+    """How this very step is recorded."""
+    made_folders: int
+    """How many of the folders above the run had made."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """What `apply` will do; nothing has happened yet."""
+
+    steps: tuple[FileStep, ...]
+    skipped: tuple[Skipped, ...]
+    changed_by_others: tuple[str, ...]
+    """Files of `steps` that hold what no call of the run left there."""
+    roots: tuple[Path, ...]
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """To be recorded, with `pre_images`, before `apply`: so that the restore itself can be undone."""
+        return tuple(step.change for step in self.steps)
+
+    @property
+    def pre_images(self) -> dict[str, bytes]:
+        found = ((step.change.before, step.now.content) for step in self.steps)
+        return {digest: content for digest, content in found if digest is not None and content is not None}
+
+
+@dataclass(slots=True)
+class Restored:
+    """What was done, by path."""
+
+    restored: list[str] = field(default_factory=list[str])
+    removed: list[str] = field(default_factory=list[str])
+    recreated: list[str] = field(default_factory=list[str])
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
+
+
+def plan_restore(history: Changes, seq: int, roots: Sequence[Path]) -> RestorePlan:
+    """Find out what has to be done to have the run's files as they were when step `seq` was committed."""
+    touched: dict[Path, list[FileChange]] = {}
+    for _, change in history.changes_after(seq):
+        touched.setdefault(Path(change.path), []).append(change)
+    planner = _Planner(history, touched, tuple(Path(os.path.realpath(root)) for root in roots))
+    steps: list[FileStep] = []
+    skipped: list[Skipped] = []
+    for path, changes in touched.items():
+        try:
+            step = planner.step(path, changes)
+        except FileProblem as problem:
+            skipped.append(Skipped(str(path), str(problem)))
+        else:
+            steps += [] if step is None else [step]
+    foreign = (str(step.path) for step in steps if _is_foreign(step.now, touched[step.path]))
+    return RestorePlan(tuple(steps), tuple(skipped), tuple(foreign), planner.roots)
+
+
+class _Planner:
+    """What is to be done about one file, which depends on the others: one may stand in its way."""
+
+    def __init__(
+        self, history: Changes, touched: Mapping[Path, list[FileChange]], roots: tuple[Path, ...]
+    ) -> None:
+        self.roots = roots
+        self._history = history
+        self._going = {path for path, (first, *_) in touched.items() if _goes(path, first)}
+        self._room = MAX_BYTES
+
+    def step(self, path: Path, changes: list[FileChange]) -> FileStep | None:
+        """Return None if the file is as it was; raises `FileProblem` if it cannot be brought back."""
+        now = self._now(path)
+        first = changes[0]
+        if not first.is_restorable:
+            raise FileProblem("it is not known what was there before")
+        if (now.digest, now.mode) == (first.before, first.before_mode):
+            return None
+        content = None if first.before is None else self._history.content(first.before)
+        if content is None and first.before_mode is not None:
+            raise FileProblem("its old content is not in the store")
+        self._take_room(len(content or b"") + len(now.content or b""))
+        change = FileChange(
+            path=str(path),
+            before=now.digest,
+            before_mode=now.mode,
+            after=first.before,
+            after_mode=first.before_mode,
+            new_folders=0 if content is None else self._missing_folders(path),
+        )
+        made = max(change.new_folders for change in changes)
+        return FileStep(path, now, content, first.before_mode, change, made)
+
+    def _now(self, path: Path) -> FileState:
+        """Return what will be at `path` once the files that go have gone; raises `FileProblem`."""
+        if self._going.intersection(path.parents) or (path.is_dir() and not path.is_symlink()):
+            # A folder goes with the last file in it; if it does not, `apply` will find it in the way.
+            _require_below(path, self.roots)
+            return FileState()
+        _require_inside(path, self.roots)
+        now = state_at(path)
+        if now.version is not None and now.content is None:
+            raise FileProblem(
+                "what is there now is no file, too large or unreadable, so it cannot be saved first"
+            )
+        return now
+
+    def _missing_folders(self, path: Path) -> int:
+        """Return how many folders above `path` will have to be made."""
+        behind = (at for at, parent in enumerate(path.parents, 1) if parent in self._going)
+        return max(next(behind, 0), len(missing_folders(path)))
+
+    def _take_room(self, size: int) -> None:
+        if size > self._room:
+            raise FileProblem("there is too much to restore at once; restore again for the rest")
+        self._room -= size
+
+
+def _goes(path: Path, first: FileChange) -> bool:
+    """Tell whether the run made this file, unless a folder has its place by now."""
+    is_new = first.before_mode is None and first.is_restorable
+    return is_new and (path.is_symlink() or not path.is_dir())
+
+
+def _is_foreign(now: FileState, changes: list[FileChange]) -> bool:
+    """Tell whether the file holds what no call left: a failed one may have left what it found."""
+    left = {digest for change in changes for digest in (change.before, change.after)}
+    return now.digest not in left
+
+
+def apply(plan: RestorePlan) -> Restored:
+    """Do it, file by file; a file that changed since the plan was made is left alone."""
+    done = Restored(skipped=list(plan.skipped))
+    # First what goes, the inner ones before their folders: a file may stand where a folder has to be.
+    removals = sorted((step for step in plan.steps if step.content is None), key=_depth, reverse=True)
+    for step in (*removals, *(step for step in plan.steps if step.content is not None)):
+        try:
+            with translated(step.path, "restored"):
+                _require_inside(step.path, plan.roots)
+                _done(step, plan.roots)
+        except FileProblem as problem:
+            done.skipped.append(Skipped(str(step.path), str(problem)))
+        else:
+            _list_for(step, done).append(str(step.path))
+    return done
+
+
+def _depth(step: FileStep) -> int:
+    return len(step.path.parts)
+
+
+def _list_for(step: FileStep, done: Restored) -> list[str]:
+    if step.content is None:
+        return done.removed
+    return done.recreated if step.now.version is None else done.restored
+
+
+def _done(step: FileStep, roots: tuple[Path, ...]) -> None:
+    if step.content is None or step.mode is None:
+        with one_at_a_time(step.path.parent):
+            refuse_stale(step.path, step.now.version)
+            step.path.unlink()
+        _remove_folders(step.path, step.made_folders, roots)
+    elif stat.S_ISLNK(step.mode):
+        replace_link(step.path, os.fsdecode(step.content), step.now.version)
+    else:
+        replace_content(step.path, step.content, step.now.version, step.mode)
+
+
+def _remove_folders(path: Path, count: int, roots: tuple[Path, ...]) -> None:
+    """Remove the folders that the run made, as long as they are empty."""
+    sync_folder(path.parent)
+    with suppress(OSError):
+        for folder in list(path.parents)[:count]:
+            if folder in roots:
+                return
+            folder.rmdir()
+
+
+def _require_below(path: Path, roots: tuple[Path, ...]) -> None:
+    if not any(root in path.parents for root in roots):
+        raise FileProblem("it is outside of the session's folders")
+
+
+def _require_inside(path: Path, roots: tuple[Path, ...]) -> None:
+    _require_below(path, roots)
+    if Path(os.path.realpath(path.parent)) != path.parent:
+        raise FileProblem("a folder on the way to it is a link now")

@@ -1,0 +1,128 @@
+"""Knows the secrets of a session by value: from the environment, and from the `.env` files of its folder."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from actions.masking.masker import Masker
+from actions.masking.stream import StreamMasker
+from actions.masking.values import is_random, is_ruled_out
+from agent.dotenv import settings
+from agent.text_files import read_bytes
+from state.errors import ConfigError
+
+MOST_FILES = 32
+MOST_FILE_BYTES = 262_144
+MOST_SETTINGS = 5000
+MOST_VALUES = 500
+
+_SECRET_NAME = re.compile(
+    r"(?i)passw(?:or)?d|passphrase|passcode|pwd|(?:^|_)pass(?:_|$)|secret|token|credential|_?auth(?:_|$)"
+    r"|(?:api|access|private|account|encryption|signing|master|storage|license)_?key|(?:^|_)key(?:_\d+)?$"
+    r"|(?:^|_)(?:salt|dsn|webhook|sas|jwt|cookie)(?:_|$)|connection_?string"
+)
+_NO_SECRET_NAME = re.compile(
+    r"(?i)_(?:file|path|dir|name|id|ids|type|length|size|ttl|expiry|expires|expire|timeout|limit|count|header"
+    r"|prefix|host|port|user|username|enabled|algorithm|region|version|program|socket|sock|ask|require)$"
+    r"|^(?:pwd|oldpwd|max_tokens|ssh_auth_sock|ssh_askpass|git_askpass|xauthority|sandbur_call)$|public_?key|askpass"
+)
+_CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,256}:(?P<password>[^\s/]{8,512})@")
+_WORD = re.compile(r"[A-Za-z]{1,12}(?:[-_. ][A-Za-z]{1,12})?")
+_TEMPLATES = ("example", "sample", "template", "dist", "schema", "defaults")
+
+
+class SecretMasker:
+    """Masks what looks like a secret, and what the environment and the `.env` files say is one just now."""
+
+    def __init__(self, env: Mapping[str, str], cwd: Path) -> None:
+        self._environment = tuple(_secrets(env.items(), is_file=False))
+        self._cwd = cwd
+        self._folder_seen: tuple[int, ...] = ()
+        self._files: tuple[Path, ...] = ()
+        self._seen: dict[Path, tuple[int, ...]] = {}
+        self._masker = Masker(named=self._environment)
+
+    def text(self, text: str) -> str:
+        return self._current().text(text)
+
+    def data(self, data: bytes) -> bytes:
+        """Mask bytes of any encoding; all but the secrets stays as it is."""
+        return self._current().data(data)
+
+    def stream(self) -> StreamMasker:
+        """Return one for live output, with the values known now."""
+        return self._current().stream()
+
+    def _current(self) -> Masker:
+        """Return a masker for the files as they are; a few stats if nothing changed."""
+        if (folder := _version(self._cwd)) != self._folder_seen:
+            self._folder_seen = folder
+            self._files = _environment_files(self._cwd)
+        seen = {path: _version(path) for path in self._files}
+        if seen != self._seen:
+            self._seen = seen
+            found = [pair for path in self._files for pair in _secrets(_settings_in(path), is_file=True)]
+            self._masker = Masker(named=(*found[:MOST_VALUES], *self._environment))
+        return self._masker
+
+
+def masker_for(env: Mapping[str, str], cwd: Path) -> SecretMasker:
+    """Return the masker of a session."""
+    return SecretMasker(env, cwd)
+
+
+def says_secret(name: str) -> bool:
+    """Tell whether a variable with this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
+
+
+def _secrets(pairs: Iterable[tuple[str, str]], is_file: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is worth hiding: by its name, in a file by its looks, and passwords in URLs."""
+    for name, value in islice(pairs, MOST_SETTINGS):
+        if (url := _CREDENTIALS.match(value)) is not None:
+            if not _is_ordinary(url["password"]):
+                yield name, url["password"]
+        elif _is_ordinary(value) or _NO_SECRET_NAME.search(name) is not None:
+            continue
+        elif says_secret(name) or (is_file and is_random(value.encode("utf-8", "surrogatepass"))):
+            yield name, value
+
+
+def _is_ordinary(value: str) -> bool:
+    """Tell whether the value is short, a word, a number, a path, a URL: it may stand anywhere."""
+    data = value.encode("utf-8", "surrogatepass")
+    return _WORD.fullmatch(value) is not None or is_ruled_out(data)
+
+
+def _environment_files(folder: Path) -> tuple[Path, ...]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(one.name for one in entries if _is_environment_file(one.name))
+    except OSError:
+        return ()
+    return tuple(folder / name for name in names[:MOST_FILES])
+
+
+def _is_environment_file(name: str) -> bool:
+    if name != ".env" and not name.startswith(".env."):
+        return False
+    return not any(part in _TEMPLATES for part in name.lower().split("."))
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+
+def _settings_in(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        found = read_bytes(path, MOST_FILE_BYTES)
+    except ConfigError:
+        return
+    if found is not None:
+        yield from settings(found[0].decode("utf-8-sig", "replace"))

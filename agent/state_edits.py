@@ -1,0 +1,143 @@
+"""Edits of a state as a person writes them: `path=value`, checked before anything is made of them."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from state.application import ApplicationState, ExecutionMode
+from state.errors import UsageError
+from state.messages import Message, Text, encodable, person_said
+from state.plan import StepStatus, VibeStep
+from state.transcript import Log, Span, Transcript
+
+_MODES = get_args(ExecutionMode)
+_STEP_FIELDS: dict[str, TypeAdapter[Any]] = {
+    "description": TypeAdapter(str),
+    "analysis": TypeAdapter(str),
+    "status": TypeAdapter(StepStatus),
+}
+CAN_BE_SET = (
+    "What can be set: current_goal, execution_mode, user_input, chat_history.N.text,"
+    " vibe_plan.N.description, vibe_plan.N.analysis, vibe_plan.N.status (N from 0, or from -1 backwards)."
+)
+_PATH = re.compile(r"(?P<field>\w+)(?:\.(?P<index>-?\d{1,9})\.(?P<name>\w+))?", re.ASCII)
+
+
+def edited(state: ApplicationState, edits: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that `edits` change, with their new values; raises `UsageError`.
+
+    Every history of `state` that an edit is about has to be loaded.
+    """
+    changes: dict[str, Any] = {}
+    for edit in edits:
+        path, _, text = edit.partition("=")
+        changes |= _changed(state.model_copy(update=changes), path, encodable(text))
+    return changes
+
+
+def _changed(state: ApplicationState, path: str, text: str) -> dict[str, Any]:
+    match = _PATH.fullmatch(path)
+    place = (match["field"], match["name"]) if match else ("", "")
+    index = int(match["index"]) if match and match["index"] else 0
+    match place:
+        case ("current_goal", None):
+            return {"current_goal": None if text == "null" else _text(text)}
+        case ("execution_mode", None):
+            return {"execution_mode": _mode(_text(text))}
+        case ("user_input", None):
+            return _with_input(state, _text(text))
+        case ("chat_history", "text"):
+            return {"chat_history": _with_text(state.chat_history, index, path, _text(text))}
+        case ("vibe_plan", name) if name in _STEP_FIELDS:
+            return {"vibe_plan": _with_step_field(state, index, path, name, _text(text))}
+        case (field, _) if field in ApplicationState.model_fields:
+            raise UsageError(f"`{path}` cannot be set: the run itself keeps it.", CAN_BE_SET)
+        case _:
+            raise UsageError(f"There is nothing like `{path[:60]}` in the state.", CAN_BE_SET)
+
+
+def _text(text: str) -> str:
+    """Return the text of a JSON string, or the words themselves."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return encodable(value) if isinstance(value, str) else text
+
+
+def _mode(text: str) -> str:
+    if text not in _MODES:
+        raise UsageError(f"There is no mode {text[:40]!r}.", f"Choose one: {', '.join(_MODES)}.")
+    return text
+
+
+def _with_input(state: ApplicationState, text: str) -> dict[str, Any]:
+    """Change what the person said last; where nothing answered it yet, the history says it, too."""
+    if not text.strip():
+        raise UsageError("The message is empty.", CAN_BE_SET)
+    last = state.chat_history.last
+    changes: dict[str, Any] = {"user_input": text}
+    if state.turn_open and last is not None and last.origin == "person":
+        changes["chat_history"] = _replaced(
+            state.chat_history, len(state.chat_history) - 1, person_said(text)
+        )
+    return changes
+
+
+def _with_text(history: Transcript, index: int, path: str, text: str) -> Transcript:
+    at = _position(index, len(history), path, "message")
+    message = list(history)[at]
+    if message.role == "tool":
+        raise UsageError(f"`{path}` is the result of a call: what happened stays as it was.", CAN_BE_SET)
+    # The provider's own JSON of the message says what it said before.
+    others = tuple(block for block in message.blocks if block.kind in ("tool_use", "image", "document"))
+    if not text and not others:
+        raise UsageError(f"`{path}` cannot be empty: no provider takes an empty message.", CAN_BE_SET)
+    blocks = (Text(text=text), *others) if text else others
+    return _replaced(history, at, message.model_copy(update={"blocks": blocks, "wire": None}))
+
+
+def _with_step_field(
+    state: ApplicationState, index: int, path: str, name: str, text: str
+) -> tuple[VibeStep, ...]:
+    at = _position(index, len(state.vibe_plan), path, "plan step")
+    step = state.vibe_plan[at]
+    if name == "status" and (step.step_id == state.active_step_id or text == "in_progress"):
+        raise UsageError(f"`{path}`: whether a step runs is up to the graph.", CAN_BE_SET)
+    try:
+        value = _STEP_FIELDS[name].validate_python(text)
+    except ValidationError as error:
+        raise UsageError(f"`{path}` does not fit: {error.errors()[0]['msg']}.") from None
+    if name == "description" and not text.strip():
+        raise UsageError(f"`{path}` cannot be empty.", CAN_BE_SET)
+    changed = step.model_copy(update={name: value})
+    return (*state.vibe_plan[:at], changed, *state.vibe_plan[at + 1 :])
+
+
+def _position(index: int, length: int, path: str, what: str) -> int:
+    at = index + length if index < 0 else index
+    if 0 <= at < length:
+        return at
+    there = f"there are {length}, counted from 0" if length else "there is none"
+    raise UsageError(f"`{path}` names no {what}: {there}.")
+
+
+def _replaced(history: Transcript, at: int, message: Message) -> Transcript:
+    """Return the history with one message in a log of its own; the others stay where they are."""
+    log = Log()
+    log.append(message)
+    before: list[Span] = []
+    after: list[Span] = []
+    begin = 0
+    for span in history.spans:
+        length = span.end - span.start
+        cut = min(max(at - begin, 0), length)
+        behind = min(max(at + 1 - begin, 0), length)
+        before.append(Span(span.log, span.start, span.start + cut))
+        after.append(Span(span.log, span.start + behind, span.end))
+        begin += length
+    spans = [span for span in (*before, Span(log, 0, 1), *after) if span.end > span.start]
+    return Transcript(spans)

@@ -1,0 +1,77 @@
+"""The telemetry of one process: on if it is asked for, ended within seconds whatever the collector does."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from actions.ports import Masker, Trace
+from agent.telemetry import names
+from agent.telemetry.delivery import CLOSE_S, Channel, Complaints, end
+from agent.telemetry.settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
+from agent.telemetry.worker import Worker
+from agent.version import VERSION
+from state.errors import ConfigError
+
+if TYPE_CHECKING:
+    from agent.telemetry.run_span import Outlet
+    from agent.telemetry.session_telemetry import SessionTelemetry
+
+Shutdowns = dict[Signal, Callable[[], None]]
+
+
+class Telemetry:
+    def __init__(self, settings: TelemetrySettings, env: Mapping[str, str]) -> None:
+        """Begin to export; raises `ImportError`, or `ValueError` for what only OpenTelemetry checks."""
+        self._has_content = settings.has_content
+        self._channels: dict[Signal, Channel] = {
+            signal: Channel(signal, settings.urls.get(signal, "")) for signal in SIGNALS
+        }
+        self._complaints = Complaints(self._channels)
+        self._outlet, self._shutdowns = _opened(settings, self._channels, env)
+
+    @classmethod
+    def start(cls, env: Mapping[str, str]) -> "Telemetry | None":
+        """Begin to export as the environment says; None if it says not to. Raises `ConfigError`."""
+        settings = telemetry_settings(env)
+        if settings is None:
+            return None
+        try:
+            return cls(settings, env)
+        except ImportError as missing:
+            raise ConfigError(
+                f"Telemetry is switched on, but {missing.name or 'OpenTelemetry'} is not installed.",
+                "Install it with: pip install 'sandbur[otel]'",
+            ) from None
+        except ValueError as invalid:
+            raise ConfigError(f"OpenTelemetry does not take its settings: {invalid}") from None
+
+    def session(self, session_id: str, log: Trace, masker: Masker) -> "SessionTelemetry":
+        """Return what watches the runs of one session."""
+        from agent.telemetry.session_telemetry import SessionTelemetry
+
+        return SessionTelemetry(session_id, log, self._outlet, masker.text, self._has_content)
+
+    def close(self) -> str:
+        """Send what waits, for a few seconds at most; return what a person should know, or nothing."""
+        self._outlet.worker.end(CLOSE_S)
+        end(self._channels, self._shutdowns)
+        return self._complaints.end()
+
+
+def _opened(
+    settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
+) -> "tuple[Outlet, Shutdowns]":
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    from agent.telemetry.exporters import meter_provider, tracer_provider
+    from agent.telemetry.meters import Meters
+    from agent.telemetry.run_span import Outlet
+
+    traces = tracer_provider(settings, channels["traces"])
+    metrics = meter_provider(settings, channels["metrics"], env)
+    outlet = Outlet(
+        tracer=traces.get_tracer(names.SCOPE, VERSION),
+        meters=Meters(metrics.get_meter(names.SCOPE, VERSION)),
+        parent=TraceContextTextMapPropagator().extract(settings.parent),
+        worker=Worker(),
+    )
+    return outlet, {"traces": traces.shutdown, "metrics": metrics.shutdown}

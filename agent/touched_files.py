@@ -1,0 +1,167 @@
+"""What the files that a run touched were behind each of its steps, as far as that is known."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from actions.tools.file_state import FileState, digest_of, state_at
+from state.files import FileChange
+from state.store.files import RecordedChange
+from state.store.placed_moves import placed_moves
+from state.store.store import Store
+from state.store.undone import RESTORE
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """What was at a path. A link counts as a file whose content is its target."""
+
+    digest: str | None = None
+    """None: there was no file, or it is not known what was in it."""
+    mode: int | None = None
+    """None where there was no file, and where it is not known."""
+    problem: str = ""
+    """Why it is not known; empty if it is."""
+
+    @property
+    def exists(self) -> bool:
+        return self.digest is not None
+
+
+class StepChange(NamedTuple):
+    """A change that was made, as far as anybody can tell."""
+
+    step: int
+    """The step that it belongs to."""
+    call_id: str
+    change: FileChange
+
+
+class TouchedFiles:
+    """Knows the recorded changes; contents come from the store, and from the disk where the hash fits."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._files = store.file_changes(session_id)
+        self._now: dict[str, FileVersion] = {}
+        found = [one for one in self._files.recorded() if not one.call_id.startswith(RESTORE)]
+        planned = _planned(store, session_id)
+        by_path: dict[str, list[RecordedChange]] = {}
+        for one in _newest_plans(found, planned):
+            by_path.setdefault(one.change.path, []).append(one)
+        self._by_path = {path: self._made(changes, planned) for path, changes in by_path.items()}
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted(path for path, changes in self._by_path.items() if changes)
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps that changed files."""
+        return sorted({one.step for changes in self._by_path.values() for one in changes})
+
+    def changes(self, first: int, last: int) -> list[StepChange]:
+        """Return what the steps `first` to `last` changed, by path."""
+        return [one for path in self.paths for one in self._by_path[path] if first <= one.step <= last]
+
+    def version(self, path: str, step: int) -> FileVersion:
+        """Return what was at `path` behind a step; -1: before the run."""
+        changes = self._by_path.get(path, [])
+        past = [one.change for one in changes if one.step <= step]
+        future = next((one.change for one in changes if one.step > step), None)
+        if not past:
+            return _before(future) if future is not None else FileVersion(problem="the run never touched it")
+        left = self._left(past[-1], future)
+        if not left.problem and (not left.exists or self.content(path, left) is not None):
+            return left
+        # Somebody else may have changed the file since; this is what the next step found.
+        return _before(future) if future is not None else FileVersion(problem=left.problem or _GONE)
+
+    def final(self, path: str) -> FileVersion:
+        """Return what the run left at `path`, whether its content is known or not."""
+        changes = self._by_path.get(path, [])
+        return self._left(changes[-1].change, None) if changes else FileVersion(problem="never touched")
+
+    def content(self, path: str, version: FileVersion) -> bytes | None:
+        """Return the content of a version; None if it is not known any more."""
+        if version.digest is None:
+            return None
+        stored = self._files.content(version.digest)
+        if stored is None and self._at(path).digest == version.digest:
+            stored = state_at(Path(path)).content
+        return stored if stored is not None and digest_of(stored) == version.digest else None
+
+    def new_folders(self, path: str) -> int:
+        """Return how many folders above a file the run made."""
+        return max((one.change.new_folders for one in self._by_path.get(path, [])), default=0)
+
+    def _left(self, change: FileChange, following: FileChange | None) -> FileVersion:
+        if change.after is None:
+            is_gone = change.after_mode is None
+            return FileVersion() if is_gone else FileVersion(problem="its content was not kept")
+        mode = change.after_mode
+        if mode is None and following is not None and following.before == change.after:
+            mode = following.before_mode
+        if mode is None and (now := self._at(change.path)).digest == change.after:
+            mode = now.mode
+        return FileVersion(change.after, mode)
+
+    def _made(self, changes: Sequence[RecordedChange], planned: Mapping[str, bool]) -> list[StepChange]:
+        """Leave out the writes that were planned but did not happen, and those that changed nothing."""
+        made: list[StepChange] = []
+        for place, (seq, call_id, change) in enumerate(changes):
+            following = changes[place + 1].change if place + 1 < len(changes) else None
+            is_sure = planned.get(call_id, True)
+            if not _is_nothing(change) and (is_sure or self._happened(change, following)):
+                made.append(StepChange(seq + 1, call_id, change))
+        return made
+
+    def _happened(self, change: FileChange, following: FileChange | None) -> bool:
+        found = self._at(change.path).digest if following is None else following.before
+        return found == change.after
+
+    def _at(self, path: str) -> FileVersion:
+        if path not in self._now:
+            # Behind a link may be a file of something else.
+            is_direct = os.path.realpath(Path(path).parent) == str(Path(path).parent)
+            now = state_at(Path(path)) if is_direct else FileState()
+            self._now[path] = FileVersion(now.digest, now.mode)
+        return self._now[path]
+
+
+_GONE = "what the run left there is not there any more"
+
+
+def _is_nothing(change: FileChange) -> bool:
+    is_same_mode = change.after_mode in (None, change.before_mode)
+    return change.before is not None and change.before == change.after and is_same_mode
+
+
+def _before(change: FileChange) -> FileVersion:
+    if not change.is_restorable:
+        return FileVersion(problem="it is not known what was there before")
+    if change.before is None and change.before_mode is not None:
+        return FileVersion(problem="its content was not kept")
+    return FileVersion(change.before, change.before_mode)
+
+
+def _planned(store: Store, session_id: str) -> dict[str, bool]:
+    """Return the calls whose changes were recorded before they were made, and whether these succeeded."""
+    found: dict[str, bool] = {}
+    for _, move in placed_moves(store.database, store.index.lineage(session_id)):
+        if move.move == "started" and move.text("effect") == "verifiable":
+            found[move.call_id] = False
+        elif move.move == "finished" and move.call_id in found:
+            found[move.call_id] = move.text("outcome") == "ok"
+    return found
+
+
+def _newest_plans(found: Sequence[RecordedChange], planned: Mapping[str, bool]) -> list[RecordedChange]:
+    """Keep only the last of a call's plans for one file: each start of it recorded one."""
+    last = {(one.call_id, one.change.path): place for place, one in enumerate(found)}
+    return [
+        one
+        for place, one in enumerate(found)
+        if one.call_id not in planned or last[one.call_id, one.change.path] == place
+    ]

@@ -1,0 +1,1 @@
+"""Sessions of the store as Burr's tracking server shows them."""

@@ -1,0 +1,183 @@
+"""A copy of a workspace in which the files of a run can be as they were behind any of its steps."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from actions.tools.places import shown, size_text
+from agent.restore import Skipped, apply, plan_restore
+from agent.touched_files import FileVersion, TouchedFiles
+from state.errors import UsageError
+from state.files import FileChange
+
+MAX_BYTES = 2_000_000_000
+MAX_FILES = 200_000
+_USUAL_MODE = 0o644
+
+
+@dataclass(slots=True)
+class WorkspaceCopy:
+    """Made anew for each use, so that nothing of one use is there in the next."""
+
+    root: Path
+    """Of the real one, links resolved."""
+    place: Path
+    """Where the copy goes; its parent is there."""
+    left_out: Sequence[Path] = ()
+    max_bytes: int = MAX_BYTES
+    unread: list[str] = field(default_factory=list[str])
+    """Files that could not be copied."""
+    is_stopped: bool = False
+    """Set from another thread: the work ends soon, with an error."""
+    _bytes: int = 0
+    _files: int = 0
+
+    def make(self) -> None:
+        """Copy everything: links as links, no pipes, sockets or devices; raises `UsageError`."""
+        self.unread.clear()
+        self._bytes = self._files = 0
+        if self.place.exists():
+            self.remove()
+        try:
+            self._copy_folder(str(self.root), str(self.place))
+        except OSError as error:
+            where = shown(self.place.parent)
+            raise UsageError(
+                f"The folder {shown(self.root)} cannot be copied to {where}: {error.strerror}.",
+                "TMPDIR names another place for the copy.",
+            ) from None
+
+    def remove(self) -> None:
+        """Remove the copy, whatever rights its folders have."""
+        shutil.rmtree(self.place, ignore_errors=True)
+        if self.place.exists():
+            _open(self.place)
+            shutil.rmtree(self.place, ignore_errors=True)
+
+    def bring_to(self, touched: TouchedFiles, step: int) -> list[Skipped]:
+        """Have the touched files of the copy as they were behind a step; return those that are not."""
+        past = _Past(self, touched, step)
+        unknown = [Skipped(path, v.problem) for path, v in past.versions.items() if v.problem]
+        done = apply(plan_restore(past, 0, [self.place]))
+        # A second ahead, so that whatever was made of another content of a file is seen to be old.
+        at = int(time.time()) + 1
+        for path in past.there:
+            with suppress(FileNotFoundError):
+                os.utime(path, (at, at), follow_symlinks=False)
+        failed = [Skipped(str(self.original(Path(path))), reason) for path, reason in done.skipped]
+        return unknown + failed
+
+    def copied(self, path: Path) -> Path | None:
+        """Return where a file of the workspace is in the copy; None for one elsewhere."""
+        return self.place / path.relative_to(self.root) if path.is_relative_to(self.root) else None
+
+    def original(self, path: Path) -> Path:
+        return self.root / path.relative_to(self.place)
+
+    def _copy_folder(self, source: str, target: str) -> None:
+        # Plain names: with a Path for each file this would take twice as long.
+        os.mkdir(target)  # noqa: PTH102
+        try:
+            with os.scandir(source) as entries:
+                found = list(entries)
+        except PermissionError:
+            self.unread.append(source)
+            return
+        left_out = {str(path) for path in (*self.left_out, self.place.parent)}
+        for entry in found:
+            if entry.path not in left_out:
+                self._copy(entry, f"{target}/{entry.name}")
+        shutil.copystat(source, target)
+
+    def _copy(self, entry: "os.DirEntry[str]", target: str) -> None:
+        if self.is_stopped:
+            raise InterruptedError("stopped")
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            os.symlink(self._leads_to(Path(entry.path)), target)  # noqa: PTH211
+        elif stat.S_ISDIR(status.st_mode):
+            self._copy_folder(entry.path, target)
+        elif stat.S_ISREG(status.st_mode):
+            self._take_room(status.st_size)
+            try:
+                shutil.copy2(entry.path, target, follow_symlinks=False)
+            except (PermissionError, FileNotFoundError):
+                self.unread.append(entry.path)
+
+    def _leads_to(self, link: Path) -> str:
+        """Return where the copied link leads: never into the real workspace, else to the same place."""
+        target = os.readlink(link)  # noqa: PTH115 -- a Path would lose what the text looks like
+        if os.path.isabs(target):  # noqa: PTH117
+            inside = self.copied(Path(os.path.realpath(link)))
+            return target if inside is None else str(inside)
+        whole = os.path.normpath(link.parent / target)
+        return target if self.copied(Path(whole)) is not None else whole
+
+    def _take_room(self, size: int) -> None:
+        self._bytes += size
+        self._files += 1
+        if self._bytes > self.max_bytes or self._files > MAX_FILES:
+            raise UsageError(
+                f"The folder {shown(self.root)} is too large to be copied: over {size_text(self.max_bytes)}"
+                f" or {MAX_FILES:,} files.",
+            )
+
+
+class _Past:
+    """Tells a restore what the files of the copy are to become."""
+
+    def __init__(self, copy: WorkspaceCopy, touched: TouchedFiles, step: int) -> None:
+        self._copy = copy
+        self._touched = touched
+        inside = [path for path in touched.paths if copy.copied(Path(path)) is not None]
+        self.versions = {path: touched.version(path, step) for path in inside}
+        self._paths = {version.digest: path for path, version in self.versions.items()}
+
+    @property
+    def there(self) -> list[Path]:
+        """Where the copies of the files are."""
+        return [self._place(path) for path, version in self.versions.items() if version.exists]
+
+    def changes_after(self, seq: int) -> list[tuple[str, FileChange]]:
+        return [
+            ("", self._change(path, version))
+            for path, version in self.versions.items()
+            if not version.problem and (version.exists or self._is_there(path))
+        ]
+
+    def content(self, digest: str) -> bytes | None:
+        path = self._paths[digest]
+        return self._touched.content(path, self.versions[path])
+
+    def _change(self, path: str, version: FileVersion) -> FileChange:
+        return FileChange(
+            path=str(self._place(path)),
+            before=version.digest,
+            before_mode=_USUAL_MODE if version.exists and version.mode is None else version.mode,
+            after=None,
+            new_folders=self._touched.new_folders(path),
+        )
+
+    def _is_there(self, path: str) -> bool:
+        """Tell whether there is a file or link now; a folder goes with its last file."""
+        place = self._place(path)
+        is_folder = place.is_dir() and not place.is_symlink()
+        is_direct = os.path.realpath(place.parent) == str(place.parent)
+        return is_direct and not is_folder and os.path.lexists(place)
+
+    def _place(self, path: str) -> Path:
+        return self._copy.place / Path(path).relative_to(self._copy.root)
+
+
+def _open(folder: Path) -> None:
+    """Give the right to change every folder below."""
+    folder.chmod(0o700)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _open(Path(entry.path))

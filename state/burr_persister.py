@@ -1,0 +1,211 @@
+"""Persisters for any Burr application: they write what a step changed, to SQLite, PostgreSQL or MySQL.
+
+with SandburPersister.from_url("sqlite:///runs.db") as persister:
+    persister.initialize()
+    builder.initialize_from(persister, ...).with_state_persister(persister)
+"""
+
+import asyncio
+from collections.abc import Generator, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from burr.common.types import BaseCopyable
+from burr.core import State
+from burr.core.persistence import AsyncBaseStatePersister, BaseStatePersister, PersistedStateData
+
+from state.store.burr.opening import SharedStates
+from state.store.burr.rows import AppKey, Known
+from state.store.burr.states import BurrStates, Step
+
+_DEFAULT_PARTITION = ""
+_State: Any = State
+"""Without Burr's types, which are unknown in part."""
+
+
+class _Persister(BaseCopyable):
+    """What the two have in common: a store that copies share, and the options of Burr's serialization."""
+
+    PARTITION_KEY_DEFAULT = _DEFAULT_PARTITION
+
+    def __init__(self, url: str, serde_kwargs: Mapping[str, Any] | None = None) -> None:
+        self.url = url
+        self.serde_kwargs = dict(serde_kwargs or {})
+        self._store = SharedStates(url)
+
+    @classmethod
+    def from_url(cls, url: str, serde_kwargs: Mapping[str, Any] | None = None) -> Self:
+        """Name the store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`; the first use opens it."""
+        return cls(url, serde_kwargs)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Do as `from_url` does, with its arguments in a mapping."""
+        return cls.from_url(**config)
+
+    def set_serde_kwargs(self, serde_kwargs: Mapping[str, Any]) -> None:
+        """Set what Burr's serializers and deserializers are given."""
+        self.serde_kwargs = dict(serde_kwargs)
+
+    def copy(self) -> Self:
+        """Return a persister on the same store; closing one closes them all."""
+        twin = type(self)(self.url, self.serde_kwargs)
+        twin._store = self._store
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self.url, "serde_kwargs": self.serde_kwargs}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)
+
+    def _step(
+        self,
+        partition_key: str | None,
+        app_id: str,
+        sequence_id: int,
+        position: str,
+        state: State[Any],
+        status: str,
+    ) -> Step:
+        fields = _State.serialize(state, **self.serde_kwargs)
+        return Step(_key(partition_key, app_id), sequence_id, position, status, fields)
+
+    def _loaded(
+        self, states: BurrStates, partition_key: str | None, app_id: str | None, sequence_id: int | None
+    ) -> tuple[AppKey, Known] | None:
+        if app_id is None:
+            return states.load_newest(partition_key or _DEFAULT_PARTITION)
+        key = _key(partition_key, app_id)
+        known = states.load(key, sequence_id)
+        return (key, known) if known else None
+
+    def _persisted(self, found: tuple[AppKey, Known] | None) -> PersistedStateData | None:
+        if found is None:
+            return None
+        key, known = found
+        return PersistedStateData(
+            partition_key=key.partition,
+            app_id=key.app_id,
+            sequence_id=known.last.sequence_id,
+            position=known.last.position,
+            state=_State.deserialize(known.fields, **self.serde_kwargs),
+            created_at=known.last.created_at,
+            status=known.last.status,
+        )
+
+
+class SandburPersister(_Persister, BaseStatePersister):
+    """For `ApplicationBuilder.build()`; threads may share it, and it outlives a fork of the process."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cleanup()
+
+    def initialize(self) -> None:
+        """Make the tables unless they are there."""
+        self._store.get().create()
+
+    def is_initialized(self) -> bool:
+        return self._store.get().are_created()
+
+    def save(
+        self,
+        partition_key: str | None,
+        app_id: str,
+        sequence_id: int,
+        position: str,
+        state: State[Any],
+        status: Literal["completed", "failed"],
+        **kwargs: Any,
+    ) -> None:
+        """Save one step durably; raises `StoreError` if another step has its place already."""
+        self._store.get().save(self._step(partition_key, app_id, sequence_id, position, state, status))
+
+    def load(
+        self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
+    ) -> PersistedStateData | None:
+        """Load the step `sequence_id`, else the newest; without `app_id` what was saved last."""
+        return self._persisted(self._loaded(self._store.get(), partition_key, app_id, sequence_id))
+
+    def list_app_ids(self, partition_key: str | None = None, **kwargs: Any) -> list[str]:
+        """Return the applications of a partition, in front the one that was saved last."""
+        return self._store.get().app_ids(partition_key or _DEFAULT_PARTITION)
+
+    def cleanup(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+
+class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
+    """For `ApplicationBuilder.abuild()`; `async with` and `await` open it, and so does the first use."""
+
+    async def __aenter__(self) -> Self:
+        return await self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.cleanup()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._opened().__await__()
+
+    async def initialize(self) -> None:
+        """Make the tables unless they are there."""
+        states = await self._states()
+        await states.database.offload(states.create)
+
+    async def is_initialized(self) -> bool:
+        states = await self._states()
+        return await states.database.offload(states.are_created)
+
+    async def save(
+        self,
+        partition_key: str | None,
+        app_id: str,
+        sequence_id: int,
+        position: str,
+        state: State[Any],
+        status: Literal["completed", "failed"],
+        **kwargs: Any,
+    ) -> None:
+        """Save one step durably; raises `StoreError` if another step has its place already."""
+        step = self._step(partition_key, app_id, sequence_id, position, state, status)
+        await (await self._states()).asave(step)
+
+    async def load(
+        self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
+    ) -> PersistedStateData | None:
+        """Load the step `sequence_id`, else the newest; without `app_id` what was saved last."""
+        states = await self._states()
+        found = await states.database.offload(
+            lambda: self._loaded(states, partition_key, app_id, sequence_id)
+        )
+        return self._persisted(found)
+
+    async def list_app_ids(self, partition_key: str | None = None, **kwargs: Any) -> list[str]:
+        """Return the applications of a partition, in front the one that was saved last."""
+        states = await self._states()
+        return await states.database.offload(lambda: states.app_ids(partition_key or _DEFAULT_PARTITION))
+
+    async def cleanup(self) -> None:
+        """Close the store."""
+        await asyncio.to_thread(self._store.close)
+
+    async def _opened(self) -> Self:
+        await self._states()
+        return self
+
+    async def _states(self) -> BurrStates:
+        if self._store.are_open:
+            return self._store.get()
+        return await asyncio.to_thread(self._store.get)
+
+
+def _key(partition_key: str | None, app_id: str) -> AppKey:
+    return AppKey(partition_key or _DEFAULT_PARTITION, app_id)

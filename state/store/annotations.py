@@ -1,0 +1,99 @@
+"""What people note about steps: written beside a session's own writer, so no part of its chain."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from state.errors import SessionNotFound, StoreError
+from state.store.clock import now
+from state.store.database import Database
+
+_COLUMNS = "a.session_id, a.id, a.seq, a.created_at, a.updated_at, a.body"
+_FROM = "FROM annotations a JOIN sessions s ON s.id = a.session_id AND s.tenant = ?"
+_MOST_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    session_id: str
+    id: int
+    """Unique in the store, and small enough for a JavaScript number."""
+    seq: int
+    created_at: str
+    """UTC, ISO 8601, as is `updated_at`."""
+    updated_at: str
+    body: str
+    """JSON of whoever wrote it."""
+
+
+class Annotations:
+    """The notes on all sessions of one tenant."""
+
+    def __init__(self, database: Database, tenant: str = "") -> None:
+        self._database = database
+        self._tenant = tenant
+
+    async def add(self, session_id: str, seq: int, body: str) -> Annotation:
+        """Store a note on step `seq`; raises `SessionNotFound` or `StoreError`."""
+        _check_size(body)
+        owned = await self._rows("SELECT 1 FROM sessions WHERE tenant = ? AND id = ?", session_id)
+        if not owned:
+            raise SessionNotFound(f"There is no session {session_id!r}.")
+        at = now()
+        made = Annotation(session_id, secrets.randbits(52), seq, at, at, body)
+        values = (made.session_id, made.id, made.seq, at, at, body)
+        await self._database.acommit(
+            [
+                (
+                    "INSERT INTO annotations (session_id, id, seq, created_at, updated_at, body)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    values,
+                )
+            ]
+        )
+        return made
+
+    async def change(self, annotation_id: int, body: str) -> Annotation | None:
+        """Replace what a note says; return it, or None if there is no such note."""
+        _check_size(body)
+        rows = await self._rows(f"SELECT {_COLUMNS} {_FROM} WHERE a.id = ?", annotation_id)
+        if not rows:
+            return None
+        found = _annotation(rows[0])
+        at = now()
+        await self._database.acommit(
+            [
+                (
+                    "UPDATE annotations SET body = ?, updated_at = ? WHERE session_id = ? AND id = ?",
+                    (body, at, found.session_id, found.id),
+                )
+            ]
+        )
+        return Annotation(found.session_id, found.id, found.seq, found.created_at, at, body)
+
+    async def of(self, session_id: str, seq: int | None = None) -> list[Annotation]:
+        """Return the notes on a session, or on one of its steps, oldest first."""
+        rows = await self._rows(
+            f"SELECT {_COLUMNS} {_FROM} WHERE a.session_id = ? ORDER BY a.created_at, a.id", session_id
+        )
+        found = [_annotation(row) for row in rows]
+        return [one for one in found if seq is None or one.seq == seq]
+
+    async def all(self) -> list[Annotation]:
+        """Return every note, oldest first."""
+        rows = await self._rows(f"SELECT {_COLUMNS} {_FROM} ORDER BY a.created_at, a.id")
+        return [_annotation(row) for row in rows]
+
+    async def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await self._database.offload(lambda: self._database.query(sql, (self._tenant, *values)))
+
+
+def _annotation(row: Sequence[Any]) -> Annotation:
+    session_id, number, seq, created_at, updated_at, body = row
+    return Annotation(session_id, int(number), int(seq), created_at, updated_at, body)
+
+
+def _check_size(body: str) -> None:
+    if len(body) > _MOST_BYTES:
+        raise StoreError(f"A note may have {_MOST_BYTES:,} characters; this one has {len(body):,}.")

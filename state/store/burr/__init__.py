@@ -1,0 +1,1 @@
+"""The states of other Burr applications in a store."""

@@ -1,0 +1,157 @@
+"""The difference of two JSON values as a small JSON value, and back: what grew costs what is new.
+
+A difference is one of these:
+    ["=", value]
+    ["+", what a text has more at its end]
+    ["{", {key: difference}, [keys that are gone], order of all keys if it changed]
+    ["[", number dropped in front, number kept then, {index: difference}, new elements, number kept behind]
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+Difference = list[Any]
+_ARRAYS = (list, tuple)
+
+
+def is_same(old: Any, new: Any) -> bool:
+    """Compare as JSON does: 1, 1.0 and true differ, and so do objects whose keys are in another order."""
+    kind = type(old)  # pyright: ignore[reportUnknownVariableType]
+    if kind is str:
+        return type(new) is str and old == new
+    if kind is dict:
+        return type(new) is dict and _are_same_objects(old, cast("dict[Any, Any]", new))
+    if kind is list:
+        return type(new) in _ARRAYS and len(old) == len(new) and all(map(is_same, old, new))
+    if type(new) is not kind:
+        return False
+    return repr(old) == repr(new) if kind is float else old == new
+
+
+def difference(old: Any, new: Any) -> Difference | None:
+    """Return what makes `new` of `old`, or None; `old` is plain JSON, `new` may be what JSON only accepts."""
+    kind = type(old)  # pyright: ignore[reportUnknownVariableType]
+    if kind is dict and _has_names(new):
+        return _of_objects(old, new)
+    if kind is list and type(new) in _ARRAYS:
+        return _of_lists(old, new)
+    if is_same(old, new):
+        return None
+    plain = json.loads(json.dumps(new))
+    if kind in (dict, list) and type(plain) is kind:
+        return difference(old, plain)
+    if is_same(old, plain):
+        return None
+    if kind is str and type(plain) is str and old and plain.startswith(old):
+        return ["+", plain[len(old) :]]
+    return ["=", plain]
+
+
+def apply(old: Any, change: Difference) -> Any:
+    """Return the newer value; `old` may be changed in place."""
+    match change:
+        case ["=", value]:
+            return value
+        case ["+", suffix]:
+            return old + suffix
+        case ["{", changes, gone, order]:
+            return _apply_to_object(old, changes, gone, order)
+        case ["[", dropped, kept, changes, added, tail]:
+            return _apply_to_list(old, dropped, kept, changes, added, tail)
+        case _:
+            raise ValueError("no such difference")
+
+
+def _are_same_objects(old: dict[str, Any], new: dict[Any, Any]) -> bool:
+    if len(old) != len(new):
+        return False
+    # A plain loop, because this runs for every message of a history at every step.
+    for (name, before), (other, after) in zip(old.items(), new.items(), strict=True):
+        if name != other or not is_same(before, after):
+            return False
+    return True
+
+
+def _has_names(value: Any) -> bool:
+    return type(value) is dict and all(type(name) is str for name in cast("dict[Any, Any]", value))
+
+
+def _of_objects(old: dict[str, Any], new: dict[str, Any]) -> Difference | None:
+    changes: dict[str, Difference] = {}
+    for name, value in new.items():
+        change = difference(old[name], value) if name in old else ["=", value]
+        if change is not None:
+            changes[name] = change
+    gone = [name for name in old if name not in new]
+    names = [name for name in old if name in new] + [name for name in new if name not in old]
+    order = None if names == list(new) else list(new)
+    return ["{", changes, gone, order] if changes or gone or order else None
+
+
+def _of_lists(old: list[Any], new: Sequence[Any]) -> Difference | None:
+    shorter = min(len(old), len(new))
+    front = _same_in_front(old, new)
+    if front == len(old) == len(new):
+        return None
+    if front == 0 and (dropped := _dropped(old, new)):
+        kept = len(old) - dropped
+        return ["[", dropped, kept, {}, new[kept:], 0]
+    tail = _same_in_front(old[front:][::-1], new[front:][::-1])
+    end = len(new) - tail
+    spliced: Difference = ["[", 0, front, {}, new[front:end], tail]
+    middle = shorter - tail
+    changes = {
+        index: change
+        for index in range(front, middle)
+        if (change := difference(old[index], new[index])) is not None
+    }
+    edited: Difference = ["[", 0, middle, changes, new[middle:end], tail]
+    if not changes:
+        return None if middle == end == len(old) - tail else edited
+    return min(edited, spliced, key=lambda change: len(json.dumps(change)))
+
+
+def _same_in_front(old: Sequence[Any], new: Sequence[Any]) -> int:
+    count = 0
+    for before, after in zip(old, new, strict=False):
+        if not is_same(before, after):
+            break
+        count += 1
+    return count
+
+
+def _dropped(old: list[Any], new: Sequence[Any]) -> int:
+    """Return how many elements went in front of a window that moved on, or 0."""
+    if not new:
+        return 0
+    for place in range(1, len(old)):
+        if is_same(old[place], new[0]):
+            rest = len(old) - place
+            return place if _same_in_front(old[place:], new) == rest else 0
+    return 0
+
+
+def _apply_to_object(
+    old: dict[str, Any], changes: dict[str, Difference], gone: list[str], order: list[str] | None
+) -> dict[str, Any]:
+    for name, change in changes.items():
+        old[name] = apply(old.get(name), change)
+    for name in gone:
+        del old[name]
+    return old if order is None else {name: old[name] for name in order}
+
+
+def _apply_to_list(
+    old: list[Any], dropped: int, kept: int, changes: dict[str, Difference], added: list[Any], tail: int
+) -> list[Any]:
+    end = old[len(old) - tail :]
+    del old[:dropped]
+    if kept > len(old):
+        raise ValueError("the list is too short")
+    del old[kept:]
+    for index, change in changes.items():
+        old[int(index)] = apply(old[int(index)], change)
+    old += added
+    old += end
+    return old

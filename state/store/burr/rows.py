@@ -1,0 +1,181 @@
+"""The tables of Burr states, and how rows make up a state."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from state.errors import StoreError
+from state.store.burr.json_patch import apply
+from state.store.database import Guard, Statement
+
+VERSION = 1
+
+TABLES = (
+    # One row per application; `saved_at` and `sequence_id` tell of the row that was written last.
+    """CREATE TABLE IF NOT EXISTS burr_apps (
+        partition_hash VARCHAR(32) NOT NULL,
+        app_hash VARCHAR(32) NOT NULL,
+        partition_key {long_text} NOT NULL,
+        app_id {long_text} NOT NULL,
+        saved_at VARCHAR(32) NOT NULL,
+        sequence_id BIGINT NOT NULL,
+        PRIMARY KEY (partition_hash, app_hash))""",
+    # A row is never changed. `body` is the difference to the state of `previous_id`, or the whole state in a
+    # snapshot, whose `snapshot_id` is its own. Hashes are keys because a database limits the length of ids,
+    # and may take two for one ("a" and "a " on MySQL).
+    """CREATE TABLE IF NOT EXISTS burr_states (
+        app_hash VARCHAR(32) NOT NULL,
+        sequence_id BIGINT NOT NULL,
+        previous_id BIGINT NOT NULL,
+        snapshot_id BIGINT NOT NULL,
+        position {long_text} NOT NULL,
+        status {long_text} NOT NULL,
+        created_at VARCHAR(32) NOT NULL,
+        body {long_text} NOT NULL,
+        digest VARCHAR(32) NOT NULL,
+        PRIMARY KEY (app_hash, sequence_id))""",
+)
+
+COLUMNS = "sequence_id, previous_id, snapshot_id, position, status, created_at, body, digest"
+_ROW_OVERHEAD_BYTES = 256
+"""Counted for each row, so that a snapshot also ends a long series of tiny steps."""
+_MIN_SNAPSHOT_GAP_BYTES = 4096
+_FORK = "(initialize_from: fork_from_app_id, fork_from_sequence_id)"
+
+
+class DamagedState(StoreError):
+    """Rows of a state are missing, or are not what was written."""
+
+
+@dataclass(frozen=True)
+class AppKey:
+    """Whose state it is."""
+
+    partition: str
+    app_id: str
+
+    @cached_property
+    def partition_hash(self) -> str:
+        return digest_of(json.dumps(self.partition))
+
+    @cached_property
+    def app_hash(self) -> str:
+        return digest_of(json.dumps([self.partition, self.app_id]))
+
+
+class Row(NamedTuple):
+    """One step, as `burr_states` has it."""
+
+    sequence_id: int
+    previous_id: int
+    snapshot_id: int
+    position: str
+    status: str
+    created_at: str
+    body: str
+    digest: str = ""
+
+    @property
+    def is_snapshot(self) -> bool:
+        return self.snapshot_id == self.sequence_id
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.body) + _ROW_OVERHEAD_BYTES
+
+    def digest_behind(self, digest: str, key: AppKey) -> str:
+        """Return the digest that this row has to have behind a row with `digest` ("" before a snapshot)."""
+        return digest_of(json.dumps([digest, key.app_hash, *self[:6]]) + self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A state exactly as the rows tell it, and how many bytes they have."""
+
+    last: Row
+    """Without its body."""
+    fields: dict[str, Any]
+    snapshot_bytes: int
+    delta_bytes: int = 0
+
+    @property
+    def wants_snapshot(self) -> bool:
+        return self.delta_bytes > max(self.snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.snapshot_bytes + self.delta_bytes
+
+
+def digest_of(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def followed(known: Known | None, row: Row) -> Known:
+    """Return the state after `row`; what `known` holds is changed in place."""
+    content = json.loads(row.body)
+    last = row._replace(body="")
+    if known is None:
+        return Known(last, content, row.size_bytes)
+    fields = apply(known.fields, content)
+    return Known(last, fields, known.snapshot_bytes, known.delta_bytes + row.size_bytes)
+
+
+def state_of(rows: Sequence[Row], key: AppKey, store: str) -> Known:
+    """Return the state after the last of `rows`, which are those since its snapshot, in order."""
+    known: Known | None = None
+    for row in _chain(rows, key, store):
+        digest = known.last.digest if known else ""
+        try:
+            if row.digest != row.digest_behind(digest, key):
+                raise ValueError("not what was written")
+            known = followed(known, row)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise _damaged(row, known.last if known else None, key, store) from error
+    assert known is not None
+    return known
+
+
+def transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], Guard]:
+    """Return what writes a row once: the insert itself is the claim, as its key can be there only once."""
+    marks = ", ".join("?" * (1 + len(row)))
+    insert = f"INSERT INTO burr_states (app_hash, {COLUMNS}) VALUES ({marks})"
+    landed = "SELECT 1 FROM burr_states WHERE app_hash = ? AND sequence_id = ? AND digest = ?"
+    guard = Guard((insert, (key.app_hash, *row)), (landed, (key.app_hash, row.sequence_id, row.digest)))
+    app = (
+        "INSERT INTO burr_apps (partition_hash, app_hash, partition_key, app_id, saved_at, sequence_id)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (partition_hash, app_hash)"
+        " DO UPDATE SET saved_at = excluded.saved_at, sequence_id = excluded.sequence_id"
+    )
+    ids = (key.partition_hash, key.app_hash, key.partition, key.app_id)
+    return [(app, (*ids, row.created_at, row.sequence_id))], guard
+
+
+def _chain(rows: Sequence[Row], key: AppKey, store: str) -> Iterator[Row]:
+    """Yield the snapshot and what builds on it; rows between them may belong to another snapshot."""
+    by_id = {row.sequence_id: row for row in rows}
+    chain = [rows[-1]]
+    while not (row := chain[-1]).is_snapshot:
+        before = by_id.get(row.previous_id)
+        if before is None or before.sequence_id >= row.sequence_id:
+            raise _damaged(row, None, key, store)
+        chain.append(before)
+    return reversed(chain)
+
+
+def missing(sequence_id: int, key: AppKey, store: str) -> DamagedState:
+    return DamagedState(
+        f"Step {sequence_id} of application {key.app_id!r} is missing in {store}.",
+        f"Fork from an older step. {_FORK}",
+    )
+
+
+def _damaged(row: Row, good: Row | None, key: AppKey, store: str) -> DamagedState:
+    hint = f"Fork from step {good.sequence_id}, the last whole one." if good else "Fork from an older step."
+    return DamagedState(
+        f"Step {row.sequence_id} of application {key.app_id!r} is damaged in {store}, or rows before it are.",
+        f"{hint} {_FORK}",
+    )

@@ -1,0 +1,228 @@
+"""The states of Burr applications in a store: one transaction a step, with what the step changed."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from state.errors import StoreError
+from state.store.burr.json_patch import difference
+from state.store.burr.memory import Clock, KnownStates
+from state.store.burr.rows import (
+    COLUMNS,
+    TABLES,
+    VERSION,
+    AppKey,
+    DamagedState,
+    Known,
+    Row,
+    followed,
+    missing,
+    state_of,
+    transaction,
+)
+from state.store.database import Database, Guard, Statement
+
+_NO_DIFFERENCE = '["{",{},[],null]'
+
+
+class NotInitialized(StoreError, RuntimeError):
+    """The tables are missing; Burr's own persisters raise a `RuntimeError` then."""
+
+
+class Step(NamedTuple):
+    """What Burr hands over after a step, the state as Burr serialized it."""
+
+    key: AppKey
+    sequence_id: int
+    position: str
+    status: str
+    fields: dict[str, Any]
+
+
+class Write(NamedTuple):
+    """A step on its way to the database."""
+
+    step: Step
+    known: Known | None
+    row: Row
+    statements: Sequence[Statement]
+    guard: Guard
+
+
+class BurrStates:
+    """Saves and loads the states of any number of applications; threads may share it.
+
+    What is known of an application is taken out while a step of it is written, so that whoever comes
+    meanwhile, or after an interruption, reads the rows instead.
+    """
+
+    def __init__(self, database: Database, creation: Sequence[Statement]) -> None:
+        self.database = database
+        self._creation = creation
+        self._known = KnownStates()
+        self._clock = Clock()
+        self._are_created = False
+
+    def create(self) -> None:
+        """Make the tables unless they are there."""
+        if not self.are_created():
+            self.database.commit(self._creation)
+
+    def are_created(self) -> bool:
+        if not self._are_created:
+            rows = self.database.query("SELECT value FROM meta WHERE name = 'burr_states'")
+            if rows and int(rows[0][0]) > VERSION:
+                raise StoreError(
+                    f"The Burr states in {self.database.name} were written by a newer Sandbur.",
+                    "Upgrade Sandbur.",
+                )
+            self._are_created = bool(rows)
+        return self._are_created
+
+    def save(self, step: Step) -> None:
+        """Commit one step; the very same step may be saved again, another one in its place is refused."""
+        write = self._write(step)
+        try:
+            self.database.commit(write.statements, write.guard)
+        except StoreError as error:
+            self._settle(step, error)
+        else:
+            self._adopt(write)
+
+    async def asave(self, step: Step) -> None:
+        """Do as `save` does without keeping the event loop waiting."""
+        write = await self.database.offload(lambda: self._write(step))
+        try:
+            await self.database.acommit(write.statements, write.guard)
+        except StoreError as error:
+            failure = error
+            await self.database.offload(lambda: self._settle(step, failure))
+        else:
+            self._adopt(write)
+
+    def load(self, key: AppKey, sequence_id: int | None = None) -> Known | None:
+        """Return the state after a step (default: the one with the highest id), or None."""
+        self._require_tables()
+        last = self._newest(key) if sequence_id is None else self._at(key, sequence_id)
+        if last is None:
+            return None
+        rows = [last]
+        if not last.is_snapshot:
+            since = "app_hash = ? AND sequence_id >= ? AND sequence_id < ? ORDER BY sequence_id"
+            rows = [*self._rows(since, key.app_hash, last.snapshot_id, last.sequence_id), last]
+        return state_of(rows, key, self.database.name)
+
+    def load_newest(self, partition: str) -> tuple[AppKey, Known] | None:
+        """Return what was written last in a partition."""
+        rows = self._apps(partition, "LIMIT 1")
+        if not rows:
+            return None
+        key = AppKey(partition, rows[0][0])
+        known = self.load(key, int(rows[0][1]))
+        if known is None:
+            raise missing(int(rows[0][1]), key, self.database.name)
+        return key, known
+
+    def app_ids(self, partition: str) -> list[str]:
+        """Return the applications of a partition, in front the one that was written last."""
+        return [row[0] for row in self._apps(partition)]
+
+    def _write(self, step: Step) -> Write:
+        """Find what has to be written for a step."""
+        self._require_tables()
+        key = step.key
+        known = self._known.take(key) or self._readable(key)
+        if known and (known.last.sequence_id >= step.sequence_id or known.wants_snapshot):
+            known = None
+        row = Row(
+            sequence_id=step.sequence_id,
+            previous_id=known.last.sequence_id if known else step.sequence_id,
+            snapshot_id=known.last.snapshot_id if known else step.sequence_id,
+            position=step.position,
+            status=step.status,
+            created_at=self._clock.now(),
+            body=_encoded(step, known),
+        )
+        row = row._replace(digest=row.digest_behind(known.last.digest if known else "", key))
+        return Write(step, known, row, *transaction(key, row))
+
+    def _adopt(self, write: Write) -> None:
+        self._known.put(write.step.key, followed(write.known, write.row))
+
+    def _settle(self, step: Step, error: StoreError) -> None:
+        """Return if the very same step is there already; raise what is the matter otherwise."""
+        there = self.load(step.key, step.sequence_id)
+        if there is None:
+            raise error
+        is_same = (there.last.position, there.last.status) == (step.position, step.status)
+        if not is_same or difference(there.fields, step.fields) is not None:
+            raise StoreError(
+                f"Application {step.key.app_id!r} has another step {step.sequence_id} already in"
+                f" {self.database.name}; nothing was written.",
+                "Another process runs it, or it was resumed from an older step: fork it to a new app_id.",
+            ) from error
+
+    def _readable(self, key: AppKey) -> Known | None:
+        """Read the newest state; what is saved behind a damaged one becomes a snapshot."""
+        try:
+            return self.load(key)
+        except DamagedState:
+            return None
+
+    def _newest(self, key: AppKey) -> Row | None:
+        # The promise is read first, so that a step saved meanwhile does not look like one that is missing.
+        promise = "SELECT sequence_id FROM burr_apps WHERE partition_hash = ? AND app_hash = ?"
+        promised = self.database.query(promise, (key.partition_hash, key.app_hash))
+        rows = self._rows("app_hash = ? ORDER BY sequence_id DESC LIMIT 1", key.app_hash)
+        if promised and (not rows or rows[0].sequence_id < promised[0][0]):
+            raise missing(int(promised[0][0]), key, self.database.name)
+        return rows[0] if rows else None
+
+    def _at(self, key: AppKey, sequence_id: int) -> Row | None:
+        rows = self._rows("app_hash = ? AND sequence_id = ?", key.app_hash, sequence_id)
+        if not rows:
+            behind = "app_hash = ? AND previous_id = ? LIMIT 1"
+            if self._rows(behind, key.app_hash, sequence_id):
+                raise missing(sequence_id, key, self.database.name)
+            return None
+        return rows[0]
+
+    def _rows(self, where: str, *parameters: Any) -> list[Row]:
+        sql = f"SELECT {COLUMNS} FROM burr_states WHERE {where}"
+        return [Row(*row) for row in self.database.query(sql, parameters)]
+
+    def _apps(self, partition: str, limit: str = "") -> list[tuple[Any, ...]]:
+        self._require_tables()
+        sql = "SELECT app_id, sequence_id FROM burr_apps WHERE partition_hash = ? ORDER BY saved_at DESC"
+        return self.database.query(f"{sql} {limit}", (AppKey(partition, "").partition_hash,))
+
+    def _require_tables(self) -> None:
+        if not self.are_created():
+            raise NotInitialized(
+                f"Uninitialized persister: {self.database.name} has no tables for Burr states.",
+                "Call initialize() on the persister first.",
+            )
+
+
+def creation(long_text: str, table_suffix: str, lock: Sequence[Statement]) -> list[Statement]:
+    """Return what makes the tables; the mark comes last: where it is, the tables are."""
+    tables = [(table.format(long_text=long_text) + table_suffix, ()) for table in TABLES]
+    mark = "INSERT INTO meta (name, value) VALUES ('burr_states', ?) ON CONFLICT (name) DO NOTHING"
+    return [*lock, *tables, (mark, (str(VERSION),))]
+
+
+def _encoded(step: Step, known: Known | None) -> str:
+    try:
+        if known is None:
+            return _json(step.fields)
+        change = difference(known.fields, step.fields)
+        return _json(change) if change else _NO_DIFFERENCE
+    except (TypeError, ValueError) as error:
+        raise StoreError(
+            f"Step {step.sequence_id} of application {step.key.app_id!r} cannot be saved: {error}.",
+            "Register a serializer for that type with Burr, or keep the value out of the state.",
+        ) from error
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

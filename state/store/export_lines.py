@@ -1,0 +1,177 @@
+"""The lines of an export: found once, and read again where they are needed."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from state.errors import UsageError
+from state.messages import encodable
+from state.store.schema import CHAINED, READABLE_EXPORTS, SCHEMA_VERSION
+from state.store.transfer import FORMAT, INTEGERS, TABLES, Record, stored_text
+
+_MAX_LINE_BYTES = 200_000_000
+_NO_EXPORT = "This is no export of Sandbur."
+
+
+class Place(NamedTuple):
+    """Where a line stands."""
+
+    number: int
+    offset: int
+
+
+class BadLine(UsageError):
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"Line {number} {problem}.", "Nothing was imported.")
+
+
+@dataclass(slots=True)
+class SessionPart:
+    """What the file holds of one session."""
+
+    place: Place
+    head: Record
+    rows: dict[int, Place] = field(default_factory=dict[int, Place])
+    """By their number in the hash chain."""
+    quarantine: list[Record] = field(default_factory=list[Record])
+    contents: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
+    """SHA-256 -> the chunks of a file content."""
+
+
+class ExportFile:
+    """An export on disk. Only the places of its lines are kept in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Find every line; raises `UsageError` for a file that is no export, or one of another version."""
+        self._file = file
+        self.sessions: dict[str, SessionPart] = {}
+        """Oldest ancestor first."""
+        lines = self._lines()
+        nothing: tuple[Place, Record] = (Place(1, 0), {})
+        place, first = next(lines, nothing)
+        self.session_id = _checked_version(first)
+        for place, record in lines:
+            self._note(place, record)
+        if not self.session_id or [*self.sessions][-1:] != [self.session_id]:
+            raise BadLine(place.number, "is the last, but the session itself is missing")
+
+    def read(self, place: Place) -> Record:
+        self._file.seek(place.offset)
+        return _parsed(place.number, self._file.readline(_MAX_LINE_BYTES))
+
+    def _lines(self) -> Iterator[tuple[Place, Record]]:
+        number, offset = 0, 0
+        self._file.seek(0)
+        while text := self._file.readline(_MAX_LINE_BYTES):
+            number += 1
+            if text.strip():
+                yield Place(number, offset), _parsed(number, text)
+            offset += len(text)
+
+    def _note(self, place: Place, record: Record) -> None:
+        kind = record.get("kind")
+        if kind == "session":
+            self._note_session(place, record)
+            return
+        part = self.sessions.get(str(record.get("session_id")))
+        if part is None:
+            raise BadLine(place.number, "belongs to no session in front of it")
+        if kind in TABLES:
+            number = _field(place.number, record, "record", int)
+            if number in part.rows:
+                raise BadLine(place.number, f"repeats line {part.rows[number].number}")
+            part.rows[number] = place
+        elif kind == "quarantine":
+            part.quarantine.append(record)
+        elif kind == "blob":
+            part.contents.setdefault(_field(place.number, record, "digest", str), []).append(place)
+        else:
+            raise BadLine(place.number, "is of a kind that this version does not know")
+
+    def _note_session(self, place: Place, record: Record) -> None:
+        name = _field(place.number, record, "id", str)
+        if name in self.sessions or not 0 < len(name) <= 64 or not name.isprintable():
+            raise BadLine(place.number, "names a session that cannot be")
+        self.sessions[name] = SessionPart(place, record)
+
+
+def chained_row(number: int, record: Record) -> tuple[str, tuple[Any, ...], str]:
+    """Return table, values and digest of a row, as they are in the database."""
+    table = TABLES[record["kind"]]
+    values: list[Any] = []
+    for column in CHAINED[table]:
+        if column in INTEGERS:
+            values.append(_field(number, record, column, int))
+        elif table == "outputs" and column == "body":
+            values.append(_output(number, record))
+        elif column in ("fields", "body"):
+            if column not in record:
+                raise BadLine(number, f"has no `{column}`")
+            values.append(_storable(number, column, stored_text(record[column])))
+        else:
+            values.append(_field(number, record, column, str))
+    return table, tuple(values), _field(number, record, "digest", str)
+
+
+def content_chunk(number: int, record: Record) -> tuple[int, int, bytes]:
+    """Return number, size of the whole content and compressed bytes of a chunk."""
+    return (
+        _field(number, record, "chunk", int),
+        _field(number, record, "size", int),
+        _decoded(number, _field(number, record, "base64", str)),
+    )
+
+
+def _output(number: int, record: Record) -> bytes:
+    if "base64" in record:
+        return _decoded(number, _field(number, record, "base64", str))
+    return _field(number, record, "text", str).encode("utf-8", "surrogatepass")
+
+
+def _decoded(number: int, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadLine(number, "holds broken base64") from None
+
+
+def _field(number: int, record: Record, name: str, kind: type[Any]) -> Any:
+    value = record.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise BadLine(number, f"has no proper `{name}`")
+    return _storable(number, name, value) if isinstance(value, str) else value
+
+
+def _storable(number: int, name: str, text: str) -> str:
+    """Refuse what no database takes as text."""
+    if "\0" in text or encodable(text) != text:
+        raise BadLine(number, f"has no proper `{name}`")
+    return text
+
+
+def _parsed(number: int, line: bytes) -> Record:
+    if not line.endswith(b"\n") and len(line) == _MAX_LINE_BYTES:
+        raise BadLine(number, "is too long")
+    try:
+        value: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadLine(number, "is not JSON: the file is damaged or was cut off") from None
+    if not isinstance(value, dict):
+        raise BadLine(number, "is no JSON object")
+    return cast(Record, value)
+
+
+def _checked_version(first: Record) -> str:
+    if first.get("kind") != "export":
+        raise UsageError(_NO_EXPORT, "Make one: sandbur sessions export ID FILE")
+    found = first.get("format"), first.get("schema")
+    if found not in {(FORMAT, schema) for schema in READABLE_EXPORTS}:
+        raise UsageError(
+            f"This export is of another version: format {found[0]!r}, schema {found[1]!r}; this Sandbur reads"
+            f" format {FORMAT}, schema {SCHEMA_VERSION}.",
+            "Export it again with the same version of Sandbur that is to import it.",
+        )
+    return _field(1, first, "session_id", str)

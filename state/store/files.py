@@ -1,0 +1,141 @@
+"""What the calls of a session changed in files, and the contents from before each change."""
+
+import hashlib
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from state.files import FileChange
+from state.store.chain import Entry
+from state.store.database import Database, Statement
+from state.store.health import places_set_aside
+
+_CHUNK_BYTES = 256 * 1024
+"""Small enough for the packet limit of any MySQL server."""
+_FAST_FROM_BYTES = 1_000_000
+_BEFORE_AT = len('{"before":"') + 1
+"""Where SQL finds the old content's digest in `files.body`."""
+
+UNUSED_CONTENTS: Statement = (
+    f"DELETE FROM blobs WHERE digest NOT IN (SELECT SUBSTR(body, {_BEFORE_AT}, 64) FROM files)",
+    (),
+)
+"""Deletes the contents that no change of any session refers to."""
+
+_INSERT = (
+    "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
+    " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND (session_id <> ? OR chunk = ?))"
+)
+
+
+class RecordedChange(NamedTuple):
+    """A change and where it belongs."""
+
+    seq: int
+    """The newest step that was committed then; the change belongs to the one behind it."""
+    call_id: str
+    change: FileChange
+
+
+class FileHistory:
+    """The file changes of one session, in the order in which they were recorded."""
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._next_n: int | None = None
+
+    def entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
+        """Return the rows for `changes`; `seq` is the newest step that is committed."""
+        if self._next_n is None:
+            newest = self._rows("MAX(n)", "1 = 1")[0][0]
+            self._next_n = 0 if newest is None else int(newest) + 1
+        first, self._next_n = self._next_n, self._next_n + len(changes)
+        return [
+            Entry("files", (n, seq, call_id, change.path, change.model_dump_json(exclude={"path"})))
+            for n, change in enumerate(changes, first)
+        ]
+
+    def contents(self, pre_images: Mapping[str, bytes]) -> list[Statement]:
+        """Return the statements that store what is not stored yet."""
+        return [
+            statement for digest, content in pre_images.items() for statement in self._stored(digest, content)
+        ]
+
+    def _stored(self, digest: str, content: bytes) -> Iterator[Statement]:
+        """Write under the session's own key, so that two sessions never collide on one content."""
+        packed = zlib.compress(content, 1 if len(content) >= _FAST_FROM_BYTES else 6)
+        mine = self._session_id
+        for chunk, start in enumerate(range(0, len(packed), _CHUNK_BYTES)):
+            body = packed[start : start + _CHUNK_BYTES]
+            yield _INSERT, (digest, mine, chunk, len(content), body, digest, mine, chunk)
+
+    def changes_of(self, call_id: str) -> list[FileChange]:
+        """Return what a call changed; of several starts the newest counts for each path."""
+        rows = self._rows("path, body", "call_id = ?", call_id)
+        return list({path: _change(path, body) for path, body in rows}.values())
+
+    def changes_after(self, seq: int, last: int | None = None) -> list[tuple[str, FileChange]]:
+        """Return (call id, change) of everything recorded from step `seq` until step `last` was committed."""
+        return [(call_id, change) for _, call_id, change in self.recorded(seq, last)]
+
+    def recorded(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
+        """Return everything recorded from step `seq` until step `last` was committed."""
+        columns, until = "n, seq, call_id, path, body", 2**62 if last is None else last
+        rows = self._rows(columns, "seq >= ? AND seq < ?", seq, until)
+        damaged = places_set_aside(self._database, self._session_id, "files") if rows else ()
+        return [
+            RecordedChange(int(at), call_id, _change(path, body))
+            for n, at, call_id, path, body in rows
+            if str(n) not in damaged
+        ]
+
+    def content(self, digest: str) -> bytes | None:
+        """Return a stored content; None if it is not there or damaged."""
+        rows = self._database.query(
+            "SELECT session_id, size, body FROM blobs WHERE digest = ? ORDER BY session_id, chunk", (digest,)
+        )
+        for _, chunks in groupby(rows, key=lambda row: row[0]):
+            copy = list(chunks)
+            content = _unpacked(b"".join(bytes(chunk[2]) for chunk in copy), int(copy[0][1]))
+            if content is not None and hashlib.sha256(content).hexdigest() == digest:
+                return content
+        return None
+
+    def _rows(self, columns: str, condition: str, *values: Any) -> list[tuple[Any, ...]]:
+        order = "" if columns == "MAX(n)" else " ORDER BY n"
+        return self._database.query(
+            f"SELECT {columns} FROM files WHERE session_id = ? AND {condition}{order}",
+            (self._session_id, *values),
+        )
+
+
+class LineageFiles:
+    """The file changes that led to where a session stands, its ancestors' included."""
+
+    def __init__(self, database: Database, lineage: Sequence[tuple[str, int | None]]) -> None:
+        """Take the sessions oldest first, each with its last step that counts (None: all)."""
+        self._histories = [(FileHistory(database, session_id), last) for session_id, last in lineage]
+
+    def changes_after(self, seq: int) -> list[tuple[str, FileChange]]:
+        return [found for history, last in self._histories for found in history.changes_after(seq, last)]
+
+    def recorded(self) -> list[RecordedChange]:
+        """Return every change, oldest first."""
+        return [found for history, last in self._histories for found in history.recorded(-1, last)]
+
+    def content(self, digest: str) -> bytes | None:
+        return self._histories[-1][0].content(digest)
+
+
+def _change(path: str, body: str) -> FileChange:
+    return FileChange.model_validate_json(f'{{"path":"",{body[1:]}').model_copy(update={"path": path})
+
+
+def _unpacked(packed: bytes, size: int) -> bytes | None:
+    """Unpack no more than was packed."""
+    try:
+        return zlib.decompressobj().decompress(packed, size + 1)
+    except zlib.error:
+        return None

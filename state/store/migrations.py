@@ -1,0 +1,62 @@
+"""Brings a SQLite store of an older version up to date, inside the caller's transaction."""
+
+import sqlite3
+
+from state.crashpoints import reach
+from state.store.chain import digest_of, first_digest
+from state.store.schema import CHAINED, SCHEMA_VERSION, TABLES
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Take one version after the other; what another process has migrated meanwhile stays as it is."""
+    version = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
+    for number in range(version, SCHEMA_VERSION):
+        _STEPS[number](connection)
+    reach("migration_mid")
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
+
+
+def _chain_the_rows(connection: sqlite3.Connection) -> None:
+    """1 to 2: hash chains, wake-up times, file history, quarantine."""
+    for table in ("steps", "messages", "calls", "outputs"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN record BIGINT NOT NULL DEFAULT 0")
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN digest VARCHAR(40) NOT NULL DEFAULT ''")
+    for column in ("wake_at VARCHAR(32)", "records BIGINT", "chain VARCHAR(40)"):
+        default = "0" if "BIGINT" in column else "''"
+        connection.execute(f"ALTER TABLE heads ADD COLUMN {column} NOT NULL DEFAULT {default}")
+    _create(connection, "files", "blobs", "quarantine")
+    for (session_id,) in connection.execute("SELECT id FROM sessions").fetchall():
+        _chain_session(connection, session_id)
+
+
+def _chain_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """Number and chain the rows of a session, table by table."""
+    records, digest = 0, first_digest(session_id)
+    for table in ("steps", "messages", "calls", "outputs"):
+        columns = ", ".join(CHAINED[table])
+        rows = connection.execute(
+            f"SELECT rowid, {columns} FROM {table} WHERE session_id = ? ORDER BY {columns}", (session_id,)
+        )
+        for rowid, *values in rows.fetchall():
+            digest = digest_of(digest, table, values)
+            connection.execute(
+                f"UPDATE {table} SET record = ?, digest = ? WHERE rowid = ?", (records, digest, rowid)
+            )
+            records += 1
+    connection.execute(
+        "UPDATE heads SET records = ?, chain = ? WHERE session_id = ?", (records, digest, session_id)
+    )
+
+
+def _add_traces(connection: sqlite3.Connection) -> None:
+    """2 to 3: what is recorded of runs beside their steps, and annotations."""
+    _create(connection, "traces", "annotations")
+
+
+def _create(connection: sqlite3.Connection, *names: str) -> None:
+    for table in TABLES:
+        if table.split()[2] in names:
+            connection.execute(table.format(long_text="TEXT", blob="BLOB"))
+
+
+_STEPS = {1: _chain_the_rows, 2: _add_traces}

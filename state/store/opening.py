@@ -1,0 +1,48 @@
+"""Open the database that a URL names."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from state.errors import StoreError
+from state.store.database import Database
+from state.store.servers.server import Server
+from state.store.servers.url import SCHEMES, ServerUrl, server_url
+
+_SQLITE = "sqlite:///"
+
+
+def open_database(url: str, on_notice: Callable[[str], None] | None = None) -> Database:
+    """Open a file or a server; drivers are imported only for the kind that is named.
+
+    `on_notice` is told already when opening takes long.
+    """
+    if url.partition("://")[0].lower().partition("+")[0] in SCHEMES:
+        from state.store.servers.network import NetworkDatabase
+
+        return NetworkDatabase(_server(server_url(url)), on_notice)
+    if not url.startswith(_SQLITE):
+        raise StoreError(
+            "This is no store URL.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+        )
+    from state.store.sqlite import SqliteDatabase
+
+    return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice)
+
+
+def _server(url: ServerUrl) -> Server:
+    try:
+        if url.kind == "postgresql":
+            from state.store.servers.postgres import PostgresServer
+
+            return PostgresServer(url)
+        from state.store.servers.mysql import MysqlServer
+
+        return MysqlServer(url)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("psycopg", "pymysql"):
+            raise
+        extra = "postgres" if url.kind == "postgresql" else "mysql"
+        raise StoreError(
+            f"The driver for {url.name} is missing.", f"Install it: pip install 'sandbur[{extra}]'."
+        ) from error

@@ -1,0 +1,190 @@
+"""Chooses which old sessions may go, and deletes them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, cast
+
+from state.errors import GuardFailed
+from state.store.clock import text_of
+from state.store.database import Database, Guard, Statement
+from state.store.files import UNUSED_CONTENTS
+from state.store.lease import seems_held
+from state.store.schema import SESSION_TABLES
+from state.store.steps import find_steps, merged_fields
+
+_ROW_BYTES = 100
+"""What a row takes besides its texts, about."""
+_SIZED = {"steps": "fields", "messages": "body", "calls": "body", "outputs": "body", "files": "body",
+          "blobs": "body"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRules:
+    older_than: timedelta
+    keep: int
+    """So many of the newest never go."""
+    max_bytes: int | None = None
+    """What all sessions together may take; the oldest go first, however young."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    id: str
+    title: str
+    updated_at: str
+    parent_id: str | None
+    size_bytes: int
+    """About what its rows take."""
+    epoch: int
+    owner: str
+    is_busy: bool
+    """It runs, or goes on by itself later."""
+
+
+Reason = Literal["age", "size"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """What `prune` deletes; nothing has happened yet."""
+
+    goes: tuple[tuple[StoredSession, Reason], ...]
+    """Forks in front of what they were forked from."""
+    stays: int
+    waiting: int
+    """How many of those would go if no call of theirs waited for a decision."""
+
+    @property
+    def freed_bytes(self) -> int:
+        return sum(session.size_bytes for session, _ in self.goes)
+
+
+def plan_prune(database: Database, tenant: str, rules: PruneRules, now: datetime) -> PrunePlan:
+    """Choose the sessions that may go, and go by age or to keep the size."""
+    sessions = _sessions(database, tenant, text_of(now))
+    choice = _Choice(database, sessions)
+    oldest_first = sessions[rules.keep :][::-1]
+    before = text_of(now - rules.older_than)
+    choice.take("age", (s for s in oldest_first if s.updated_at < before), lambda: True)
+    if (limit := rules.max_bytes) is not None:
+        choice.take("size", oldest_first, lambda: choice.size_bytes > limit)
+    return PrunePlan(tuple(choice.goes.values()), len(sessions) - len(choice.goes), len(choice.waiting))
+
+
+def delete(database: Database, session: StoredSession) -> bool:
+    """Delete a session unless somebody has run it since it was chosen; return whether it is gone."""
+    claim = "UPDATE heads SET epoch = epoch + 1 WHERE session_id = ? AND epoch = ? AND owner = ?"
+    landed = (
+        "SELECT 1 FROM meta WHERE name = 'schema' AND NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)"
+    )
+    guard = Guard((claim, (session.id, session.epoch, session.owner)), (landed, (session.id,)))
+    try:
+        database.commit(delete_statements(session.id), guard)
+    except GuardFailed:
+        return False
+    return True
+
+
+def delete_statements(session_id: str) -> list[Statement]:
+    """Return what removes every row of a session but the contents of files: others may need them."""
+    tables = [(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)) for table in SESSION_TABLES]
+    return [*tables, ("DELETE FROM sessions WHERE id = ?", (session_id,))]
+
+
+def drop_unused_contents(database: Database) -> None:
+    """Delete the file contents that no session refers to any more."""
+    database.commit([UNUSED_CONTENTS])
+
+
+class _Choice:
+    """What goes so far. A session goes after its forks, or not at all."""
+
+    def __init__(self, database: Database, sessions: list[StoredSession]) -> None:
+        self._database = database
+        self._forks: dict[str, list[str]] = {}
+        for session in sessions:
+            if session.parent_id is not None:
+                self._forks.setdefault(session.parent_id, []).append(session.id)
+        self.size_bytes = sum(session.size_bytes for session in sessions)
+        self.goes: dict[str, tuple[StoredSession, Reason]] = {}
+        self.waiting: set[str] = set()
+
+    def take(self, reason: Reason, sessions: Iterable[StoredSession], is_wanted: Callable[[], bool]) -> None:
+        """Take what may go, in this order, while more is wanted; a fork makes way for its parent."""
+        left = [session for session in sessions if session.id not in self.goes]
+        while True:
+            blocked: list[StoredSession] = []
+            before = len(self.goes)
+            for session in left:
+                if not is_wanted():
+                    return
+                if any(fork not in self.goes for fork in self._forks.get(session.id, ())):
+                    blocked.append(session)
+                elif self._may_go(session):
+                    self.goes[session.id] = session, reason
+                    self.size_bytes -= session.size_bytes
+            if len(self.goes) == before or not blocked:
+                return
+            left = blocked
+
+    def _may_go(self, session: StoredSession) -> bool:
+        if session.is_busy or session.id in self.waiting:
+            return False
+        if not _waits(self._database, session.id):
+            return True
+        self.waiting.add(session.id)
+        return False
+
+
+def _sessions(database: Database, tenant: str, now: str) -> list[StoredSession]:
+    """Return the sessions, newest first."""
+    sizes = _sizes(database)
+    rows = database.query(
+        "SELECT s.id, h.title, h.updated_at, s.parent_id, h.epoch, h.owner, h.lease_until, h.wake_at"
+        " FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.tenant = ?"
+        " ORDER BY h.updated_at DESC, s.created_at DESC",
+        (tenant,),
+    )
+    return [
+        StoredSession(
+            id=row[0],
+            title=row[1],
+            updated_at=row[2],
+            parent_id=row[3],
+            size_bytes=sizes.get(row[0], 0),
+            epoch=int(row[4]),
+            owner=row[5],
+            is_busy=seems_held(row[5], row[6]) or row[7] > now,
+        )
+        for row in rows
+    ]
+
+
+def _sizes(database: Database) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for table, column in _SIZED.items():
+        rows = database.query(
+            f"SELECT session_id, SUM(LENGTH({column}) + {_ROW_BYTES}) FROM {table} GROUP BY session_id"
+        )
+        for session_id, size in rows:
+            sizes[session_id] = sizes.get(session_id, 0) + int(size)
+    return sizes
+
+
+def _waits(database: Database, session_id: str) -> bool:
+    """Tell whether a call of the session waits for a decision, or nobody knows what came of it."""
+    found = find_steps(database, session_id, None)
+    if found is None:
+        return False
+    pending = cast(list[dict[str, Any]], merged_fields(found.rows).get("pending_tool_calls") or [])
+    if any(call["decision"] == "undecided" for call in pending):
+        return True
+    ids = {call["call_id"] for call in pending}
+    if not ids:
+        return False
+    moves = database.query(
+        "SELECT call_id, move FROM calls WHERE session_id = ? AND move <> 'decided' ORDER BY n", (session_id,)
+    )
+    last = {call_id: move for call_id, move in moves if call_id in ids}
+    return "started" in last.values()

@@ -1,0 +1,176 @@
+"""PostgreSQL as a store: one network round trip a transaction, errors sorted by what can be done."""
+
+import logging
+import os
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.abc import RV, PQGen
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import IntLoader
+from psycopg.waiting import Ready
+
+from state.store.database import Statement
+from state.store.servers.postgres_errors import sorted_error
+from state.store.servers.server import ANSWER_S, plain, with_percent
+from state.store.servers.url import ServerUrl
+
+_SETTINGS = (
+    # The last one keeps a client that was stopped in mid-transaction from locking others out.
+    "SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'"
+)
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "application_name": "sandbur",
+    # A server that vanished without a word is noticed after 30 s.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+
+
+class PostgresServer:
+    """A database on a PostgreSQL server; its tables are in the first schema of the role's search path."""
+
+    idle_limit_s = 300.0
+    long_text = "TEXT"
+    blob = "BYTEA"
+    table_suffix = ""
+    # Not from information_schema, which hides what the role has no right to.
+    columns = (
+        "SELECT c.relname, a.attname FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid"
+        " WHERE n.nspname = current_schema() AND a.attnum > 0 AND NOT a.attisdropped"
+        " AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+    )
+    creation_lock: Sequence[Statement] = (("SELECT pg_advisory_xact_lock(7310579302446157)", ()),)
+
+    def __init__(self, url: ServerUrl, answer_s: float = ANSWER_S) -> None:
+        self.name = url.name
+        self._answer_s = answer_s
+        given = {
+            "host": url.host,
+            "port": url.port,
+            "user": url.user,
+            "password": url.password,
+            "dbname": url.database,
+        }
+        self._parameters = {
+            **_DEFAULTS,
+            **{key: value for key, value in given.items() if value},
+            **url.options,
+            "client_encoding": "UTF8",
+        }
+
+    def connect(self) -> "PostgresConnection":
+        # Without a handler of its own, its warnings would reach the terminal.
+        logging.getLogger("psycopg").addHandler(logging.NullHandler())
+        try:
+            # Prepared statements would not outlive a pooler between here and the server.
+            address = make_conninfo("", **self._parameters)
+            connection = _Connection.connect(address, autocommit=True, prepare_threshold=None)
+            connection.answer_s = self._answer_s
+        except psycopg.Error as error:
+            raise sorted_error(error, self.name) from error
+        try:
+            connection.execute(_SETTINGS)
+        except psycopg.Error as error:
+            connection.close()
+            raise sorted_error(error, self.name) from error
+        return PostgresConnection(connection, self.name)
+
+
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that ends when the server is silent; the driver itself would wait for ever."""
+
+    answer_s = ANSWER_S
+
+    def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        return super().wait(self._until_late(gen), *args, **kwargs)
+
+    def _until_late(self, gen: PQGen[RV]) -> PQGen[RV]:
+        deadline = time.monotonic() + self.answer_s
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready == Ready.NONE and time.monotonic() > deadline:
+                    self.close()
+                    raise psycopg.OperationalError("the server did not answer: timeout expired")
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            return done.value
+
+
+class PostgresConnection:
+    """A session of the server, in autocommit between transactions."""
+
+    def __init__(self, connection: psycopg.Connection, name: str) -> None:
+        self._connection = connection
+        self._name = name
+        # Sums of integers come as NUMERIC.
+        connection.adapters.register_loader("numeric", IntLoader)
+
+    @property
+    def is_usable(self) -> bool:
+        return self._connection.info.transaction_status == TransactionStatus.IDLE
+
+    def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._sorted():
+            return self._connection.execute(_bytes(sql), self._plain(parameters)).fetchall()
+
+    def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
+        """Send everything at once; whatever fails keeps the COMMIT behind it from being run."""
+        ready = [(sql, self._plain(parameters)) for sql, parameters in statements]
+        if claim is not None:
+            ready.insert(0, (_failing(claim[0]), self._plain(claim[1])))
+        with self._sorted(), self._connection.pipeline(), self._connection.cursor() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            for sql, parameters in ready:
+                cursor.execute(_bytes(sql), parameters)
+            cursor.execute("COMMIT")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def abandon(self) -> None:
+        # The goodbye of the driver must not reach the server: the session is the parent's.
+        with Path(os.devnull).open("r+b") as nowhere:
+            os.dup2(nowhere.fileno(), self._connection.fileno())
+        self._connection.close()
+
+    def _plain(self, parameters: Sequence[Any]) -> tuple[Any, ...]:
+        return plain(parameters, self._name, allows_nul=False)
+
+    @contextmanager
+    def _sorted(self) -> Generator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            self._roll_back()
+            raise sorted_error(error, self._name) from error
+
+    def _roll_back(self) -> None:
+        if not self._connection.closed and not self.is_usable:
+            with suppress(psycopg.Error):  # the connection is dropped if this fails
+                self._connection.rollback()
+
+
+def _bytes(sql: str) -> bytes:
+    """Return a statement as the driver takes it: as text its types want a literal."""
+    return with_percent(sql).encode()
+
+
+def _failing(claim: str) -> str:
+    """Return a statement that does what `claim` does, and fails unless that changes exactly one row.
+
+    The failure is a division by zero: the only one there can be, as no statement of the store divides.
+    """
+    return f"WITH held AS ({claim} RETURNING 1) SELECT 1 / (CASE COUNT(*) WHEN 1 THEN 1 ELSE 0 END) FROM held"

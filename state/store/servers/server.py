@@ -1,0 +1,93 @@
+"""What a database server has to offer to hold a store, and the kinds of trouble it can make."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal, Protocol
+
+from state.errors import StoreError
+from state.store.database import Statement
+
+Kind = Literal["lost", "busy", "duplicate", "refused", "final"]
+"""lost: the connection broke, or none can be made; what was sent last may have landed.
+busy: nothing happened, and the same will work in a moment. duplicate: a row is there already.
+refused: the guard's claim did not change one row. final: trying again would not help."""
+
+ANSWER_S = 40.0
+"""How long a server may be silent: longer than it may work at one statement."""
+
+
+class Trouble(Exception):
+    """A driver's error, sorted; `error` is what a person is told if it cannot be mended."""
+
+    def __init__(self, kind: Kind, error: StoreError) -> None:
+        super().__init__(error.message)
+        self.kind: Kind = kind
+        self.error = error
+
+
+class Connection(Protocol):
+    """One connection, used by one thread at a time; every failure is a `Trouble`."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open and in no transaction."""
+        ...
+
+    def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]: ...
+
+    def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
+        """Run `claim`, which has to change exactly one row, and the statements in one transaction."""
+        ...
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None:
+        """Let go of it in a forked child, without ending the parent's session."""
+        ...
+
+
+class Server(Protocol):
+    """A kind of server at an address."""
+
+    name: str
+    """The URL without its password."""
+    idle_limit_s: float
+    """A connection that was not used for so long is not used again."""
+    long_text: str
+    blob: str
+    table_suffix: str
+    columns: str
+    """A query for (table, column) of every table that `CREATE TABLE` would meet."""
+    creation_lock: Sequence[Statement]
+    """What keeps two first starts apart, as part of the transaction that creates the tables."""
+
+    def connect(self) -> Connection: ...
+
+
+@cache
+def with_percent(sql: str) -> str:
+    """Return the statement with `%s` for each `?`, as both drivers want it."""
+    assert not any("?" in literal for literal in re.findall(r"'[^']*'", sql)), sql
+    return sql.replace("%", "%%").replace("?", "%s")
+
+
+def plain(parameters: Sequence[Any], name: str, *, allows_nul: bool) -> tuple[Any, ...]:
+    """Return the parameters as a server takes them; raises `Trouble` for text that it cannot keep."""
+    for value in parameters:
+        if isinstance(value, str) and not _is_storable(value, allows_nul):
+            reason = "a character that it cannot keep in a text (NUL, or half of a surrogate pair)"
+            raise Trouble("final", StoreError(f"The store {name} was given {reason}; nothing was written."))
+    return tuple(int(value) if isinstance(value, bool) else value for value in parameters)
+
+
+def _is_storable(text: str, allows_nul: bool) -> bool:
+    if not allows_nul and "\0" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

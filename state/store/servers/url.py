@@ -1,0 +1,90 @@
+"""Read the URL of a database server, and name it without its password."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from state.errors import StoreError
+
+SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+"""What may stand before `://`, and which of the two kinds of server it means."""
+
+_SHAPE = "SCHEME://USER:PASSWORD@HOST:PORT/DATABASE"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """Where a server is and who asks; empty means that the driver's own default counts."""
+
+    kind: str
+    user: str
+    password: str = field(repr=False)
+    host: str
+    """A path is a Unix socket; PostgreSQL takes several, with commas between them."""
+    port: str
+    database: str
+    options: Mapping[str, str]
+    name: str
+    """For messages."""
+
+
+def server_url(text: str) -> ServerUrl:
+    """Parse a URL; no error repeats it, because it may hold a password."""
+    scheme, found, rest = text.partition("://")
+    kind = SCHEMES.get(scheme.lower().partition("+")[0])
+    if kind is None or not found:
+        raise StoreError("This is no URL of a database server.", f"Write {_SHAPE}.")
+    if re.search(r"[\x00-\x20\x7f#]", text):
+        raise StoreError(
+            "The URL of the store holds a space, a `#` or a control character.",
+            "In a user name or password write them with percent signs: `#` is %23, `@` is %40, `/` is %2F.",
+        )
+    netloc, path, query = _parts(f"{kind}://{rest}")
+    credentials, _, address = netloc.rpartition("@")
+    user, _, password = credentials.partition(":")
+    hosts, ports = _addresses(address)
+    database = path.removeprefix("/")
+    if "/" in database or (kind == "mysql" and not database):
+        raise StoreError("The URL of the store names no database.", f"Write {_SHAPE}.")
+    return ServerUrl(
+        kind=kind,
+        user=unquote(user),
+        password=unquote(password),
+        host=hosts,
+        port=ports,
+        database=unquote(database),
+        options=dict(parse_qsl(query, keep_blank_values=True)),
+        name=f"{kind}://{address}{path}",
+    )
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Return credentials with address, path and query; refuse a password that ends one of them."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise _unreadable() from None
+    if "@" in parts.path + parts.query:
+        raise _unreadable()
+    return parts.netloc, parts.path, parts.query
+
+
+def _unreadable() -> StoreError:
+    return StoreError(
+        "The URL of the store has no readable host and port.",
+        f"Write {_SHAPE}; in a user name or password write `@` as %40, `/` as %2F, `?` as %3F, `:` as %3A.",
+    )
+
+
+def _addresses(text: str) -> tuple[str, str]:
+    """Return the hosts and the ports of `HOST:PORT,HOST:PORT`."""
+    hosts: list[str] = []
+    ports: list[str] = []
+    for address in text.split(","):
+        match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@]*)(?::(\d{0,5}))?", address)
+        if match is None:
+            raise _unreadable()
+        hosts.append(unquote(match[1].strip("[]")))
+        ports.append(match[2] or "")
+    return ",".join(hosts), ",".join(ports) if any(ports) else ""

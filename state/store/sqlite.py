@@ -1,0 +1,275 @@
+"""One SQLite database: opened safely, written in whole durable transactions, its errors translated."""
+
+import asyncio
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from state.crashpoints import reach
+from state.errors import GuardFailed, StoreError
+from state.store.database import Guard, ResultT, Statement
+from state.store.high_water import HighWater
+from state.store.migrations import migrate
+from state.store.schema import SCHEMA_VERSION, TABLES
+
+_PATIENCE_S = 30.0
+"""How long a lock of another process is waited for."""
+_NOTICE_AFTER_S = 1.0
+_FEW_BLOCKS = 64
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
+
+
+class SqliteDatabase:
+    """A connection in WAL mode with synchronous=FULL: a commit that returned survives power loss."""
+
+    def __init__(self, path: Path, on_notice: Callable[[str], None] | None = None) -> None:
+        self.path = path
+        self.name = str(path)
+        self.on_notice = on_notice or _ignore
+        self._high_water = HighWater(path)
+        self._turn = threading.Lock()
+        """Threads may share the connection: each takes its turn."""
+        _prepare_file(path)
+        with self._translated():
+            # Waiting for locks is done here, where it can be shown and need not block the event loop.
+            self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+        self._file = _identity(path)
+        self._make_private()
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._translated():
+            return self._patiently(lambda: self._query(sql, parameters))
+
+    def commit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+        with self._translated():
+            self._patiently(lambda: self._commit(statements, guard))
+
+    async def acommit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+        with self._translated():
+            waiting = _Waiting(self._tell)
+            while True:
+                try:
+                    return self._commit(statements, guard)
+                except sqlite3.OperationalError as error:
+                    pause_s = waiting.pause_after(error)
+                await asyncio.sleep(pause_s)
+
+    async def offload(self, work: Callable[[], ResultT]) -> ResultT:
+        # A local file answers faster than a thread starts.
+        return work()
+
+    def problems(self) -> list[str]:
+        return [row[0] for row in self.query("PRAGMA integrity_check") if row[0] != "ok"]
+
+    def compact(self) -> None:
+        with self._translated():
+            self._patiently(lambda: self._connection.execute("VACUUM"))
+            self._patiently(lambda: self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+
+    def close(self) -> None:
+        self._high_water.close()
+        with self._translated():
+            self._connection.close()
+
+    def mark(self, session_id: str, records: int) -> None:
+        if records < 0:
+            self._high_water.forget(session_id)
+        else:
+            self._high_water.note(session_id, records)
+
+    def marked(self, session_id: str) -> int:
+        return self._high_water.noted(session_id)
+
+    def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._turn:
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def _commit(self, statements: Sequence[Statement], guard: Guard | None) -> None:
+        self._require_same_file()
+        with self._turn, self._transaction():
+            if guard is not None and self._connection.execute(*guard.claim).rowcount != 1:
+                raise GuardFailed(f"The store {self.name} was changed by another process.")
+            for sql, parameters in statements:
+                self._connection.execute(sql, parameters)
+            reach("store_in_transaction")
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            reason = self._reason(error)
+            raise StoreError(f"The store {self.name} failed: {reason}.", _advice(reason)) from error
+
+    def _reason(self, error: sqlite3.Error) -> str:
+        """Say what SQLite calls an I/O error where the disk is full."""
+        if "disk I/O error" not in str(error):
+            return str(error)
+        try:
+            is_full = os.statvfs(self.path.parent).f_bavail < _FEW_BLOCKS
+        except OSError:
+            is_full = False
+        return "database or disk is full" if is_full else str(error)
+
+    def _patiently(self, work: Callable[[], ResultT]) -> ResultT:
+        waiting = _Waiting(self._tell)
+        while True:
+            try:
+                return work()
+            except sqlite3.OperationalError as error:
+                time.sleep(waiting.pause_after(error))
+
+    def _tell(self) -> None:
+        self.on_notice(f"Another process has the store {self.name} locked; waiting for it.")
+
+    def _require_same_file(self) -> None:
+        """Refuse to write into a file that nobody can open any more: deleted, moved or replaced."""
+        if _identity(self.path) != self._file:
+            raise StoreError(
+                f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",
+                "Nothing more was done. Put it back, then resume.",
+            )
+
+    def _prepare(self) -> None:
+        """Set the database up; a file of another program is refused before anything in it changes."""
+        is_ours = self._is_ours()
+        if not is_ours:
+            self._require_new()
+        with self._translated():
+            self._patiently(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
+            self._connection.execute("PRAGMA synchronous = FULL")
+            if not is_ours:
+                self._patiently(self._create)
+        self._bring_up_to_date()
+
+    def _require_new(self) -> None:
+        names = [row[0] for row in self.query("SELECT name FROM sqlite_master")]
+        if any(not name.startswith(("burr_", "sqlite_")) for name in names):
+            raise StoreError(
+                f"{self.name} is a database of another program.", "Name another file with --store."
+            )
+        if not names and self._high_water.knows_any():
+            raise StoreError(
+                f"The store {self.name} is empty, though it held sessions: its content is lost.",
+                f"Restore it from a backup, or remove {self._high_water.folder} to begin anew.",
+            )
+
+    def _bring_up_to_date(self) -> None:
+        version = int(self.query("SELECT value FROM meta WHERE name = 'schema'")[0][0])
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"The store {self.name} was written by a newer Sandbur (schema {version},"
+                f" this one knows {SCHEMA_VERSION}).",
+                "Upgrade Sandbur, or name another store with --store.",
+            )
+        if version < SCHEMA_VERSION:
+            with self._translated():
+                self._patiently(self._migrate)
+
+    def _migrate(self) -> None:
+        with self._transaction():
+            migrate(self._connection)
+
+    def _make_private(self) -> None:
+        """Take the others' rights from a file that is known to be ours."""
+        for suffix in ("", "-wal", "-shm"):
+            path = self.path.with_name(self.path.name + suffix)
+            with suppress(FileNotFoundError, PermissionError):
+                if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                    path.chmod(0o600)
+
+    def _is_ours(self) -> bool:
+        return bool(self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
+
+    def _create(self) -> None:
+        with self._transaction():
+            # Of several first starts only one creates the tables.
+            if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                return
+            for table in TABLES:
+                self._connection.execute(table.format(long_text="TEXT", blob="BLOB"))
+            version = (str(SCHEMA_VERSION),)
+            self._connection.execute("INSERT INTO meta (name, value) VALUES ('schema', ?)", version)
+
+
+class _Waiting:
+    """The pauses of one wait for a lock."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._began = time.monotonic()
+        self._pause_s = _FIRST_PAUSE_S
+        self._has_told = False
+
+    def pause_after(self, error: sqlite3.OperationalError) -> float:
+        """Return how long to pause; raises the error if it is no lock, or has lasted too long."""
+        waited_s = time.monotonic() - self._began
+        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise error
+        if waited_s > _PATIENCE_S:
+            raise error
+        if waited_s > _NOTICE_AFTER_S and not self._has_told:
+            self._has_told = True
+            self._tell()
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        return self._pause_s
+
+
+def _ignore(notice: str) -> None:
+    pass
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _prepare_file(path: Path) -> None:
+    """Create folder (0700) and file (0600); SQLite gives its side files the mode of the file.
+
+    An existing file is never opened here: closing it would drop the locks this process holds on it.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise StoreError(
+            f"The store {path} cannot be opened: {error.strerror}.",
+            "Make it writable, or name another file with --store or SANDBUR_STORE.",
+        ) from error
+
+
+def _advice(text: str) -> str:
+    if "locked" in text:
+        return "Another process holds it; try again when it has finished."
+    if "full" in text:
+        return "Free some disk space, then resume."
+    if "not a database" in text or "malformed" in text:
+        return "Restore it from a backup, or name another file with --store."
+    return "Check the file and its folder with `sandbur doctor`."

@@ -1,0 +1,101 @@
+"""What is recorded of a run beside its steps: who ran it, what its model calls took, how it ended."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_serializer
+
+from state.messages import Message
+from state.record import Record
+from state.usage import Usage
+
+
+class RequestShape(Record):
+    """What a request was made of; the histories themselves are in the state before the step."""
+
+    fixed_sha256: str
+    """Of the system prompt and the tools."""
+    histories: tuple[tuple[int, int], ...]
+    """Messages and bytes of each history, in the order of the request."""
+    forced_tool: str | None = None
+
+
+class Failure(Record):
+    code: str
+    message: str
+
+
+class Conditions(Record):
+    """What a run was judged by and limited to; a session may have other rules and models by now."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    cwd: str
+    add_dirs: tuple[str, ...] = ()
+    context_window: int
+    """Of the model, in tokens."""
+    compress_at: float
+    """Share of the window that a request was allowed to fill."""
+    tools: dict[str, str] = Field(default_factory=dict[str, str])
+    """Name -> digest of how the tool was described to the model."""
+
+
+class RunBegan(Record):
+    kind: Literal["run_began"] = "run_began"
+    action: str
+    """The first action of the run."""
+    mode: str
+    model: str
+    version: str
+    """Of Sandbur."""
+    by: str
+    """Who ran it: user@host."""
+    changes: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """State fields that were changed since the last step, outside of any action: JSON values."""
+    conditions: Conditions | None = None
+    """None in runs of versions that did not record them."""
+    trace_id: str = ""
+    """Of the trace that this run was exported in: 32 hex digits; empty if it was not."""
+
+
+class ModelCalled(Record):
+    """One call of a model, recorded behind its end; it belongs to the step that comes next."""
+
+    kind: Literal["model_called"] = "model_called"
+    model: str
+    """`provider/model` that was asked; a stand-in is named in `notices`."""
+    began_at: str
+    """UTC, ISO 8601."""
+    first_ms: int | None = None
+    """Until the first piece of text or thinking; None if none came."""
+    duration_ms: int
+    """All tries and the waits between them."""
+    pieces: int = 0
+    """Pieces of text and thinking that streamed in."""
+    notices: tuple[str, ...] = ()
+    """Retries and stand-ins, as the person was told of them."""
+    finish: str | None = None
+    """None if no reply came."""
+    usage: Usage = Usage()
+    request: RequestShape
+    reply: Message | None = None
+    """Set where no history takes the reply in."""
+    error: Failure | None = None
+
+    @field_serializer("reply")
+    def _whole(self, reply: Message | None) -> dict[str, Any] | None:
+        """Keep the tags of its blocks, which are defaults: without them it cannot be read."""
+        return None if reply is None else reply.model_dump(mode="json", exclude_none=True)
+
+
+class RunEnded(Record):
+    """The last record of a run; a run without one was ended by the death of its process."""
+
+    kind: Literal["run_ended"] = "run_ended"
+    status: str
+    action: str
+    """The action that would come next; with an error: the one that failed."""
+    duration_ms: int = 0
+    error: Failure | None = None
+
+
+TraceRecord = Annotated[RunBegan | ModelCalled | RunEnded, Field(discriminator="kind")]

@@ -1,0 +1,54 @@
+"""Reads a page as strictly as a browser that forgives nothing."""
+
+from html.parser import HTMLParser
+
+VOID = {"meta", "br", "rect", "line"}
+KNOWN = {
+    "html", "head", "meta", "title", "style", "body", "main", "div", "span", "h1", "h2", "h3", "b", "bdi",
+    "ul", "li", "a", "p", "table", "tr", "td", "th", "pre", "code", "details", "summary", "article",
+    "section", "footer", "time", "br", "svg", "g", "rect", "line", "text",
+}  # fmt: skip
+ATTRIBUTES = {
+    "lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "dir", "title", "open",
+    "viewbox", "role", "aria-label", "x", "y", "x1", "x2", "y1", "y2", "width", "height",
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """A page whose tags nest, are all known, and refer to nothing outside of it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.ids: set[str] = set()
+        self.links: set[str] = set()
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self._open, self._open
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in KNOWN, tag
+        for name, value in attrs:
+            assert name in ATTRIBUTES, (tag, name)
+            if name == "href":
+                assert value is not None
+                assert value.startswith("#"), value
+                self.links.add(value[1:])
+            elif name == "id":
+                assert value not in self.ids, value
+                self.ids.add(str(value))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self._open.pop() == tag, tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1:] != ["style"]:
+            self.words.append(data)

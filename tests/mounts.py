@@ -1,0 +1,33 @@
+"""Small file systems of one's own, for tests of what a real one does when it is full or elsewhere."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def _may_mount() -> bool:
+    unshare = shutil.which("unshare")
+    return (
+        os.geteuid() == 0
+        and unshare is not None
+        and not subprocess.run([unshare, "-m", "true"], capture_output=True, check=False).returncode
+    )
+
+
+needs_mounts = pytest.mark.skipif(not _may_mount(), reason="only root may mount")
+
+
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[Path]:
+    """Mount something on `folder` for a while; without options a file system of 64 KB."""
+    options = options or ("-t", "tmpfs", "-o", "size=64k", "none")
+    subprocess.run(["mount", *options, folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)

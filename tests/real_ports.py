@@ -1,0 +1,46 @@
+"""A scripted model on the ports of a real session: built-in tools, policy, journal, prompts."""
+
+from pathlib import Path
+from typing import Any
+
+from actions.model_port import Model
+from agent.config import load_settings
+from agent.graph import build_application, build_graph
+from agent.limits import Limits
+from agent.options import RunOptions
+from agent.secrets import masker_for
+from agent.session import Session
+from agent.wiring import SessionGate, bind_ports, places_of, policy_of
+from state.application import ApplicationState, ExecutionMode
+from state.session import SessionSettings
+from state.store.store import Store
+
+
+async def open_real(
+    store: Store,
+    model: Model,
+    folder: Path,
+    session_id: str = "s1",
+    mode: ExecutionMode = "yolo",
+    **rules: Any,
+) -> Session:
+    """Open a session that works in `folder`; `rules` are `allow` and `deny`."""
+    settings = SessionSettings(
+        model=model.name, cwd=str(folder), mode=mode, system_prompt="You are a test.", **rules
+    )
+    env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
+    config = load_settings(RunOptions(), env)
+    ports = bind_ports(
+        config,
+        settings,
+        SessionGate(policy_of(settings)),
+        model,
+        await store.open_journal(session_id),
+        await store.open_trace(session_id),
+        masker_for(env, folder),
+        places_of(config.home, session_id),
+    )
+    application = await build_application(
+        build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
+    )
+    return Session(session_id, application, ports, store, settings, Limits(), lambda rule: settings)

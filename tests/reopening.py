@@ -1,0 +1,16 @@
+"""The same store as another process would see it; closed with the test."""
+
+from state.store.store import Store
+
+_OPENED: list[Store] = []
+
+
+def reopened(store: Store) -> Store:
+    again = Store.open(store.url)
+    _OPENED.append(again)
+    return again
+
+
+def close_all() -> None:
+    while _OPENED:
+        _OPENED.pop().close()

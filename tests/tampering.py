@@ -1,0 +1,60 @@
+"""Changes records behind the store's back, with and without making the hash chain fit again."""
+
+import json
+from typing import Any
+
+from state.store.chain import digest_of, first_digest
+from state.store.schema import CHAINED, KEYS
+from state.store.store import Store
+
+
+def move_of(store: Store, call_id: str, move: str, session_id: str = "s1") -> tuple[int, int, dict[str, Any]]:
+    """Return number, place in the chain and body of a call's move."""
+    rows = store.database.query(
+        "SELECT n, record, body FROM calls WHERE session_id = ? AND call_id = ? AND move = ? ORDER BY n",
+        (session_id, call_id, move),
+    )
+    n, record, body = rows[0]
+    return int(n), int(record), json.loads(body)
+
+
+def rewrite(store: Store, call_id: str, move: str, session_id: str = "s1", **changes: Any) -> int:
+    """Change fields of a move; None takes one away. Return the move's place in the chain."""
+    n, record, body = move_of(store, call_id, move, session_id)
+    body = {name: value for name, value in (body | changes).items() if value is not None}
+    store.database.commit(
+        [
+            (
+                "UPDATE calls SET body = ? WHERE session_id = ? AND n = ?",
+                (json.dumps(body, separators=(",", ":")), session_id, n),
+            )
+        ]
+    )
+    return record
+
+
+def delete_move(store: Store, call_id: str, move: str, session_id: str = "s1") -> int:
+    n, record, _ = move_of(store, call_id, move, session_id)
+    store.database.commit([("DELETE FROM calls WHERE session_id = ? AND n = ?", (session_id, n))])
+    return record
+
+
+def chain_again(store: Store, session_id: str = "s1") -> None:
+    """Number all records anew and make every digest fit, as somebody would who knows the format."""
+    rows: list[tuple[int, str, tuple[Any, ...]]] = []
+    for table, columns in CHAINED.items():
+        found = store.database.query(
+            f"SELECT record, {', '.join(columns)} FROM {table} WHERE session_id = ?", (session_id,)
+        )
+        rows += [(int(row[0]), table, tuple(row[1:])) for row in found]
+    digest = first_digest(session_id)
+    statements: list[tuple[str, tuple[Any, ...]]] = []
+    for record, (_, table, values) in enumerate(sorted(rows, key=lambda row: row[0])):
+        digest = digest_of(digest, table, values)
+        keys = [values[CHAINED[table].index(key)] for key in KEYS[table]]
+        condition = " AND ".join(f"{key} = ?" for key in KEYS[table])
+        update = f"UPDATE {table} SET record = ?, digest = ? WHERE session_id = ? AND {condition}"
+        statements.append((update, (record, digest, session_id, *keys)))
+    head = "UPDATE heads SET records = ?, chain = ? WHERE session_id = ?"
+    store.database.commit([*statements, (head, (len(rows), digest, session_id))])
+    store.database.mark(session_id, len(rows))

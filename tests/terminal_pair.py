@@ -1,0 +1,73 @@
+"""A terminal whose death can be had: the near end of a pseudo-terminal, with a process at its far end."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from typing import Any, Self
+
+
+class Terminal:
+    """The process becomes the leader of a session of its own, with this as its controlling terminal."""
+
+    def __init__(self, rows: int = 40, columns: int = 100) -> None:
+        self._near, self._far = pty.openpty()
+        fcntl.ioctl(self._far, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.shown = b""
+
+    @property
+    def streams(self) -> dict[str, Any]:
+        """Return the options for `Popen`."""
+        far = self._far
+
+        def take_terminal() -> None:
+            fcntl.ioctl(far, termios.TIOCSCTTY, 0)
+
+        return {"stdin": far, "stdout": far, "stderr": far, "preexec_fn": take_terminal}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the terminal die."""
+        for end in (self._far, self._near):
+            if end >= 0:
+                os.close(end)
+        self._far = self._near = -1
+
+    def type(self, text: str) -> None:
+        os.write(self._near, text.encode())
+
+    def see(self, text: str, seconds: float = 20) -> None:
+        end = time.monotonic() + seconds
+        while text.encode() not in self.shown:
+            assert time.monotonic() < end, f"{text!r} is not shown: {self.shown[-2000:]!r}"
+            self._read()
+
+    def drain(self, process: "subprocess.Popen[bytes]", seconds: float = 20) -> None:
+        """Read on until the process has ended."""
+        end = time.monotonic() + seconds
+        while process.poll() is None:
+            assert time.monotonic() < end, "the process does not end"
+            if self._near < 0:
+                time.sleep(0.02)
+            else:
+                self._read()
+
+    def _read(self) -> None:
+        if select.select([self._near], [], [], 0.1)[0]:
+            try:
+                self.shown += os.read(self._near, 65536)
+            except OSError:  # nobody holds the far end any more
+                time.sleep(0.02)
+                return
+            # A prompt waits to be told where the cursor is.
+            if self.shown.endswith(b"\x1b[6n"):
+                self.type("\x1b[1;1R")

@@ -1,0 +1,82 @@
+"""A part of the crash matrix, the same one each time; `tests/matrix` runs all of it."""
+
+import os
+import random
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import crash_plans
+import pytest
+from crash_points import in_code
+from crash_scenarios import SCENARIOS
+from crash_trials import Outcome, Trial, in_parallel
+from databases import SERVERS, fresh_url
+
+SEED = int(os.environ.get("SANDBUR_MATRIX_SEED", "1"))
+WORKERS = (os.cpu_count() or 1) + 1
+NAMES = sorted(in_code())
+OTHERS = ("in a command", "any moment", "twice at random", "again in recovery")
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[Outcome]:
+    """Every scenario, undisturbed."""
+    return [future.result() for future in in_parallel(crash_plans.recordings(), WORKERS, record=True)]
+
+
+@pytest.fixture(scope="module")
+def started(recorded: list[Outcome]) -> Iterator[dict[str, list[tuple[Trial, "Future[Outcome]"]]]]:
+    """The trials of each point, all of them running at once."""
+    singles = crash_plans.named(recorded)
+    trials = [
+        *crash_plans.sample(singles, 2, SEED),
+        *crash_plans.sample(crash_plans.in_commands(), 6, SEED),
+        *crash_plans.at_random_moments(recorded, 4, SEED),
+        *crash_plans.in_recovery(singles, 6, SEED),
+    ]
+    rows: dict[str, list[tuple[Trial, Future[Outcome]]]] = {}
+    for trial, future in zip(trials, in_parallel(trials, WORKERS), strict=True):
+        rows.setdefault(crash_plans.point_of(trial), []).append((trial, future))
+    yield rows
+    for row in rows.values():
+        for _, future in row:
+            future.cancel()
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_run_on_a_database_server_is_finished_later(
+    recorded: list[Outcome], kind: str, tmp_path: Path
+) -> None:
+    trials = [trial for trial in crash_plans.named(recorded) if not SCENARIOS[trial.scenario].needs_sqlite]
+    chosen = random.Random(f"{SEED} {kind}").sample(trials, 6)
+    with fresh_url(kind, tmp_path) as url:
+        started = in_parallel([replace(trial, store=url) for trial in chosen], WORKERS)
+        outcomes = [future.result() for future in started]
+    assert [(str(one.trial), one.problems) for one in outcomes if one.problems] == []
+
+
+def test_undisturbed_runs_are_as_they_should_be(recorded: list[Outcome]) -> None:
+    assert [(str(one.trial), one.problems) for one in recorded if one.problems] == []
+
+
+def test_every_point_in_the_code_is_reached(recorded: list[Outcome]) -> None:
+    assert set(NAMES) - {name for one in recorded for points in one.points for name in points} == set()
+
+
+@pytest.mark.parametrize("point", NAMES)
+def test_a_run_killed_at_a_point_is_finished_later(
+    started: dict[str, list[tuple[Trial, "Future[Outcome]"]]], point: str
+) -> None:
+    outcomes = [future.result() for _, future in started[point]]
+    assert [(str(one.trial), one.problems) for one in outcomes if one.problems] == []
+    assert all(one.deaths for one in outcomes)
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_a_run_killed_in_other_ways_is_finished_later(
+    started: dict[str, list[tuple[Trial, "Future[Outcome]"]]], how: str
+) -> None:
+    outcomes = [future.result() for _, future in started.get(how, ())]
+    assert [(str(one.trial), one.problems) for one in outcomes if one.problems] == []

@@ -1,0 +1,116 @@
+"""The doctor looks into every corner of the store, and says what it found."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from command import Command
+from databases import SERVERS, fresh_url
+from killed import killed_in_a_command
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+def talk(command: Command, *words: str) -> str:
+    ended = command.run("-p", "hello", "-m", "demo", "--output-format", "json", *words)
+    return ended.result["session_id"]
+
+
+def change(command: Command, sql: str, *values: object) -> None:
+    with sqlite3.connect(command.folder / "data" / "sandbur.db") as database:
+        database.execute(sql, values)
+    database.close()
+
+
+def test_a_sound_store_is_called_intact(command: Command) -> None:
+    talk(command)
+    ended = command.run("doctor")
+    assert ended.code == 0
+    assert "sandbur.db, 1 session, intact" in ended.out
+
+
+def test_one_changed_letter_in_a_message_is_found(command: Command) -> None:
+    session_id = talk(command)
+    change(command, "UPDATE messages SET body = REPLACE(body, 'hello', 'hallo') WHERE idx = 0")
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert f"{session_id[:8]}: The message 0/0 is not what was written." in ended.out
+    assert "1 session, damaged" in ended.out
+
+
+def test_what_was_set_aside_is_told_and_no_failure(command: Command) -> None:
+    session_id = talk(command)
+    change(command, "UPDATE messages SET body = REPLACE(body, 'hello', 'hallo') WHERE idx = 0")
+    command.run("-p", "-r", session_id, "more")
+    ended = command.run("doctor")
+    assert ended.code == 0, ended.out
+    assert f"{session_id[:8]}: 1 damaged record is set aside" in ended.out
+
+
+def test_a_dropped_tail_is_found(command: Command) -> None:
+    session_id = talk(command)
+    change(command, "DELETE FROM steps WHERE seq = 1")
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert f"{session_id[:8]}: 1 record is missing" in ended.out
+
+
+def test_a_damaged_page_is_found(command: Command) -> None:
+    talk(command)
+    change(command, "PRAGMA wal_checkpoint(TRUNCATE)")
+    path = command.folder / "data" / "sandbur.db"
+    content = bytearray(path.read_bytes())
+    for at in range(4096 * 3, len(content), 4096):
+        content[at : at + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert "Traceback" not in ended.err
+
+
+def test_files_that_others_can_read_are_named(command: Command) -> None:
+    talk(command)
+    marks = command.folder / "data" / "sandbur.db-marks"
+    for mark in marks.iterdir():
+        mark.chmod(0o644)
+    ended = command.run("doctor")
+    assert ended.code == 0
+    assert "is 0644; `chmod 600` keeps others out" in ended.out
+
+
+def test_runs_that_wait_to_go_on_are_counted(command: Command) -> None:
+    killed_in_a_command(command)
+    assert "1 run waits to go on: `sandbur resume --due`" in command.run("doctor").out
+
+
+def test_what_calls_of_other_sessions_left_is_named(command: Command) -> None:
+    talk(command)
+    stray = command.folder / "data" / "scratch" / "0123456789abcdef01234567" / "call"
+    stray.mkdir(parents=True)
+    (stray / "output").write_bytes(b"x" * 2000)
+    ended = command.run("doctor")
+    assert ended.code == 0
+    assert "1 folder in " in ended.out
+    assert "(2.0 KB) of sessions that are not in this store" in ended.out
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_server_is_checked_and_its_password_is_not_shown(
+    kind: str, command: Command, tmp_path: Path
+) -> None:
+    with fresh_url(kind, tmp_path) as url:
+        talk(command, "--store", url)
+        ended = command.run("doctor", "--store", url)
+    assert ended.code == 0, ended.out
+    assert "1 session, intact" in ended.out
+    assert "plain-words" not in ended.out
+
+
+def test_a_server_that_is_not_there_is_one_line(command: Command) -> None:
+    ended = command.run("doctor", "--store", "postgresql://nobody@127.0.0.1:1/none")
+    assert ended.code == 1
+    assert ended.out.splitlines()[-1].split()[1] == "store"
+    assert "Traceback" not in ended.err

@@ -1,0 +1,115 @@
+"""The values in the environment and in `.env` files are masked; ordinary words are not."""
+
+import os
+from pathlib import Path
+
+import pytest
+from secret_samples import drawn
+
+from agent.dotenv import settings
+from agent.secrets import masker_for, says_secret
+
+SECRET = drawn(24)
+
+
+@pytest.mark.parametrize(
+    "name", ["OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN", "DB_PASS", "PGPASSWORD", "STRIPE_KEY", "A_SECRET"]
+)
+def test_a_variable_with_a_telling_name_is_masked(name: str, tmp_path: Path):
+    assert masker_for({name: SECRET}, tmp_path).text(f"<{SECRET}>") == f"<[masked value of {name}]>"
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "TOKEN_FILE", "PWD", "SSH_AUTH_SOCK", "MAX_TOKENS", "AWS_ACCESS_KEY_ID", "PUBLIC_KEY"]
+)
+def test_a_variable_with_another_name_is_not(name: str):
+    assert not says_secret(name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "production",
+        "short7!",
+        "true",
+        "1234567890",
+        "/run/secrets/key",
+        "https://auth.test/token",
+        "changeme",
+        "my-value",
+    ],
+)
+def test_an_ordinary_value_is_not_masked_whatever_its_name(value: str, tmp_path: Path):
+    (tmp_path / ".env").write_text(f"API_TOKEN={value}\n")
+    assert masker_for({"API_TOKEN": value}, tmp_path).text(f"see {value} there") == f"see {value} there"
+
+
+def test_a_password_in_the_url_of_a_variable_is_masked_alone(tmp_path: Path):
+    masker = masker_for({"DATABASE_URL": f"postgresql://app:{SECRET}@db.test/shop"}, tmp_path)
+    assert masker.text(f"password {SECRET} for db.test/shop") == (
+        "password [masked value of DATABASE_URL] for db.test/shop"
+    )
+
+
+def test_env_files_are_read_and_their_templates_are_not(tmp_path: Path):
+    read = {".env": drawn(20), ".env.local": drawn(20), ".env.production": drawn(20)}
+    unread = {
+        ".env.example": drawn(20),
+        ".env.production.sample": drawn(20),
+        ".env.template": drawn(20),
+        ".envrc": drawn(20),
+    }
+    for name, value in (read | unread).items():
+        (tmp_path / name).write_text(f"API_TOKEN={value}\n")
+    masker = masker_for({}, tmp_path)
+    assert {masker.text(value) for value in read.values()} == {"[masked value of API_TOKEN]"}
+    assert [masker.text(value) for value in unread.values()] == list(unread.values())
+
+
+def test_a_random_value_in_an_env_file_is_masked_whatever_its_name(tmp_path: Path):
+    (tmp_path / ".env").write_text(f"SOMETHING={SECRET}\nGREETING=hello world\n")
+    masker = masker_for({}, tmp_path)
+    assert masker.text(f"{SECRET} hello world") == "[masked value of SOMETHING] hello world"
+
+
+def test_a_changed_new_or_removed_env_file_counts_at_once(tmp_path: Path):
+    masker, later = masker_for({}, tmp_path), drawn(30)
+    assert masker.text(SECRET) == SECRET
+    (tmp_path / ".env").write_text(f"A_TOKEN={SECRET}\n")
+    assert masker.text(SECRET) == "[masked value of A_TOKEN]"
+    (tmp_path / ".env").write_text(f"A_TOKEN={later}\n")
+    assert masker.text(f"{SECRET} {later}") == f"{SECRET} [masked value of A_TOKEN]"
+    (tmp_path / ".env").unlink()
+    assert masker.text(later) == later
+
+
+def test_env_files_that_cannot_be_read_do_no_harm(tmp_path: Path):
+    (tmp_path / ".env").mkdir()
+    (tmp_path / ".env.local").symlink_to("nowhere")
+    os.mkfifo(tmp_path / ".env.pipe")
+    (tmp_path / ".env.bytes").write_bytes(b"\xff\xfe\x00=\x00" * 100 + f"\nA_TOKEN={SECRET}\n".encode())
+    assert masker_for({}, tmp_path).text(SECRET) == "[masked value of A_TOKEN]"
+    assert masker_for({}, tmp_path / "gone").text(SECRET) == SECRET
+
+
+def test_quotes_exports_comments_and_many_lines_are_understood():
+    text = (
+        '# a comment\n\nexport A=one two # why\nB = \'single # kept\'\nC="double \\"quoted\\"\\nline"\n'
+        'D="first\nsecond" # after\nno setting\nE: colon\nF=\nG="never closed\nH=last'
+    )
+    assert list(settings(text)) == [
+        ("A", "one two"), ("B", "single # kept"), ("C", 'double "quoted"\nline'), ("D", "first\nsecond"),
+        ("E", "colon"), ("F", ""), ("G", '"never closed'), ("H", "last"),
+    ]  # fmt: skip
+
+
+def test_a_value_of_many_lines_is_masked_line_by_line(tmp_path: Path):
+    first, second = drawn(64), drawn(64)
+    (tmp_path / ".env").write_text(f'SIGNING_KEY="{first}\n{second}"\n')
+    assert masker_for({}, tmp_path).text(f"   3\t{second}") == "   3\t[masked value of SIGNING_KEY]"
+
+
+def test_live_output_is_masked_with_the_values_of_the_session(tmp_path: Path):
+    stream = masker_for({"A_TOKEN": SECRET}, tmp_path).stream()
+    assert stream.feed(SECRET[:9]) + stream.feed(SECRET[9:]) + stream.end() == "[masked value of A_TOKEN]"
+    assert masker_for({"A_TOKEN": SECRET}, tmp_path).data(SECRET.encode()) == b"[masked value of A_TOKEN]"

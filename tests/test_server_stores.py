@@ -1,0 +1,228 @@
+"""What a store on a server says, costs and refuses."""
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fresh_place, run
+from proxy import Proxy
+from test_databases import head, put, step
+
+from state.errors import StoreError
+from state.store.opening import open_database
+from state.store.schema import SCHEMA_VERSION
+
+
+@pytest.fixture(params=SERVERS)
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with fresh_place(request.param) as fresh:
+        yield fresh
+
+
+def said(url: str) -> str:
+    with pytest.raises(StoreError) as refused:
+        open_database(url)
+    assert "plain-words" not in str(refused.value)
+    assert refused.value.hint
+    return refused.value.message
+
+
+def test_a_guarded_commit_of_eight_rows_is_one_or_two_round_trips(place: Place) -> None:
+    trips = {"postgresql": 1, "mysql": 2}[place.kind]
+    with Proxy("127.0.0.1", place.port) as proxy:
+        database = open_database(place.through(proxy.port))
+        database.commit([head()])
+        for number in range(10):
+            before = proxy.round_trips
+            database.commit([put("x" * 2000, f"{number}.{row}") for row in range(8)], step(number))
+            assert proxy.round_trips - before == trips
+        before = proxy.round_trips
+        assert database.query("SELECT COUNT(*) FROM outputs WHERE chunk >= ?", (0,)) == [(80,)]
+        assert proxy.round_trips - before == 1
+        database.close()
+
+
+def test_a_newer_store_is_refused(place: Place) -> None:
+    database = open_database(place.url)
+    database.commit([("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION + 1),))])
+    database.close()
+    assert "was written by a newer Sandbur" in said(place.url)
+
+
+def test_tables_of_another_program_are_left_alone(place: Place) -> None:
+    name = f"{place.schema}.files"
+    run(place.kind, f"CREATE TABLE {name} (path VARCHAR(20))", database=place.database)
+    assert "has tables of another program: files" in said(place.url)
+    run(place.kind, f"DROP TABLE {name}", database=place.database)
+    run(place.kind, f"CREATE TABLE {place.schema}.theirs (path VARCHAR(20))", database=place.database)
+    open_database(place.url).close()
+
+
+def test_a_meta_table_of_another_program_is_left_alone(place: Place) -> None:
+    name = f"{place.schema}.meta"
+    create = f"CREATE TABLE {name} (id INT, name VARCHAR(20), value VARCHAR(20))"
+    run(place.kind, create, database=place.database)
+    assert "has tables of another program: meta" in said(place.url)
+
+
+def test_a_creation_that_was_broken_off_is_finished(place: Place) -> None:
+    database = open_database(place.url)
+    database.close()
+    for table in ("blobs", "quarantine"):
+        run(place.kind, f"DROP TABLE {place.schema}.{table}", database=place.database)
+    run(place.kind, f"DELETE FROM {place.schema}.meta", "COMMIT", database=place.database)
+    database = open_database(place.url)
+    assert database.problems() == []
+    database.close()
+
+
+def test_a_missing_table_is_a_problem(place: Place) -> None:
+    database = open_database(place.url)
+    run(place.kind, f"DROP TABLE {place.schema}.blobs", database=place.database)
+    assert database.problems() == ["The table blobs is missing."]
+    with pytest.raises(StoreError, match="has lost a table"):
+        database.query("SELECT size FROM blobs")
+    database.close()
+
+
+def test_a_database_that_does_not_exist_is_said(place: Place) -> None:
+    url = place.url.partition("?")[0].rpartition("/")[0] + "/sandbur_nowhere"
+    assert said(url).endswith(("sandbur_nowhere does not exist.", "does not permit this user to do that."))
+
+
+def test_a_user_that_does_not_exist_is_said(place: Place) -> None:
+    assert "refuses the user name or the password" in said(place.url.replace(place.user, "nobody_here"))
+
+
+def test_a_host_that_nobody_knows_is_said(place: Place) -> None:
+    assert "is on a host that nobody knows" in said(place.url.replace("127.0.0.1", "nowhere.invalid"))
+
+
+def test_a_server_without_tls_is_said(place: Place) -> None:
+    option = "sslmode=verify-full&sslrootcert=/nowhere" if place.kind == "postgresql" else "ssl-mode=REQUIRED"
+    assert "could not be reached over TLS" in said(f"{place.url.partition('?')[0]}?{option}")
+
+
+def test_a_user_without_rights_is_told(place: Place) -> None:
+    where = f"SCHEMA {place.schema}" if place.kind == "postgresql" else f"{place.schema}.*"
+    if place.kind == "postgresql":
+        run(
+            place.kind,
+            f"ALTER {where} OWNER TO CURRENT_USER",
+            f"GRANT USAGE ON {where} TO {place.user}",
+            database=place.database,
+        )
+    else:
+        run(
+            place.kind,
+            f"REVOKE ALL ON {where} FROM {place.user}@'%'",
+            f"GRANT SELECT ON {where} TO {place.user}@'%'",
+        )
+    assert "does not permit this user to do that" in said(place.url)
+
+
+@ON_POSTGRESQL
+def test_a_store_that_may_only_be_read_is_said() -> None:
+    with fresh_place("postgresql") as place:
+        open_database(place.url).close()
+        database = open_database(place.url + "%20-cdefault_transaction_read_only%3Don")
+        with pytest.raises(StoreError, match="is read-only"):
+            database.commit([head()])
+        database.close()
+
+
+@ON_MYSQL
+def test_what_is_larger_than_a_packet_is_refused_before_it_is_sent() -> None:
+    with fresh_place("mysql") as place:
+        database = open_database(place.url)
+        ((limit,),) = database.query("SELECT @@max_allowed_packet")
+        sql = "UPDATE heads SET title = ? WHERE session_id = ?"
+        with pytest.raises(StoreError, match=r"takes at most [\d,]+ bytes at once") as refused:
+            database.commit([(sql, ("x" * limit, "s"))])
+        assert "max_allowed_packet" in refused.value.hint
+        database.commit([(sql, ("x" * 5_000_000, "s")), *[(sql, ("y" * 900_000, "s"))] * 4])
+        database.close()
+
+
+@ON_POSTGRESQL
+def test_a_nul_in_a_text_is_refused_with_a_sentence() -> None:
+    with fresh_place("postgresql") as place:
+        database = open_database(place.url)
+        with pytest.raises(StoreError, match="a character that it cannot keep"):
+            database.commit([head(), ("UPDATE heads SET title = ?", ("a\0b",))])
+        assert database.query("SELECT * FROM heads") == []
+        database.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ('password authentication failed for user "me"', "refuses the user name or the password"),
+        ("sorry, too many clients already", "has too many connections"),
+        ("the database system is starting up", "is starting or stopping"),
+        ('database "runs" does not exist', "does not exist"),
+    ],
+)
+def test_what_a_server_says_to_a_connection_is_understood(message: str, expected: str) -> None:
+    from state.store.servers.postgres import PostgresServer
+    from state.store.servers.server import Trouble
+    from state.store.servers.url import server_url
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answering = threading.Thread(target=_refuse, args=(listener, message))
+        answering.start()
+        url = server_url(
+            f"postgresql://me:plain-words@127.0.0.1:{listener.getsockname()[1]}/runs?sslmode=disable"
+        )
+        with pytest.raises(Trouble, match=expected) as refused:
+            PostgresServer(url).connect()
+        answering.join()
+    assert "plain-words" not in str(refused.value.error)
+
+
+def _refuse(listener: socket.socket, message: str) -> None:
+    """Answer one connection as a PostgreSQL server that refuses it."""
+    client, _ = listener.accept()
+    with client, suppress(OSError):
+        client.recv(4096)
+        fields = b"SFATAL\0VFATAL\0C28P01\0M" + message.encode() + b"\0\0"
+        client.sendall(b"E" + struct.pack(">I", len(fields) + 4) + fields)
+
+
+def test_a_forked_process_leaves_its_parents_connections_alone(place: Place) -> None:
+    code = """
+import os, sys
+from state.store.opening import open_database
+database = open_database(sys.argv[1])
+before = database.query("SELECT COUNT(*) FROM meta")
+child = os.fork()
+if child == 0:
+    for _ in range(3):
+        database.query("SELECT 1")
+    database.close()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+database.on_notice = print
+for _ in range(3):
+    assert database.query("SELECT COUNT(*) FROM meta") == before
+database.close()
+"""
+    command = [sys.executable, "-W", "error", "-c", code, place.url]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+
+
+def test_a_missing_driver_is_said_with_the_command_that_installs_it() -> None:
+    code = "import sys; sys.modules['psycopg'] = sys.modules['pymysql'] = None\n"
+    code += "from state.store.opening import open_database\nopen_database(sys.argv[1])"
+    for scheme, extra in (("postgres", "postgres"), ("mariadb", "mysql")):
+        command = [sys.executable, "-c", code, f"{scheme}://me:plain-words@h/runs"]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr.splitlines()[-1]
+        assert told.endswith(f"is missing. Install it: pip install 'sandbur[{extra}]'.")
+        assert "plain-words" not in told

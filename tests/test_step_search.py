@@ -1,0 +1,61 @@
+"""The search for the first bad state tries few, and says when it cannot tell."""
+
+from typing import Any
+
+import pytest
+
+from agent.step_search import Found, first_bad
+
+
+class Judge:
+    """Answers from a text: g, b or s for each state."""
+
+    def __init__(self, verdicts: str) -> None:
+        self.verdicts = verdicts
+        self.asked: list[int] = []
+
+    async def __call__(self, place: int) -> Any:
+        self.asked.append(place)
+        return {"g": "good", "b": "bad", "s": "skip"}[self.verdicts[place]]
+
+
+async def found(verdicts: str) -> Found:
+    return await first_bad(len(verdicts), Judge(verdicts))
+
+
+async def test_the_first_bad_of_64_states_is_found_with_eight_tries() -> None:
+    for first in range(1, 64):
+        judge = Judge("g" * first + "b" * (64 - first))
+        assert await first_bad(64, judge) == Found(first - 1, first)
+        assert len(judge.asked) <= 8
+        assert len(set(judge.asked)) == len(judge.asked)
+
+
+async def test_nothing_is_searched_where_the_beginning_is_bad_or_the_end_good() -> None:
+    assert await found("bbbb") == Found(None, 0)
+    assert await found("gggg") == Found(3, None)
+    judge = Judge("bgbgb")
+    await first_bad(5, judge)
+    assert judge.asked == [0]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected", "is_exact"),
+    [
+        ("gsssb", Found(0, 4), False),
+        ("gsbbb", Found(0, 2), False),
+        ("sgbs", Found(1, 2), True),
+        ("gsgsbsb", Found(2, 4), False),
+        ("ggsssbb", Found(1, 5), False),
+        ("ssss", Found(None, None), False),
+        ("gsss", Found(0, None), False),
+        ("sssb", Found(None, 3), False),
+        ("g", Found(0, None), False),
+        ("gb", Found(0, 1), True),
+    ],
+)
+async def test_states_that_cannot_be_judged_are_gone_around(
+    verdicts: str, expected: Found, is_exact: bool
+) -> None:
+    result = await found(verdicts)
+    assert (result, result.is_exact) == (expected, is_exact)

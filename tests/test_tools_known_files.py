@@ -1,0 +1,22 @@
+"""A file is read again unless it surely did not change."""
+
+import time
+from pathlib import Path
+
+from actions.tools.content_cache import ContentCache
+from actions.tools.file_state import digest_of
+from actions.tools.known_files import KnownFile, look
+from actions.tools.tree import FileStat
+
+
+def test_a_file_that_is_read_right_after_a_change_is_read_again(tmp_path: Path):
+    top, path, contents = f"{tmp_path}/", tmp_path / "a", ContentCache(tmp_path / "cache")
+    path.write_text("old")
+    statuses = {"a": FileStat.of(path.lstat())}
+    early = KnownFile(statuses["a"], contents.put(b"wrong"), is_settled=False)
+    late = KnownFile(statuses["a"], contents.put(b"known"), is_settled=True)
+    assert look(top, statuses, {"a": early}, contents)["a"].digest == digest_of(b"old")
+    assert look(top, statuses, {"a": late}, contents) == {"a": late}
+    while not (seen := look(top, statuses, {}, contents)["a"]).is_settled:
+        assert time.time_ns() < statuses["a"].changed_ns + 5_000_000_000
+    assert time.time_ns() > seen.status.changed_ns + 20_000_000

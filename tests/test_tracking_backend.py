@@ -1,0 +1,264 @@
+"""What the tracking backend shows of sessions, on every kind of database."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from burr.tracking.server import schema
+from fastapi import HTTPException
+from scripted import START, Recorder, ScriptedModel, collect, open_session
+from tracked import approved, chat, dead, disown, ended_badly, failed, planned
+from tracking_reader import HERE, answer, asking, attributes, ended, logs, named
+
+from agent.tracking.backend import StoreBackend
+from state.calls import CallDecision
+from state.errors import ModelError
+from state.store.store import Store
+
+
+@pytest.fixture
+def backend(store: Store) -> Iterator[StoreBackend]:
+    reading = StoreBackend(store.url)
+    yield reading
+    reading.close()
+
+
+async def test_a_folder_is_a_project_and_a_session_an_application(
+    store: Store, backend: StoreBackend
+) -> None:
+    await chat(store, "one", "hello", said="say hello")
+    await chat(store, "two", "hello")
+    (project,) = await backend.list_projects(asking())
+    assert (project.id, project.name, project.num_apps) == (HERE, str(Path.cwd()), 2)
+    apps, total = await backend.list_apps(asking(), HERE, None, 1, 1)
+    assert ([app.app_id for app in apps], total) == (["one"], 2)
+    assert (apps[0].num_steps, apps[0].partition_key, apps[0].tags["status"]) == (2, "say-hello", "done")
+    assert (await backend.list_apps(asking(), HERE, "say-hello", 9, 0))[1] == 1
+    assert await backend.list_apps(asking(), "elsewhere", None, 9, 0) == ([], 0)
+
+
+async def test_a_step_shows_its_input_state_and_result(store: Store, backend: StoreBackend) -> None:
+    await chat(store, "s", "the answer", said="the question")
+    page = await logs(backend, "s")
+    assert [step.step_start_log.action for step in page.steps] == ["prompt", "router"]
+    prompt, router = page.steps
+    assert prompt.step_start_log.inputs == {"user_input": "the question"}
+    assert attributes(prompt)["session"]["model"] == "scripted/one"
+    assert attributes(prompt)["run"]["mode"] == "yolo"
+    assert ended(router).result == {"summary": "the answer"}
+    assert ended(router).state["chat_history"] == {"messages": 2, "added": [{"model": "the answer"}]}
+    assert attributes(router)["run_ended"]["status"] == "done"
+    assert ended(router).exception is None
+    assert "vibe_plan" in ended(router).state["(at their defaults)"]
+
+
+async def test_a_model_call_is_a_span_that_says_what_it_sent_and_took(
+    store: Store, backend: StoreBackend
+) -> None:
+    await chat(store, "s", [("act", {"text": "a"})], "done", said="go")
+    page = await logs(backend, "s")
+    last = page.steps[-1]
+    (span,) = last.spans
+    said = attributes(last, 0)
+    assert span.begin_entry.span_name == "chat scripted/one"
+    assert said["request"]["messages"] == 3
+    assert [next(iter(message)) for message in said["new_messages"]] == ["calls", "tool"]
+    assert said["usage"]["output_tokens"] == 5
+    assert said["latency"]["pieces"] == 1
+    assert said["finish"] == "stop"
+    assert [event.type for event in last.streaming_events] == [
+        "begin_stream",
+        "first_item_stream",
+        "end_stream",
+    ]
+
+
+async def test_a_tool_call_is_a_span_that_says_who_approved_it(store: Store, backend: StoreBackend) -> None:
+    await approved(store)
+    page = await logs(backend, "approved")
+    (decision,) = named(page, "human_confirm").step_start_log.inputs["decisions"]
+    assert (decision["decision"], decision["who"]) == ("approved", "ada@workshop")
+    acted = named(page, "execute_tools")
+    assert acted.spans[0].begin_entry.span_name == "act risky"
+    assert acted.spans[0].end_entry is not None
+    said = attributes(acted, 0)
+    assert (said["arguments"], said["outcome"]) == ({"text": "risky"}, "ok")
+    assert (said["decided_by"], said["who"], said["result"]) == ("person", "ada@workshop", "did risky")
+    waiting = ended(named(page, "router")).state["pending_tool_calls"][0]
+    assert (waiting["decision"], waiting["arguments"]) == ("undecided", {"text": "risky"})
+    assert attributes(named(page, "router"))["proposed_calls"][0]["tool"] == "act"
+
+
+async def test_work_on_a_step_of_the_plan_is_a_child_that_points_back(
+    store: Store, backend: StoreBackend
+) -> None:
+    await planned(store)
+    page = await logs(backend, "planned")
+    spawned = [child for child in page.children if child.event_type == "spawn_start"]
+    assert [child.child.app_id for child in spawned] == ["planned~step-1", "planned~step-2"]
+    child = await logs(backend, "planned~step-2")
+    assert child.spawning_parent_pointer is not None
+    assert (child.spawning_parent_pointer.app_id, child.parent_pointer) == ("planned", None)
+    assert child.spawning_parent_pointer.sequence_id == spawned[1].sequence_id
+    assert [step.step_start_log.action for step in child.steps] == [
+        "vibe_step_executor",
+        "execute_tools",
+        "vibe_result_analyzer",
+        "step_summarizer",
+    ]
+    step = ended(child.steps[1]).state["active_step"]
+    assert (step["description"], step["chat_history"]["messages"]) == ("write it down", 3)
+    assert step["chat_history"]["added"][0]["content"] == "did write"
+    with pytest.raises(HTTPException, match="404"):
+        await answer(backend, "planned~step-9")
+
+
+async def test_a_fork_and_what_it_was_forked_from_point_at_each_other(
+    store: Store, backend: StoreBackend
+) -> None:
+    await chat(store, "parent", "one", said="first")
+    store.fork("parent", "child", 1)
+    await chat(store, "child", "two", said="second")
+    (link,) = (await logs(backend, "parent")).children
+    assert (link.event_type, link.child.app_id, link.sequence_id) == ("fork", "child", 1)
+    page = await logs(backend, "child")
+    assert page.parent_pointer is not None
+    assert (page.parent_pointer.app_id, page.parent_pointer.sequence_id) == ("parent", 1)
+    assert [step.step_start_log.sequence_id for step in page.steps] == [2, 3]
+    assert ended(page.steps[0]).state["chat_history"]["added"] == [{"person": "second"}]
+    apps, _ = await backend.list_apps(asking(), HERE, None, 9, 0)
+    assert {app.app_id: app.parent_pointer and app.parent_pointer.app_id for app in apps} == {
+        "parent": None,
+        "child": "parent",
+    }
+
+
+async def test_a_failed_run_ends_with_the_action_that_failed(store: Store, backend: StoreBackend) -> None:
+    await failed(store)
+    last = (await logs(backend, "failed")).steps[-1]
+    assert last.step_start_log.action == "router"
+    assert ended(last).exception == "model: The provider said 500."
+    assert "500" in attributes(last, 0)["error"]
+    session = await open_session(
+        store, ScriptedModel(ModelError("Once more."), "better"), Recorder(), session_id="failed"
+    )
+    await collect(session.carry_on())
+    assert ended((await logs(backend, "failed")).steps[-1]).exception == "model: Once more."
+    await collect(session.carry_on())
+    page = await logs(backend, "failed")
+    assert [ended(step).exception for step in page.steps] == [None, None]
+    assert "500" in attributes(page.steps[0])["run_ended"]["error"]
+    assert "Once more" in attributes(page.steps[1])["earlier_attempts"][0]["ended"]["error"]
+    assert len(page.steps[1].spans) == 3
+
+
+async def test_a_run_whose_process_died_says_so(store: Store, backend: StoreBackend) -> None:
+    await dead(store)
+    last = (await logs(backend, "dead")).steps[-1]
+    assert last.step_start_log.action == "router"
+    assert "ended without saying so" in ended(last).exception
+
+
+async def test_a_call_whose_process_died_has_an_end_and_no_known_outcome(
+    store: Store, backend: StoreBackend
+) -> None:
+    began = asyncio.Event()
+
+    async def never(text: str) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    tool = Recorder(work=never)
+    session = await open_session(store, ScriptedModel([("act", {"text": "x"})]), tool, session_id="s")
+    run = asyncio.ensure_future(collect(session.send("go")))
+    await began.wait()
+    running = (await logs(backend, "s")).steps[-1]
+    assert (running.step_start_log.action, running.spans[0].end_entry) == ("execute_tools", None)
+    assert attributes(running, 0)["outcome"] == "running"
+    disown(store, "s")
+    died = (await logs(backend, "s")).steps[-1]
+    assert died.spans[0].end_entry is not None
+    assert attributes(died, 0)["outcome"] == "unknown: no end is recorded"
+    await ended_badly(run)
+
+
+async def test_a_running_session_shows_what_it_does_now(store: Store, backend: StoreBackend) -> None:
+    working, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> str:
+        working.set()
+        await go_on.wait()
+        return "at last"
+
+    session = await open_session(store, ScriptedModel(slowly), Recorder(), session_id="live")
+    run = asyncio.ensure_future(collect(session.send("take your time")))
+    await working.wait()
+    page = await answer(backend, "live")
+    now = schema.ApplicationLogs.model_validate_json(page.body).steps[-1]
+    assert (now.step_start_log.action, now.step_end_log) == ("router", None)
+    assert (await answer(backend, "live", page.headers["etag"])).status_code == 304
+    go_on.set()
+    await run
+    after = await answer(backend, "live", page.headers["etag"])
+    assert after.status_code == 200
+    last = schema.ApplicationLogs.model_validate_json(after.body).steps[-1]
+    assert ended(last).result == {"summary": "at last"}
+
+
+async def test_a_plan_under_way_is_a_child_that_grows(store: Store, backend: StoreBackend) -> None:
+    steps = [("submit_plan", {"steps": [{"description": "ask first"}]})]
+    session = await open_session(
+        store, ScriptedModel(START, steps, [("act", {"text": "x"})]), Recorder(), session_id="s",
+        mode="interactive",
+    )  # fmt: skip
+    await collect(session.send("go"))
+    child = await logs(backend, "s~step-1")
+    assert [step.step_start_log.action for step in child.steps] == ["vibe_step_executor", "human_confirm"]
+
+
+async def test_a_session_that_waits_for_a_decision_says_how_to_give_it(
+    store: Store, backend: StoreBackend
+) -> None:
+    session = await open_session(
+        store, ScriptedModel([("act", {"text": "x"})]), Recorder(), session_id="s", mode="interactive"
+    )
+    await collect(session.send("go"))
+    last = (await logs(backend, "s")).steps[-1]
+    assert (last.step_start_log.action, last.step_end_log) == ("human_confirm", None)
+    assert "sandbur approve s --all" in attributes(last)["waits_for"]
+
+
+async def test_arguments_that_a_person_changed_are_those_that_ran(
+    store: Store, backend: StoreBackend
+) -> None:
+    session = await open_session(
+        store, ScriptedModel([("act", {"text": "much"})], "done"), Recorder(), session_id="s",
+        mode="interactive",
+    )  # fmt: skip
+    await collect(session.send("go"))
+    call_id = session.state.pending_tool_calls[0].call_id
+    decision = CallDecision(call_id=call_id, approved=True, arguments='{"text":"little"}', by="ada@workshop")
+    await collect(session.decide([decision]))
+    acted = named(await logs(backend, "s"), "execute_tools")
+    assert (attributes(acted, 0)["arguments"], attributes(acted, 0)["edited"]) == ({"text": "little"}, True)
+    assert acted.spans[0].begin_entry.span_name == "act little"
+
+
+async def test_an_interrupted_run_says_how_to_go_on(store: Store, backend: StoreBackend) -> None:
+    working = asyncio.Event()
+
+    async def never() -> str:
+        working.set()
+        await asyncio.Event().wait()
+        return ""
+
+    session = await open_session(store, ScriptedModel(never), Recorder(), session_id="s")
+    run = asyncio.ensure_future(collect(session.send("go")))
+    await working.wait()
+    await session.interrupt()
+    await run
+    last = (await logs(backend, "s")).steps[-1]
+    assert last.step_start_log.action == "router"
+    assert "interrupted" in ended(last).exception
+    assert "sandbur -r s" in ended(last).exception

@@ -1,0 +1,40 @@
+"""Reads run pages from the tracking backend as Burr's own client would."""
+
+from pathlib import Path
+from typing import Any
+
+from burr.tracking.server import schema
+from starlette.requests import Request
+
+from agent.tracking.backend import StoreBackend
+from agent.tracking.names import project_id
+
+HERE = project_id(str(Path.cwd()))
+
+
+def asking(etag: str = "") -> Request:
+    return Request({"type": "http", "headers": [(b"if-none-match", etag.encode())]})
+
+
+async def answer(backend: StoreBackend, app: str, etag: str = "") -> Any:
+    return await backend.get_application_logs(asking(etag), HERE, app, None)
+
+
+async def logs(backend: StoreBackend, app: str) -> schema.ApplicationLogs:
+    """Return a run page, checked against Burr's schema."""
+    return schema.ApplicationLogs.model_validate_json((await answer(backend, app)).body)
+
+
+def named(page: schema.ApplicationLogs, action: str) -> schema.Step:
+    return next(step for step in page.steps if step.step_start_log.action == action)
+
+
+def attributes(step: schema.Step, span: int | None = None) -> dict[str, Any]:
+    """Return what is said about a step, or about one of its spans."""
+    span_id = None if span is None else step.spans[span].begin_entry.span_id
+    return {one.key: one.value for one in step.attributes if one.span_id == span_id}
+
+
+def ended(step: schema.Step) -> Any:
+    assert step.step_end_log is not None
+    return step.step_end_log

@@ -1,0 +1,132 @@
+"""`sandbur sessions verify ID`: whether the record of approvals and effects is whole, true and in order."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ui.arguments import Arguments
+from ui.opening import opened
+from ui.sanitize import one_line
+from ui.terminal import make_console, put, say
+from ui.times import local_time
+
+if TYPE_CHECKING:
+    from state.store.audit import Audit, AuditedCall, Breach
+
+_NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
+          "files": "file change", "traces": "trace record"}  # fmt: skip
+
+
+async def verify_session(arguments: Arguments) -> int:
+    from state.store.audit import audit
+
+    async with opened(arguments) as runtime:
+        store = runtime.store
+        session_id = store.find(arguments.session)
+        found = audit(store.database, [*store.index.ancestors(session_id), session_id])
+    if arguments.json:
+        put(json.dumps(_object(session_id, found), indent=1))
+    else:
+        for breach in found.breaches:
+            put(_breach_line(breach, session_id))
+        if arguments.verbose:
+            _print_calls(found)
+        for line in _summary(found):
+            say(line)
+    return 1 if found.breaches else 0
+
+
+def _breach_line(breach: "Breach", session_id: str) -> str:
+    where = f"record {breach.record}" if breach.record >= 0 else "the records"
+    if breach.table:
+        where += f", {_NOUNS[breach.table]} {one_line(breach.place)}"
+    if breach.call_id:
+        where += f" of {one_line(breach.call_id)}"
+    if breach.session_id != session_id:
+        where = f"{breach.session_id}: {where}"
+    return f"{where}: {one_line(breach.problem)}"
+
+
+def _summary(found: "Audit") -> Iterator[str]:
+    records = sum(session.records for session in found.sessions)
+    ancestors = len(found.sessions) - 1
+    whose = f" of this session and {ancestors} that it was forked from" if ancestors else ""
+    if found.breaches:
+        number = len(found.breaches)
+        yield f"{number} of {records} records{whose} {'does' if number == 1 else 'do'} not hold."
+        return
+    starts = sum(move.move == "started" for call in found.calls for move in call.moves)
+    times = "1 start" if starts == 1 else f"{starts} starts"
+    calls = "1 call" if len(found.calls) == 1 else f"{len(found.calls)} calls"
+    yield f"Verified: {records} records{whose}, {calls}, {times}, each as it was approved."
+    yield f"The chain ends in {found.sessions[-1].chain}; kept elsewhere, this digest proves all of it."
+
+
+def _object(session_id: str, found: "Audit") -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "holds": not found.breaches,
+        "sessions": [asdict(session) for session in found.sessions],
+        "breaches": [asdict(breach) for breach in found.breaches],
+        "calls": [_call_object(call) for call in found.calls],
+    }
+
+
+def _call_object(call: "AuditedCall") -> dict[str, Any]:
+    moves = [
+        {
+            "session_id": move.session_id,
+            "record": move.record,
+            "move": move.move,
+            "at": move.at,
+            **{name: value for name, value in move.body.items() if name != "result"},
+        }
+        for move in call.moves
+    ]
+    return {"session_id": call.session_id, "call_id": call.call_id, "moves": moves, "files": list(call.paths)}
+
+
+def _print_calls(found: "Audit") -> None:
+    rows = [row for call in found.calls for row in _rows(call)]
+    if not sys.stdout.isatty():
+        for row in rows:
+            put("\t".join(row))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("record", "when", "call", "move"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table.add_column("what", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    make_console(sys.stdout).print(table)
+
+
+def _rows(call: "AuditedCall") -> Iterator[tuple[str, ...]]:
+    for move in call.moves:
+        what = _what(move.move, {name: str(value) for name, value in move.body.items()})
+        if move.move == "finished" and call.paths:
+            what += f"; changed {', '.join(map(one_line, call.paths))}"
+        yield (str(move.record), local_time(move.at), one_line(call.call_id), one_line(move.move), what)
+
+
+def _what(move: str, body: dict[str, str]) -> str:
+    """Say what a move was about in a few words."""
+    tool = one_line(body.get("tool", ""))
+    digest = body.get("arguments_sha256", "")[:12]
+    by = one_line(body.get("decided_by", ""))
+    if move == "started":
+        return f"{tool} {digest}, approved by {by or 'the policy of then'}"
+    if move == "finished":
+        return one_line(body.get("outcome", ""))
+    verdict = body.get("settled_as") or body.get("decision") or "no decision needed"
+    who = body.get("who") or by
+    # Of an approved call the reason says why it asked.
+    says_why = body.get("reason") and not (body.get("who") and verdict == "approved")
+    reason = f": {one_line(body['reason'])}" if says_why else ""
+    edited = ", edited" if body.get("edited") else ""
+    said = f"{one_line(verdict)}{edited}{f' by {one_line(who)}' if who else ''}{reason}"
+    return f"{tool} {digest}, {said}"

@@ -1,0 +1,25 @@
+"""The first difference between a recorded run and this program, as a test reports it."""
+
+from typing import TYPE_CHECKING
+
+from ui.sanitize import one_line
+
+if TYPE_CHECKING:
+    from agent.replay.departure import Divergence
+
+_MAX_LINES = 80
+
+
+def told(name: str, found: "Divergence") -> str:
+    """Return a few lines that say which step of the recording `name` differs, and how."""
+    shown = [f"  {one_line(line)}" for line in found.lines[:_MAX_LINES]]
+    left_out = len(found.lines) - len(shown)
+    more = [f"  ({left_out} lines more)"] if left_out > 0 else []
+    return "\n".join(
+        [
+            f"{name}: step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}",
+            *shown,
+            *more,
+            "- is recorded, + is this program. If the change is wanted, record the run anew.",
+        ]
+    )

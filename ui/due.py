@@ -1,0 +1,108 @@
+"""`sandbur resume --due`: carries on every run whose time has come or whose process died, one by one."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from actions.events import Event, RunFinished
+from state.errors import SandburError, SessionHeld
+from ui.arguments import Arguments
+from ui.drive import drive
+from ui.headless import StreamView, explain, resume_line, warn
+from ui.jsonlines import encoded, failed, result_object
+from ui.opening import opened
+from ui.sanitize import one_line, plain
+from ui.terminal import put, say
+
+if TYPE_CHECKING:
+    from agent.runtime import Runtime
+    from agent.session import Session
+    from state.store.waking import WaitingRun
+
+
+async def resume_due(arguments: Arguments) -> int:
+    """Carry them on; return the exit code of the first that did not end well."""
+    from state.store.waking import due_runs
+
+    # Each run keeps its own folder, whatever -C says.
+    async with opened(replace(arguments, cd=None)) as runtime:
+        store = runtime.store
+        found = due_runs(store.database, store.tenant, datetime.now(UTC))
+        report = _Report(arguments)
+        for run in found:
+            if run.held_by:
+                report.skip(run, run.held_by)
+        for run in [run for run in found if not run.held_by][: arguments.limit]:
+            if arguments.dry_run:
+                report.would_run(run)
+            elif not await _carry_on(runtime, run, report):
+                break
+    return report.end()
+
+
+async def _carry_on(runtime: "Runtime", run: "WaitingRun", report: "_Report") -> bool:
+    """Carry one run on; return whether the next may follow: not if this one was interrupted."""
+    try:
+        session = await runtime.resume(run.session_id)
+        warn(session.notices, report.arguments)
+        finished = await drive(
+            session, session.carry_on(), report, leave=lambda: say(resume_line(run.session_id))
+        )
+    except SessionHeld as held:
+        report.skip(run, held.message)
+        return True
+    except SandburError as error:
+        finished = replace(failed(error), session_id=run.session_id)
+        report.show(finished)
+        say(f"sandbur: {plain(str(error))}")
+    else:
+        report.explain(finished, session)
+    report.add(run, finished)
+    return finished.status != "interrupted"
+
+
+class _Report:
+    """What is said about the runs, in the asked-for format; it is the view of each of them."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+        self._format = arguments.output_format
+        self._stream = StreamView()
+        self._runs: list[dict[str, Any]] = []
+        self._skipped: list[dict[str, str]] = []
+        self._code = 0
+
+    def show(self, event: Event) -> None:
+        if self._format == "stream-json":
+            self._stream.show(event)
+
+    def tick(self) -> None:
+        pass
+
+    def would_run(self, run: "WaitingRun") -> None:
+        self._runs.append({"session_id": run.session_id, "title": run.title, "reason": run.reason})
+        if self._format == "text":
+            put(f"{run.session_id}  {one_line(run.title)}  ({run.reason})")
+
+    def skip(self, run: "WaitingRun", reason: str) -> None:
+        self._skipped.append({"session_id": run.session_id, "reason": reason})
+        if not self.arguments.quiet:
+            say(f"Skipped: {plain(reason)}")
+
+    def add(self, run: "WaitingRun", finished: RunFinished) -> None:
+        self._code = self._code or finished.exit_code
+        self._runs.append(result_object(finished))
+        if self._format == "text":
+            put(f"{run.session_id}  {finished.status}  {one_line(run.title)}")
+
+    def explain(self, finished: RunFinished, session: "Session") -> None:
+        """Say on stderr what a run waits for or failed at."""
+        if not self.arguments.quiet:
+            explain(finished, session.state.pending_tool_calls, session.settings.cwd)
+
+    def end(self) -> int:
+        """Print what comes last; return the exit code of all."""
+        if self._format == "json":
+            found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}
+            put(encoded(found))
+        return self._code

@@ -1,0 +1,101 @@
+"""`sandbur sessions prune`: deletes old sessions, and says which and how much that frees."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ui.arguments import Arguments
+from ui.opening import opened
+from ui.sanitize import one_line
+from ui.terminal import put, say
+from ui.times import local_time
+
+if TYPE_CHECKING:
+    from state.store.pruning import PrunePlan, Reason, StoredSession
+    from state.store.store import Store
+
+_REASONS = {"age": "not used for long", "size": "to keep the size"}
+
+
+async def prune_sessions(arguments: Arguments) -> int:
+    from state.store.pruning import PruneRules, plan_prune
+
+    rules = PruneRules(arguments.older_than, arguments.keep, arguments.max_size)
+    async with opened(arguments) as runtime:
+        store = runtime.store
+        plan = plan_prune(store.database, store.tenant, rules, datetime.now(UTC))
+        busy: set[str] = set() if arguments.dry_run else _delete(store, plan, runtime.settings.home)
+    goes = [choice for choice in plan.goes if choice[0].id not in busy]
+    if arguments.json:
+        put(json.dumps(_object(goes, plan.stays + len(busy), arguments.dry_run), indent=1))
+    else:
+        for session, reason in goes:
+            put(_line(session, reason))
+        _sum_up(goes, plan, len(busy), arguments.dry_run)
+    return 0
+
+
+def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
+    """Delete what was chosen; return the ids of those that were used in the meantime."""
+    from agent.leftovers import clear_scratch
+    from state.store.pruning import delete, drop_unused_contents
+
+    kept: set[str] = set()
+    for session, _ in plan.goes:
+        has_kept_fork = any(other.parent_id == session.id for other, _ in plan.goes if other.id in kept)
+        if has_kept_fork or not delete(store.database, session):
+            kept.add(session.id)
+        else:
+            store.forget(session.id)
+            clear_scratch(home, session.id)
+    if len(kept) < len(plan.goes):
+        drop_unused_contents(store.database)
+        store.database.compact()
+    return kept
+
+
+def _line(session: "StoredSession", reason: "Reason") -> str:
+    title = one_line(session.title) or "(no message yet)"
+    used = local_time(session.updated_at)
+    return f"{session.id}  {used}  {size_text(session.size_bytes):>9}  {_REASONS[reason]}  {title}"
+
+
+def _sum_up(
+    goes: "list[tuple[StoredSession, Reason]]", plan: "PrunePlan", busy: int, is_dry_run: bool
+) -> None:
+    verb = "Would delete" if is_dry_run else "Deleted"
+    freed = sum(session.size_bytes for session, _ in goes)
+    noun = "session" if len(goes) == 1 else "sessions"
+    said = f"{verb} {len(goes)} {noun}, about {size_text(freed)}; {plan.stays + busy} stay."
+    if plan.waiting:
+        said += f" {plan.waiting} of them would go, but a call waits for a decision."
+    say(said)
+
+
+def _object(goes: "list[tuple[StoredSession, Reason]]", stays: int, is_dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": is_dry_run,
+        "deleted": [
+            {
+                "id": session.id,
+                "title": session.title,
+                "updated_at": session.updated_at,
+                "size_bytes": session.size_bytes,
+                "reason": reason,
+            }
+            for session, reason in goes
+        ],
+        "freed_bytes": sum(session.size_bytes for session, _ in goes),
+        "kept": stays,
+    }
+
+
+def size_text(size: int) -> str:
+    """Return bytes as a person writes them."""
+    value = float(size)
+    for unit in ("B", "KB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"

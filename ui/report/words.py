@@ -1,0 +1,155 @@
+"""What both forms of the report say in the same words."""
+
+from datetime import datetime
+
+from agent.report.account import Call, ModelUsed, RunBoundary, Verdict
+from agent.report.facts import Facts
+from state.usage import Usage
+from ui.sanitize import one_line
+from ui.status import elapsed
+
+STATUS_WORDS = {
+    "needs_approval": "waits for an approval",
+    "needs_decision": "waits for a decision",
+    "goal_not_reached": "goal not reached",
+    "turn_limit": "stopped at the turn limit",
+    "budget_limit": "stopped at the budget",
+    "rate_limited": "turned away by the provider",
+}
+_MOVE_WORDS = {
+    "done": "said that it was done",
+    "failed": "said that it failed",
+    "rerun": "let it run once more",
+    "undecided": "asked",
+    "invalid": "refused",
+}
+
+
+def status_word(status: str) -> str:
+    return STATUS_WORDS.get(status, one_line(status))
+
+
+def clock(stamp: str) -> str:
+    """Return the UTC time of day of a stored time."""
+    return _formatted(stamp, "%H:%M:%S")
+
+
+def date_and_time(stamp: str) -> str:
+    return _formatted(stamp, "%Y-%m-%d %H:%M:%S")
+
+
+def _formatted(stamp: str, layout: str) -> str:
+    try:
+        return datetime.fromisoformat(stamp).strftime(layout)
+    except ValueError:
+        return one_line(stamp)
+
+
+def duration(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else elapsed(milliseconds / 1000)
+
+
+def number(count: int) -> str:
+    return f"{count:,}"
+
+
+def short(count: int | None) -> str:
+    """Return a large number with three digits and its unit."""
+    if count is None:
+        return "?"
+    return (
+        number(count)
+        if count < 10_000
+        else f"{count / 1000:.3g}k"
+        if count < 10**6
+        else f"{count / 10**6:,.4g}M"
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def cost(dollars: float | None) -> str:
+    if dollars is None:
+        return "unknown"
+    return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
+
+
+def tokens(usage: Usage) -> str:
+    sent = "?" if usage.input_tokens is None else number(usage.input_tokens)
+    answered = "?" if usage.output_tokens is None else number(usage.output_tokens)
+    return f"{sent} in, {answered} out"
+
+
+def boundary(run: RunBoundary) -> str:
+    """Say in one sentence where a run began or ended."""
+    if not run.is_end:
+        who = f" by {one_line(run.by)}" if run.by else ""
+        return f"Run {run.number} began{who}: {one_line(run.model)}, mode {one_line(run.mode)}"
+    if run.status == "died":
+        return f"Run {run.number} ended without a word: its process died"
+    if run.status == "running":
+        return f"Run {run.number} is still running"
+    said = f"Run {run.number} ended after {duration(run.duration_ms)}: {status_word(run.status)}"
+    return f"{said}. {one_line(run.error)}" if run.error else said
+
+
+def model_call(used: ModelUsed) -> str:
+    """Return what a model call took, in one line."""
+    call = used.call
+    parts = [one_line(call.model), duration(call.duration_ms)]
+    if call.first_ms is not None and call.first_ms != call.duration_ms:
+        parts.append(f"first words after {duration(call.first_ms)}")
+    if call.error is None:
+        parts.append(tokens(call.usage))
+        if call.usage.cache_read_tokens:
+            parts.append(f"{number(call.usage.cache_read_tokens)} cached")
+        if call.usage.cost_usd is None or call.usage.cost_usd > 0:
+            parts.append(f"cost {cost(call.usage.cost_usd)}")
+    else:
+        parts.append(f"failed ({one_line(call.error.code)}): {one_line(call.error.message)}")
+    return " · ".join(parts)
+
+
+def verdict(said: Verdict) -> str:
+    """Say who decided what, without the reason."""
+    who = one_line(said.who) or {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur"}.get(
+        said.by, one_line(said.by) or "the policy of then"
+    )
+    if said.who and said.by == "rule":
+        who = f"a rule, which {who} could not overrule,"
+    done = _MOVE_WORDS.get(said.decision, one_line(said.decision))
+    return f"{who} {done}{' it, edited' if said.is_edited else ''}"
+
+
+def call_state(call: Call, waiting: frozenset[str]) -> str:
+    """Return the outcome of a call, or how far it got."""
+    if call.outcome is not None:
+        return call.outcome
+    if call.call_id in waiting:
+        return "waiting"
+    return "started" if call.started else "not run"
+
+
+def headline(facts: Facts, usage: Usage) -> list[tuple[str, str, str]]:
+    """Return the main figures: what, how much, and a remark."""
+    failed = [f"{facts.failed_model_calls} failed"] if facts.failed_model_calls else []
+    failed += [plural(facts.retries, "retry").replace("retrys", "retries")] if facts.retries else []
+    cached = usage.cache_read_tokens or 0
+    share = f"{cached / usage.input_tokens:.0%} from cache" if usage.input_tokens and cached else ""
+    refused = [f"{facts.failed_calls} not ok"] if facts.failed_calls else []
+    waits = [f"{facts.waiting} waiting"] if facts.waiting else []
+    is_decided = facts.approved_by_people or facts.denied_by_people
+    people = [f"{facts.approved_by_people} approved, {facts.denied_by_people} denied"] if is_decided else []
+    return [
+        ("Time", duration(facts.active_ms),
+         f"models {duration(facts.model_ms)}, tools {duration(facts.tool_ms)}"),
+        ("Cost", cost(usage.cost_usd), ""),
+        ("Tokens", f"{short(usage.input_tokens)} in / {short(usage.output_tokens)} out", share),
+        ("Model calls", number(usage.llm_calls), ", ".join(failed)),
+        ("Tool calls", number(facts.calls), ", ".join(refused)),
+        ("Asked", number(facts.asked), ", ".join([*people, *waits])),
+        ("Files changed", number(len(facts.files)), ""),
+        ("Runs", number(facts.runs), f"{facts.deaths} died" if facts.deaths else ""),
+    ]  # fmt: skip

@@ -1,0 +1,104 @@
+"""`/rewind`: lets the person pick an earlier step, and makes the session that goes on from there."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from state.application import ApplicationState
+from ui.composer import Leave
+from ui.fork import restored_lines
+from ui.picker import Choice, Picker
+from ui.question import Questions
+from ui.render import Renderer
+from ui.sanitize import one_line
+from ui.steps import step_line
+
+if TYPE_CHECKING:
+    from agent.runtime import Runtime
+    from agent.session import Session
+    from state.store.store import Store
+    from state.store.timeline import TimelineStep
+
+_WHAT = {
+    "c": "the conversation only; files stay as they are",
+    "f": "the conversation and the files that it changed",
+}
+
+
+class AtPrompt(Protocol):
+    """Waits for the person; what ends the waiting is named beside it."""
+
+    async def __call__(self, answer: Coroutine[None, None, str], leave: Callable[[int], bool]) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """Where the chat goes on."""
+
+    session_id: str
+    draft: str
+    """What the person said at the step that was picked."""
+    lines: tuple[str, ...]
+    """What happened to the files."""
+
+
+def is_rewind(text: str) -> bool:
+    return text.split()[:1] == ["/rewind"]
+
+
+async def picked_step(
+    store: "Store", session_id: str, words: Sequence[str], renderer: Renderer, at_prompt: AtPrompt
+) -> "TimelineStep | None":
+    """Return the step that the command names, or that the person picks; None if there is none."""
+    from state.store.timeline import timeline
+
+    steps = timeline(store.database, session_id)
+    if not steps:
+        renderer.lines([("yellow", "Nothing was said yet.")])
+        return None
+    name = words[0] if words else await _picked(steps, at_prompt)
+    step = next((step for step in steps if str(step.seq) == name), None)
+    if step is None and name:
+        renderer.lines([("yellow", f"There is no step {one_line(name)}.")])
+    return step
+
+
+async def _picked(steps: "Sequence[TimelineStep]", at_prompt: AtPrompt) -> str:
+    choices = [
+        Choice(str(step.seq), step_line(step), f"{step.seq} {step.action} {step.text}") for step in steps
+    ]
+    picker = Picker("Rewind to which step?", choices, "goes back", from_end=True)
+    try:
+        return await at_prompt(picker.run(), picker.leave)
+    except Leave as leaving:
+        if leaving.exit_code != 130:
+            raise
+        return ""
+
+
+async def rewound(
+    runtime: "Runtime",
+    session: "Session",
+    step: "TimelineStep",
+    questions: Questions,
+) -> Rewound | None:
+    """Ask what is to be brought back and fork; None if the person thinks better of it.
+
+    From a message of the person the fork starts in front of it, with the message as a draft.
+    """
+    key = await questions.key("Bring back what?", _WHAT)
+    if not key:
+        return None
+    is_message = step.kind == "message"
+    draft = runtime.store.show(session.id, step.seq).state.user_input if is_message else ""
+    at = max(0, step.seq - is_message)
+    # The mode of now stays: an earlier one may allow more.
+    mode = session.state.execution_mode
+    changes: dict[str, Any] = {}
+    if is_message and step.seq == 0:
+        changes = dict(ApplicationState(execution_mode=mode))
+    elif runtime.store.show(session.id, at).state.execution_mode != mode:
+        changes = {"execution_mode": mode}
+    forked = await runtime.fork(session.id, at, changes)
+    lines = restored_lines(*await runtime.restore_files(session.id, at, forked)) if key == "f" else ()
+    return Rewound(forked, draft, tuple(lines))

@@ -1,0 +1,174 @@
+"""The figures of a store as rows of text, for tables with and without colours."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ui.sanitize import one_line
+from ui.status import elapsed
+from ui.terminal import Glyphs
+
+if TYPE_CHECKING:
+    from agent.stats import Stats
+    from agent.tallies import Tally
+
+_BAR_CELLS = 16
+_MOST_ROWS = 12
+_SHOWN_DAYS = 14
+_MAX_NAME = 48
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    columns: Row
+    """All empty: a list of names and values."""
+    rows: tuple[Row, ...]
+    left: frozenset[str] = frozenset()
+    """Columns that hold words."""
+
+
+def sections(found: "Stats", glyphs: Glyphs) -> list[Section]:
+    """Return the tables that have something to say."""
+    parts = [
+        _overview(found),
+        _tallies("By model", "model", found.by_model, glyphs),
+        _tallies("By project", "folder", found.by_project, glyphs),
+        _days(found, glyphs),
+        _tools(found, glyphs),
+        _counted("Approvals", found.approvals, glyphs),
+        _counted("Failures", found.failures, glyphs),
+    ]
+    return [part for part in parts if part.rows]
+
+
+def _overview(found: "Stats") -> Section:
+    total, runs = found.total, found.runs
+    failed = _more(total.failed_calls, "failed") + _more(total.retries, "retries")
+    ended = [f"{count} {status}" for status, count in runs.ended.most_common()]
+    ended += [f"{count} {word}" for count, word in ((runs.died, "died"), (runs.running, "running")) if count]
+    rows: list[tuple[str, str]] = [
+        ("sessions", f"{found.sessions}, {found.steps} steps"),
+        ("runs", f"{runs.began}{': ' if ended else ''}{', '.join(ended)}"),
+        ("model calls", f"{total.calls}{failed}"),
+        ("tokens", f"{_count(total.input_tokens)} in, {_count(total.output_tokens)} out"),
+        ("cache", f"{_count(total.cache_read_tokens)} read ({_rate(total)}),"
+                  f" {_count(total.cache_write_tokens)} written"),
+        ("cost", _cost(total)),
+        ("time", f"{elapsed(total.model_ms / 1000)} in models, {elapsed(total.tool_ms / 1000)} in tools"),
+    ]  # fmt: skip
+    if found.untraced:
+        known = "session is" if found.untraced == 1 else "sessions are"
+        rows.append(("", f"{found.untraced} {known} from before calls were recorded: only totals count"))
+    since = f" since {found.since[:10]}" if found.since else ""
+    return Section(f"Sandbur{since}", ("", ""), tuple(rows), frozenset({""}))
+
+
+def _tallies(title: str, noun: str, tallies: Mapping[str, "Tally"], glyphs: Glyphs) -> Section:
+    """List the largest by cost, or by tokens where nothing costs anything."""
+    columns = (noun, "calls", "in", "out", "cached", "cost", "time", "")
+    used = [(name, tally) for name, tally in tallies.items() if tally.calls or tally.failed_calls]
+    used.sort(key=lambda pair: (-pair[1].known_cost_usd, -pair[1].input_tokens))
+    weights = _weights([tally for _, tally in used])
+    rows = [
+        (
+            _name(name),
+            str(tally.calls),
+            _count(tally.input_tokens),
+            _count(tally.output_tokens),
+            _rate(tally),
+            _cost(tally),
+            elapsed((tally.model_ms + tally.tool_ms) / 1000),
+            _bar(weight, max(weights), glyphs),
+        )
+        for (name, tally), weight in zip(used, weights, strict=True)
+    ]
+    return Section(title, columns, _first(rows, len(columns)), frozenset({""}))
+
+
+def _days(found: "Stats", glyphs: Glyphs) -> Section:
+    days = sorted(found.by_day.items())[-_SHOWN_DAYS:]
+    weights = _weights([tally for _, tally in days])
+    rows = tuple(
+        (
+            day,
+            str(tally.calls),
+            _count(tally.input_tokens + tally.output_tokens),
+            _cost(tally),
+            _bar(weight, max(weights), glyphs),
+        )
+        for (day, tally), weight in zip(days, weights, strict=True)
+    )
+    return Section("By day (UTC)", ("day", "calls", "tokens", "cost", ""), rows, frozenset({""}))
+
+
+def _tools(found: "Stats", glyphs: Glyphs) -> Section:
+    tools = sorted(found.tools.items(), key=lambda pair: -pair[1].calls)
+    most = max((tally.calls for _, tally in tools), default=0)
+    columns = ("tool", "calls", "time", "outcomes", "")
+    rows = [
+        (
+            _name(name),
+            str(tally.calls),
+            elapsed(tally.duration_ms / 1000),
+            ", ".join(f"{count} {one_line(outcome)}" for outcome, count in tally.outcomes.most_common()),
+            _bar(tally.calls, most, glyphs),
+        )
+        for name, tally in tools
+    ]
+    return Section("Tools", columns, _first(rows, len(columns)), frozenset({"outcomes", ""}))
+
+
+def _counted(title: str, counts: Counter[str], glyphs: Glyphs) -> Section:
+    most = max(counts.values(), default=0)
+    rows = [(_name(name), str(count), _bar(count, most, glyphs)) for name, count in counts.most_common()]
+    return Section(title, ("", "", ""), _first(rows, 3), frozenset({""}))
+
+
+def _first(rows: Sequence[Row], width: int) -> tuple[Row, ...]:
+    if len(rows) <= _MOST_ROWS:
+        return tuple(rows)
+    rest = f"({len(rows) - _MOST_ROWS} more: --json)"
+    return (*rows[:_MOST_ROWS], (rest, *[""] * (width - 1)))
+
+
+def _weights(tallies: Sequence["Tally"]) -> list[float]:
+    costs = [tally.known_cost_usd for tally in tallies]
+    return costs if any(costs) else [float(tally.input_tokens + tally.output_tokens) for tally in tallies]
+
+
+def _bar(value: float, most: float, glyphs: Glyphs) -> str:
+    if value <= 0 or most <= 0:
+        return ""
+    return ("#" if glyphs.bar == "|" else "█") * max(round(_BAR_CELLS * value / most), 1)
+
+
+def _name(text: str) -> str:
+    line = one_line(text) or "?"
+    return line if len(line) <= _MAX_NAME else f"...{line[3 - _MAX_NAME :]}"
+
+
+def _rate(tally: "Tally") -> str:
+    return "-" if tally.cache_hit_rate is None else f"{tally.cache_hit_rate:.0%}"
+
+
+def _cost(tally: "Tally") -> str:
+    """Return the cost; where a part of it is unknown, what it is at least."""
+    if tally.unknown_costs and not tally.known_cost_usd:
+        return "unknown"
+    at_least = "at least " if tally.unknown_costs else ""
+    return f"{at_least}${tally.known_cost_usd:,.{2 if tally.known_cost_usd >= 10 else 4}f}"
+
+
+def _count(number: int) -> str:
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if number >= size:
+            return f"{number / (1000 if unit == 'k' else size):.3g}{unit}"
+    return str(number)
+
+
+def _more(count: int, word: str) -> str:
+    return f", {count} {word}" if count else ""

@@ -1,0 +1,137 @@
+"""Stands in front of the tracking UI: who may come in, from which pages, and what their browser may do."""
+
+import hmac
+import html
+import ipaddress
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+_READING = ("GET", "HEAD", "OPTIONS")
+_HEADERS = {
+    "content-security-policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+    " object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+_NO_TOKEN = "This needs the token of `sandbur ui`: open the address that it printed.\n"
+_WRONG_HOST = "This name is none of this server's: open the address that `sandbur ui` printed.\n"
+_WRONG_ORIGIN = "Another site's page may not write here.\n"
+
+
+class Guard:
+    """With a token, the token lets in; without one, only the names of this machine do."""
+
+    def __init__(self, app: App, token: str | None, port: int) -> None:
+        self._app = app
+        self._token = token
+        self._cookie = f"sandbur_ui_{port}"
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, _with_headers(send))
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get("host", "")
+        if self._token is None and not _is_local(host):
+            await _say(send, HTTPStatus.MISDIRECTED_REQUEST, _WRONG_HOST)
+        elif self._token is not None and await self._welcomed(scope, send):
+            return
+        elif self._token is not None and not self._knows_token(headers):
+            await _say(send, HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
+        elif scope["method"] not in _READING and _is_foreign(headers, host):
+            await _say(send, HTTPStatus.FORBIDDEN, _WRONG_ORIGIN)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _welcomed(self, scope: Message, send: Send) -> bool:
+        """Turn a token in the address into a cookie, and the address into one without it."""
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [value for name, value in query if name == "token"]
+        if not given or not self._is_token(given[-1]):
+            return False
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
+        # One slash: with two it would name another site.
+        path = "/" + quote(scope["path"].lstrip("/\\"))
+        where = html.escape(f"{path}?{rest}" if rest else path)
+        cookie = f"{self._cookie}={given[-1]}; Path=/; HttpOnly; SameSite=Strict"
+        # A redirect would not carry a strict cookie where the link stood on another site's page.
+        page = (
+            f'<!doctype html><meta http-equiv="refresh" content="0; url={where}"><a href="{where}">Go on</a>'
+        )
+        await _say(
+            send, HTTPStatus.OK, page, "text/html", {"set-cookie": cookie, "cache-control": "no-store"}
+        )
+        return True
+
+    def _knows_token(self, headers: dict[str, str]) -> bool:
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and self._is_token(bearer.strip()):
+            return True
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        return self._cookie in cookies and self._is_token(cookies[self._cookie].value)
+
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "replace"), (self._token or "").encode())
+
+
+def _is_local(host: str) -> bool:
+    """Tell whether a Host header names this machine, and not a name that somebody else made point here."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.strip("[]").lower()
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+
+
+def _is_foreign(headers: dict[str, str], host: str) -> bool:
+    """Tell whether the page that sends this is another site's; programs name no page."""
+    origin = headers.get("origin")
+    if origin is None:
+        return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    return origin.partition("://")[2].lower() != host.lower()
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message["headers"]}
+            added = [
+                (name.encode(), value.encode())
+                for name, value in _HEADERS.items()
+                if name.encode() not in names
+            ]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return sending
+
+
+async def _say(
+    send: Send, status: HTTPStatus, text: str, kind: str = "text/plain", more: dict[str, str] | None = None
+) -> None:
+    headers = {
+        "content-type": f"{kind}; charset=utf-8",
+        "content-length": str(len(text.encode())),
+        **(more or {}),
+    }
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status.value, "headers": raw})
+    await send({"type": "http.response.body", "body": text.encode()})
