@@ -4,17 +4,22 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from agent.telemetry.settings import Signal
 
 CLOSE_S = 2.0
 """How long the end of a process may wait for a collector."""
+GRACE_S = 0.25
+"""How long it may wait for one that fails: the answer that makes all good may be on its way."""
 _ROOT = logging.getLogger("opentelemetry")
 _SILENCE = logging.NullHandler()
 _STATUS = re.compile(r"\bcode: (\d{3})\b|^Transient error ([A-Z][A-Za-z -]{1,40}) encountered")
 _NO_ANSWER = "no answer came"
+_EXPORTING = threading.local()
+"""`channel`: what this thread exports now."""
 
 
 class Channel:
@@ -32,6 +37,15 @@ class Channel:
     def is_failing(self) -> bool:
         """True while the last thing that is known is a failure."""
         return self._is_failing.is_set()
+
+    @contextmanager
+    def exporting(self) -> Generator[None]:
+        """Have what OpenTelemetry logs in this thread meanwhile count as this channel's."""
+        _EXPORTING.channel = self
+        try:
+            yield
+        finally:
+            del _EXPORTING.channel
 
     def failed(self, reason: str) -> None:
         """Take note of a failure, which may be made good yet."""
@@ -65,14 +79,14 @@ class Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        for signal, channel in self._channels.items():
-            if f".{signal.removesuffix('s')}_exporter" in record.name:
-                answer = _STATUS.search(text)
-                channel.failed(f"the answer was {answer[1] or answer[2]}" if answer else _NO_ANSWER)
-                if record.levelno >= logging.ERROR:
-                    channel.lost()
-                return
-        self._other = self._other or f"OpenTelemetry: {text}"
+        channel: Channel | None = getattr(_EXPORTING, "channel", None)
+        if channel is None:
+            self._other = self._other or f"OpenTelemetry: {text}"
+        elif channel in self._channels.values():
+            answer = _STATUS.search(text)
+            channel.failed(f"the answer was {answer[1] or answer[2]}" if answer else _NO_ANSWER)
+            if record.levelno >= logging.ERROR:
+                channel.lost()
 
     def end(self) -> str:
         """Stop to listen; return the one thing that a person should know, or nothing."""
@@ -82,15 +96,15 @@ class Complaints(logging.Handler):
 
 
 def end(channels: Mapping[Signal, Channel], shutdowns: Mapping[Signal, Callable[[], None]]) -> None:
-    """Send what waits; do not wait for a collector that fails, nor long for one that is slow."""
+    """Send what waits; wait a moment for a collector that fails, and not long for one that is slow."""
     work = [
         (channels[signal], threading.Thread(target=each, daemon=True)) for signal, each in shutdowns.items()
     ]
     for _, thread in work:
         thread.start()
-    deadline = time.monotonic() + CLOSE_S
+    begun = time.monotonic()
     for channel, thread in work:
-        while thread.is_alive() and not channel.is_failing and time.monotonic() < deadline:
+        while thread.is_alive() and time.monotonic() - begun < (GRACE_S if channel.is_failing else CLOSE_S):
             thread.join(0.01)
         if thread.is_alive():
             channel.lost()

@@ -43,7 +43,8 @@ class _SpanExporter(OTLPSpanExporter):
         self._channel = channel
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = super().export(spans)
+        with self._channel.exporting():
+            result = super().export(spans)
         if result is SpanExportResult.SUCCESS:
             self._channel.delivered()
         return result
@@ -57,7 +58,8 @@ class _MetricExporter(OTLPMetricExporter):
     def export(
         self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: Any
     ) -> MetricExportResult:
-        result = super().export(metrics_data, timeout_millis, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+        with self._channel.exporting():
+            result = super().export(metrics_data, timeout_millis, **kwargs)  # pyright: ignore[reportUnknownMemberType]
         if result is MetricExportResult.SUCCESS:
             self._channel.delivered()
         return result
