@@ -33,7 +33,6 @@ def test_a_trusted_configuration_counts_from_then_on(terminal: Terminal) -> None
     terminal.see("interactive · demo")
     terminal.type("run touch made")
     terminal.see("❯", after="model calls")
-    time.sleep(1)
     terminal.type("/exit")
     terminal.see("exit=0")
     terminal.close()

@@ -47,7 +47,8 @@ class Terminal:
         """Wait until the screen shows `text` (behind the last `after`); return the screen."""
 
         def is_there() -> bool:
-            return text in self.screen().rpartition(after)[2] if after else text in self.screen()
+            _, found, rest = self.screen().rpartition(after) if after else ("", "all", self.screen())
+            return bool(found) and text in rest
 
         wait(is_there, seconds, lambda: f"{text!r} is not on the screen:\n{self.screen()}")
         return self.screen()
