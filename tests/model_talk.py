@@ -39,7 +39,7 @@ def environment(server: ModelServer, key: str = "sk-test-key") -> dict[str, str]
 @asynccontextmanager
 async def connected(server: ModelServer, name: str, **more: Any) -> AsyncIterator[WireModel]:
     """Connect by wire format or by full model name."""
-    options = {"env": environment(server), "retry": QUICK, "limits": Limits(idle_s=5), **more}
+    options = {"env": environment(server), "retry": QUICK, "limits": Limits(idle_s=60), **more}
     model = connect(NAMES.get(name, name), **options)
     try:
         yield model
