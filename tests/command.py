@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warm_start import warm_start
+
+TIMEOUT_S = 120
+"""So much later than any command ends that a busy machine is told from one that hangs."""
 ROOT = Path(__file__).resolve().parent.parent
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY",
         "DASHSCOPE_API_KEY")  # fmt: skip
@@ -45,10 +49,14 @@ class Command:
         }
 
     def run(self, *words: str, stdin: str | None = None, **env: str) -> Ended:
+        full = {**self.env, **env}
+        if hasattr(os, "pidfd_open") and warm_start().fits(full):
+            code, out, err = warm_start().run(words, self.folder, full, stdin)
+            return Ended(code, out.decode(), err.decode())
         source: Any = {"input": stdin.encode()} if stdin is not None else {"stdin": subprocess.DEVNULL}
         done = subprocess.run(
-            self.line(*words), cwd=self.folder, env={**self.env, **env}, capture_output=True, timeout=30,
-            check=False, **source,
+            self.line(*words), cwd=self.folder, env=full, capture_output=True, timeout=TIMEOUT_S, check=False,
+            **source,
         )  # fmt: skip
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -21,8 +21,8 @@ MODELS = {
     "messages": "anthropic/claude-test",
 }
 _HIDDEN = ("SANDBUR_", "XDG_", "OPENAI_", "ANTHROPIC_")
-RUN_S = 60.0
-GONE_S = 2.0
+RUN_S = 180.0
+GONE_S = 20.0
 """How long what the agent started may outlive it: a second, and one for a busy machine."""
 
 

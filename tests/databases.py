@@ -105,7 +105,7 @@ class Place:
             sql = "SELECT 1 FROM pg_stat_activity WHERE usename = '{}' AND wait_event_type = 'Lock'"
         else:  # innodb_trx would tell it exactly, but is not renewed while it is looked at often
             sql = "SELECT 1 FROM information_schema.processlist WHERE user = '{}' AND info LIKE 'UPDATE%'"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not run(self.kind, sql.format(self.user)):
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -103,7 +103,7 @@ class OtlpReceiver:
         ]
 
     def wait_for(self, *, spans: int = 0, requests: int = 0) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while len(self.spans) < spans or len(self.requests) < requests:
             assert time.monotonic() < deadline, f"{len(self.spans)} spans in {len(self.requests)} requests"
             time.sleep(0.02)

@@ -73,7 +73,7 @@ class RunRecorder:
     def stopped(self, until: Callable[[], bool], number: signal.Signals, *words: str) -> None:
         """Run until something is so, then send a signal."""
         process = self.command.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not until():
             assert time.monotonic() < deadline, words
             time.sleep(0.05)

@@ -45,13 +45,13 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._near, text.encode())
 
-    def see(self, text: str, seconds: float = 20) -> None:
+    def see(self, text: str, seconds: float = 120) -> None:
         end = time.monotonic() + seconds
         while text.encode() not in self.shown:
             assert time.monotonic() < end, f"{text!r} is not shown: {self.shown[-2000:]!r}"
             self._read()
 
-    def drain(self, process: "subprocess.Popen[bytes]", seconds: float = 20) -> None:
+    def drain(self, process: "subprocess.Popen[bytes]", seconds: float = 120) -> None:
         """Read on until the process has ended."""
         end = time.monotonic() + seconds
         while process.poll() is None:

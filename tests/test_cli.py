@@ -203,7 +203,7 @@ def test_a_reader_that_leaves_early_is_no_error(command: Command) -> None:
 
 def shell(command: Command, line: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(["bash", "-c", line], env=command.env, cwd=command.folder, capture_output=True,
-                          text=True, timeout=30)  # fmt: skip
+                          text=True, timeout=120)  # fmt: skip
 
 
 FULL = "The output cannot be written: No space left on device."

@@ -139,7 +139,7 @@ def test_a_limit_leaves_the_rest_for_later(command: Command) -> None:
 def test_a_run_of_another_process_is_skipped_and_named(command: Command) -> None:
     process = command.start("-p", "run touch begun; sleep 600", "-m", "demo", "--yolo")
     try:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while not (command.folder / "begun").exists():
             assert time.monotonic() < end, "the command did not start"
             time.sleep(0.02)

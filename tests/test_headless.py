@@ -93,7 +93,7 @@ def test_an_empty_pipe_is_an_empty_prompt(command: Command, stdin: str) -> None:
 def test_a_silent_pipe_does_not_hold_a_prompt_up(command: Command) -> None:
     reader, writer = os.pipe()
     process = command.start("-p", "hello", "-m", "demo", stdin=reader)
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=120)
     os.close(reader)
     os.close(writer)
     assert process.returncode == 0
@@ -242,7 +242,7 @@ def test_a_signal_interrupts_the_run_which_can_be_resumed(
     time.sleep(0.3)
     process.send_signal(number)
     began = time.monotonic()
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=120)
     assert time.monotonic() - began < 3
     result = json.loads(out.splitlines()[-1])
     assert (process.returncode, result["exit_code"], result["status"]) == (code, code, "interrupted")
@@ -260,7 +260,7 @@ def test_a_second_ctrl_c_ends_the_process_at_once(command: Command) -> None:
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=120)
     assert time.monotonic() - began < 1.5
     assert process.returncode == 130
     assert b"Resume with: sandbur -r " in err
@@ -274,7 +274,7 @@ def test_a_reader_that_leaves_stops_the_run(command: Command) -> None:
     time.sleep(0.3)
     assert process.stdout is not None
     process.stdout.close()
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert f"Resume with: sandbur -r {session_id}" in err.decode().splitlines()
     assert b"BrokenPipe" not in err
@@ -284,12 +284,12 @@ def test_a_reader_that_leaves_stops_the_run(command: Command) -> None:
 def test_a_killed_run_is_carried_on_without_a_new_message(command: Command) -> None:
     process = command.start("-p", f"run echo ran >> ran; {NAP}", *SLEEPING[2:])
     session_id = until(process, "tool_use")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 120
     while not (command.folder / "ran").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=120)
     ended = command.run("-p", "-r", session_id, "--output-format", "json")
     assert ended.result["session_id"] == session_id
     assert (command.folder / "ran").read_text() == "ran\n"

@@ -86,10 +86,10 @@ def test_the_server_runs_in_a_process_of_its_own(tmp_path: Path):
         sent = json.dumps(body("chat", [USER])).encode()
         url = f"http://127.0.0.1:{port}/v1/chat/completions"
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
-            urllib.request.urlopen(url, sent, timeout=10)
+            urllib.request.urlopen(url, sent, timeout=120)
         refused.value.close()
         for _ in range(2):
-            with urllib.request.urlopen(url, sent, timeout=10) as answer:
+            with urllib.request.urlopen(url, sent, timeout=120) as answer:
                 assert b'"content": "he"' in answer.read()
-        process.communicate(timeout=10)
+        process.communicate(timeout=120)
     assert process.returncode == 0

@@ -74,7 +74,7 @@ def test_a_session_that_runs_elsewhere_is_not_said_to_go_on(terminal: Terminal) 
         assert "goes on from there" not in screen
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=120)
     terminal.close()
     terminal.start("-c")
     screen = terminal.see("It stopped in the middle of a turn and goes on from there.")

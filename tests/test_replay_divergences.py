@@ -114,6 +114,23 @@ async def test_a_tool_that_is_gone_is_named(store: Store, tmp_path: Path) -> Non
     assert divergence.lines == ("  tool grep:", "- offered", "+ not offered")
 
 
+@pytest.mark.parametrize("change", ["reworded", "gone"])
+async def test_tools_in_other_words_can_be_ignored(store: Store, tmp_path: Path, change: str) -> None:
+    await record(store, tmp_path, READ, "done")
+    toolbox = described("read_file", "Read a file, quickly. " * 20)
+    if change == "gone":
+        del toolbox["grep"]
+    assert (await replay(store, "s1", today=Today(toolbox=toolbox), ignores_tools=True)).is_same
+
+
+async def test_a_tool_that_was_used_and_is_gone_cannot_be_ignored(store: Store, tmp_path: Path) -> None:
+    await record(store, tmp_path, READ, "done")
+    left = {name: tool for name, tool in builtin_tools().items() if name != "read_file"}
+    divergence = (await replay(store, "s1", today=Today(toolbox=left), ignores_tools=True)).divergence
+    assert divergence is not None
+    assert (divergence.seq, divergence.kind) == (1, "state")
+
+
 async def test_a_stricter_policy_shows_what_it_decides(store: Store, tmp_path: Path) -> None:
     await record(store, tmp_path, WRITE, "done")
     divergence = await found(store, Today(gate_of=lambda settings: DenyAll()))

@@ -63,7 +63,7 @@ def test_readers_see_a_running_session_and_do_not_disturb_it(place: Place) -> No
     (place.folder / "hook").write_text('[ "$1" = two ] || while [ ! -e ../go ]; do sleep 0.05; done\n')
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(place.begin)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while not place.effects and time.monotonic() < end:
             time.sleep(0.02)
         shown = place.run("sessions", "show", place.session_id, "--json")

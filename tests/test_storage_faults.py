@@ -150,7 +150,7 @@ def test_a_store_that_another_program_locks_is_waited_for_and_the_wait_is_said(
         process = place.start("-p", "do it", "-y", "-m", place.model)
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), False)
-        said, end = b"", time.monotonic() + 20
+        said, end = b"", time.monotonic() + 120
         while b"waiting for it" not in said and time.monotonic() < end:
             said += process.stderr.read() or b""
             time.sleep(0.02)
@@ -158,7 +158,7 @@ def test_a_store_that_another_program_locks_is_waited_for_and_the_wait_is_said(
         time.sleep(1)
         busy_s = _cpu_seconds(process.pid) - busy_before
         other.execute("ROLLBACK")
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=120)
     assert b"locked; waiting for it" in said
     assert (process.returncode, out.decode().strip()) == (0, "both are written")
     assert busy_s < 0.5

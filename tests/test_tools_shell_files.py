@@ -113,7 +113,7 @@ def test_a_crash_does_not_lose_what_the_command_changed(ws: Workspace):
     own = {"FOLDER": str(ws.root.parent), "COMMAND": command, "SANDBUR_CRASH_AT": "effect_mid"}
     path = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     agent = subprocess.run(
-        [sys.executable, "-c", AGENT], env=os.environ | own | path, timeout=30, check=False
+        [sys.executable, "-c", AGENT], env=os.environ | own | path, timeout=120, check=False
     )
     assert agent.returncode == -signal.SIGKILL
     arguments = ws.tool.parse(json.dumps({"command": command}))

@@ -96,7 +96,7 @@ def test_an_agent_that_stands_still_holds_up_no_command_and_misses_nothing(tmp_p
         wait_for((tmp_path / "c" / "ended").exists)
         assert tmp_path.joinpath("done").exists()
         os.kill(agent.pid, signal.SIGCONT)
-        out, _ = agent.communicate(timeout=20)
+        out, _ = agent.communicate(timeout=120)
     assert out == b"ok 100000006\n"
 
 

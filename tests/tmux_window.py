@@ -43,7 +43,7 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-S", "-500")
 
-    def see(self, text: str, seconds: float = 30.0, after: str = "") -> str:
+    def see(self, text: str, seconds: float = 120, after: str = "") -> str:
         """Wait until the screen shows `text` (behind the last `after`); return the screen."""
 
         def is_there() -> bool:
@@ -70,7 +70,7 @@ class Terminal:
 
     def _tmux(self, *words: str) -> str:
         done = subprocess.run(
-            ["tmux", "-S", self._socket, *words], capture_output=True, text=True, check=True, timeout=10
+            ["tmux", "-S", self._socket, *words], capture_output=True, text=True, check=True, timeout=120
         )
         return done.stdout
 

@@ -70,6 +70,7 @@ class Arguments:
     no_open: bool = False
     from_seq: int | None = None
     live: tuple[str, ...] = ()
+    ignore_tools: bool = False
     """`model`, `tools` or both."""
     name: str = ""
     to: str = "tests"

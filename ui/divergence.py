@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from agent.replay.departure import Divergence
 
 _MAX_LINES = 80
+_AGAIN = ("record the run anew", "pass ignore_tools=True for tools, or record the run anew")
 
 
 def told(name: str, found: "Divergence") -> str:
@@ -20,6 +21,6 @@ def told(name: str, found: "Divergence") -> str:
             f"{name}: step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}",
             *shown,
             *more,
-            "- is recorded, + is this program. If the change is wanted, record the run anew.",
+            f"- is recorded, + is this program. If the change is wanted, {_AGAIN[found.kind == 'request']}.",
         ]
     )

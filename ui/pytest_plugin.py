@@ -3,35 +3,39 @@
 Loaded into every test run of an environment that has Sandbur, so it imports nothing until it is used.
 """
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
-Replay = Callable[[str], None]
+
+class Replay(Protocol):
+    def __call__(self, recording: str, *, ignore_tools: bool = False) -> None:
+        """Fail with the first difference; `ignore_tools`: tools in other words, new or gone are none."""
+        ...
 
 
 @pytest.fixture
 def sandbur_replay(request: pytest.FixtureRequest) -> Replay:
     """Replay a recording, named relative to the test's file, offline; fail with the first difference."""
 
-    def replay(recording: str) -> None:
+    def replay(recording: str, *, ignore_tools: bool = False) -> None:
         __tracebackhide__ = True
-        if problem := _problem(request.path.parent / recording):
+        if problem := _problem(request.path.parent / recording, ignore_tools):
             pytest.fail(problem, pytrace=False)
 
     return replay
 
 
-def _problem(recording: Path) -> str:
+def _problem(recording: Path, ignore_tools: bool) -> str:
     """Return what is wrong, in a thread of its own: the test may run inside of an event loop."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, thread_name_prefix="sandbur-replay") as executor:
-        return executor.submit(_replayed, recording).result()
+        return executor.submit(_replayed, recording, ignore_tools).result()
 
 
-def _replayed(recording: Path) -> str:
+def _replayed(recording: Path, ignore_tools: bool) -> str:
     import asyncio
 
     from agent.replay.replay import replay_recording
@@ -39,7 +43,7 @@ def _replayed(recording: Path) -> str:
     from ui.divergence import told
 
     try:
-        replayed = asyncio.run(replay_recording(recording))
+        replayed = asyncio.run(replay_recording(recording, ignores_tools=ignore_tools))
     except SandburError as error:
         return f"{recording.name}: {error}"
     return "" if replayed.divergence is None else told(recording.name, replayed.divergence)

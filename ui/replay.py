@@ -43,7 +43,9 @@ async def replay_session(arguments: Arguments) -> int:
             settings = store.index.settings(session_id)
             parts = frozenset(arguments.live)
             async with live_parts(parts, runtime.settings, settings, os.environ) as live:
-                replayed = await replay(store, session_id, arguments.from_seq, live=live)
+                replayed = await replay(
+                    store, session_id, arguments.from_seq, live=live, ignores_tools=arguments.ignore_tools
+                )
             code = 0 if replayed.is_same else 4
             if arguments.json:
                 put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
@@ -63,6 +65,8 @@ def _check(arguments: Arguments) -> None:
             "-m needs --from SEQ: the step behind which the other model takes over.",
             f"See the steps: sandbur sessions show {arguments.session} --steps",
         )
+    if arguments.model is not None and arguments.ignore_tools:
+        raise UsageError("-m and --ignore-tools contradict each other: with -m nothing is compared.")
     if arguments.files and arguments.model is None:
         raise UsageError("--files goes with -m: a replay changes no file.")
 

@@ -46,6 +46,8 @@ def _replay(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--live", type=names, default=(), metavar="model|tools",
                         help="ask the real model, or run the real tools (asks first)")  # fmt: skip
+    parser.add_argument("--ignore-tools", action="store_true",
+                        help="tools in other words, new or gone are no difference")  # fmt: skip
     parser.add_argument("-m", "--model", metavar="PROVIDER/MODEL",
                         help="what if: go on behind SEQ with this model, in a fork, for real")  # fmt: skip
     parser.add_argument("--files", action="store_true", help="with -m: bring the files back first")

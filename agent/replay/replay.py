@@ -41,16 +41,18 @@ async def replay(
     from_seq: int | None = None,
     today: Today | None = None,
     live: Live | None = None,
+    ignores_tools: bool = False,
 ) -> Replayed:
     """Walk a session through today's program, behind step `from_seq`; nothing is written.
 
+    `ignores_tools`: tools in other words, new ones and gone ones are no difference by themselves.
     Raises `UsageError` if there is nothing to replay, `StoreError` if the records are damaged.
     """
     # Burr logs the whole state with every failing action; what differs is reported here.
     logging.getLogger("burr").setLevel(logging.CRITICAL)
     recording = await store.database.offload(lambda: read_recording(store, session_id))
     first = _first(recording, from_seq)
-    walk = Walk(recording, today or Today(), live or Live())
+    walk = Walk(recording, today or Today(), live or Live(), ignores_tools)
     steps, skipped = 0, list[int]()
     seq, divergence = first, None
     for moment in recording.moments():
@@ -70,11 +72,15 @@ async def replay(
 
 
 async def replay_recording(
-    path: Path, from_seq: int | None = None, today: Today | None = None, live: Live | None = None
+    path: Path,
+    from_seq: int | None = None,
+    today: Today | None = None,
+    live: Live | None = None,
+    ignores_tools: bool = False,
 ) -> Replayed:
     """Replay the session in a file that `sandbur sessions export` wrote; raises `UsageError`."""
     with recording_store(path) as (store, session_id):
-        return await replay(store, session_id, from_seq, today, live)
+        return await replay(store, session_id, from_seq, today, live, ignores_tools)
 
 
 @contextmanager

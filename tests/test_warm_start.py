@@ -1,0 +1,50 @@
+"""A command from the warm server does what one from the command line does."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from command import Command, Ended
+from warm_start import warm_start
+
+
+def from_cold(command: Command, words: tuple[str, ...], stdin: str | None) -> Ended:
+    done = subprocess.run(
+        command.line(*words), cwd=command.folder, env=command.env, input=(stdin or "").encode(),
+        capture_output=True, check=False,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (("--version",), None),
+        (("sessions", "list", "--json"), None),
+        (("--nonsense",), None),
+        (("-p", "-", "-m", "demo", "--mode", "nothing"), "hello"),
+        (("-qp", "-", "-m", "demo"), "run echo h\u00e9"),
+        (("-p", "run echo hi", "-m", "demo", "-q"), None),
+        (("-qp", "where are you", "-m", "openai-chat/m"), None),
+    ],
+)
+def test_code_and_words_are_the_same(tmp_path: Path, words: tuple[str, ...], stdin: str | None) -> None:
+    ends: list[Ended] = []
+    for name in ("cold", "warm"):
+        (tmp_path / name).mkdir()
+        command = Command(tmp_path / name)
+        ended = from_cold(command, words, stdin) if name == "cold" else command.run(*words, stdin=stdin)
+        ends.append(Ended(ended.code, _neutral(ended.out, name), _neutral(ended.err, name)))
+    assert ends[0] == ends[1]
+
+
+def test_a_command_of_another_interpreter_start_is_not_warm(tmp_path: Path) -> None:
+    env = Command(tmp_path).env
+    assert warm_start().fits({**env, "SANDBUR_MODE": "yolo"})
+    assert not warm_start().fits({**env, "LC_ALL": "POSIX"})
+    assert not warm_start().fits({**env, "SANDBUR_CRASH_AT": "spawned"})
+
+
+def _neutral(text: str, folder: str) -> str:
+    return re.sub(r"[0-9a-f-]{16,}", "*", text).replace(folder, "*")

@@ -1,0 +1,108 @@
+"""Forks `sandbur` from a process that has imported what it needs: python tests/warm_server.py SOCKET.
+
+Most of what a short command takes is imports. A command from here is a process of its own with its own
+streams, folder and environment, and runs the same `main`; it only finds its modules there.
+"""
+
+import gc
+import json
+import os
+import random
+import selectors
+import socket
+import sys
+import threading
+from importlib import import_module
+from typing import Any
+
+MODULES = (
+    "ui.cli", "ui.headless", "ui.opening", "ui.results", "ui.steps", "agent.runtime", "agent.session",
+    "agent.graph", "agent.prompts", "agent.wiring", "agent.models.demo", "agent.models.connect",
+    "agent.models.catalogue", "state.store.timeline", "rich.markdown", "rich.table", "openai", "anthropic",
+)  # fmt: skip
+
+
+class Server:
+    """Listens at a socket until its stdin ends."""
+
+    def __init__(self, path: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(0, selectors.EVENT_READ)
+
+    def serve(self) -> dict[str, Any] | None:
+        """Answer requests; return in each forked child with its request, else at the end with None."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj == 0:
+                    return None
+                if key.fileobj is self._listener:
+                    request = self._accepted()
+                    if request is not None:
+                        return request
+                else:
+                    self._ended(key)
+
+    def _accepted(self) -> dict[str, Any] | None:
+        connection, _ = self._listener.accept()
+        size, fds, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
+        with connection.makefile("rb") as stream:
+            request = json.loads(stream.read(int.from_bytes(size, "big")))
+        assert threading.active_count() == 1
+        pid = os.fork()
+        if pid == 0:
+            return self._become(request, fds, connection)
+        for fd in fds:
+            os.close(fd)
+        connection.sendall(f"{pid}\n".encode())
+        self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
+        return None
+
+    def _become(self, request: dict[str, Any], fds: list[int], connection: socket.socket) -> dict[str, Any]:
+        """Turn a fork into a process as the command line would have started it."""
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                key.data[1].close()
+                os.close(key.fd)
+        for each in (self._selector, self._listener, connection):
+            each.close()
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number)
+            os.close(fd)
+        return request
+
+    def _ended(self, key: selectors.SelectorKey) -> None:
+        pid, connection = key.data
+        self._selector.unregister(key.fd)
+        os.close(key.fd)
+        _, status = os.waitpid(pid, 0)
+        with connection:
+            connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def main() -> int:
+    # `python -m ui.cli` has its folder there.
+    del sys.path[0]
+    for name in MODULES:
+        import_module(name)
+    gc.collect()
+    gc.freeze()
+    request = Server(sys.argv[1]).serve()
+    if request is None:
+        return 0
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    random.seed()
+    sys.path.insert(0, request["cwd"])
+    sys.argv = ["sandbur", *request["words"]]
+    from ui.cli import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
