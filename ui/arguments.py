@@ -70,8 +70,8 @@ class Arguments:
     no_open: bool = False
     from_seq: int | None = None
     live: tuple[str, ...] = ()
-    ignore_tools: bool = False
     """`model`, `tools` or both."""
+    ignore_tools: bool = False
     name: str = ""
     to: str = "tests"
     force: bool = False

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from agent.replay.departure import Divergence
 
 _MAX_LINES = 80
-_AGAIN = ("record the run anew", "pass ignore_tools=True for tools, or record the run anew")
 
 
 def told(name: str, found: "Divergence") -> str:
@@ -16,11 +15,12 @@ def told(name: str, found: "Divergence") -> str:
     shown = [f"  {one_line(line)}" for line in found.lines[:_MAX_LINES]]
     left_out = len(found.lines) - len(shown)
     more = [f"  ({left_out} lines more)"] if left_out > 0 else []
+    but_tools = "pass ignore_tools=True for tools, or " if found.kind == "request" else ""
     return "\n".join(
         [
             f"{name}: step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}",
             *shown,
             *more,
-            f"- is recorded, + is this program. If the change is wanted, {_AGAIN[found.kind == 'request']}.",
+            f"- is recorded, + is this program. If the change is wanted, {but_tools}record the run anew.",
         ]
     )
