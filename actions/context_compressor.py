@@ -1,21 +1,15 @@
 """Makes room: a summary takes the place of the older messages, which stay in the store."""
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-from actions.events import Notice, UsageChanged
-from actions.model_call import MAX_COMPRESSIONS
-from actions.model_port import ModelEvent, ModelRequest, Reply
-from actions.model_trace import traced
-from actions.ports import Ports
-from actions.step_turn import with_step
-from actions.stream import AppState, Stream, done, graph_action, show
-from state.application import ApplicationState
-from state.crashpoints import reach
-from state.errors import ContextFull
-from state.messages import Message, Text, ToolResult, ToolUse, runtime_said
-from state.transcript import Transcript
-from state.usage import Usage
+from ..state.application import ApplicationState, Usage
+from ..state.crashpoints import reach
+from ..state.errors import ContextFull
+from ..state.messages import Message, Text, ToolResult, ToolUse, runtime_said
+from ..state.transcript import Transcript
+from .events import Notice, UsageChanged
+from .ports import ModelRequest, Ports, Reply
+from .turn.burr_action import Changes, graph_action
+from .turn.model_call import MAX_COMPRESSIONS, called
+from .turn.step_turn import with_step
 
 KEEP_SHARE = 0.25
 """Share of the window that the newest messages may keep, word for word."""
@@ -34,59 +28,54 @@ _ASK = (
     reads=["overflow_from", "chat_history", "vibe_plan", "active_step_id", "tokens_per_byte"],
     writes=["chat_history", "vibe_plan", "overflow_from", "return_to", "compressions", "usage", "turn_usage"],
 )
-async def context_compressor(state: AppState, ports: Ports) -> Stream:
+async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger one of the active histories, then hand back."""
-    before = state.data
-    history = _largest(before)
-    window_bytes = int(ports.model.context_window / before.tokens_per_byte)
-    keep = _kept_messages(history, _kept_bytes(history, window_bytes) >> before.compressions)
+    history = _largest(state)
+    window_bytes = int(ports.model.context_window / state.tokens_per_byte)
+    keep = _kept_messages(history, _kept_bytes(history, window_bytes) >> state.compressions)
     older = list(history)[: len(history) - keep]
     if not older:
-        yield done(state, **_handed_back(before, MAX_COMPRESSIONS))
-        return
-    yield show(Notice("The conversation gets too long for the model: compressing the older part."))
+        return _handed_back(state, MAX_COMPRESSIONS)
+    ports.emit(Notice("The conversation gets too long for the model: compressing the older part."))
     text, used = "", Usage()
-    async for item in _summarize(ports, older, int(window_bytes * _SUMMARY_SHARE)):
-        if isinstance(item, Reply):
-            text, used = item.message.text.strip(), item.usage
-            yield show(UsageChanged(before.turn_usage + used, used))
-        elif isinstance(item, Notice):
-            yield show(item)
+    if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
+        text, used = reply.message.text.strip(), reply.used
+        ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
     summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
-    opening = runtime_said(f"{_pinned(before)}\n\nSummary of what came before:\n{summary}")
-    yield done(
-        state,
-        **_replaced(before, history, history.compacted(opening, keep)),
-        **_handed_back(before, before.compressions + 1),
-        usage=before.usage + used,
-        turn_usage=before.turn_usage + used,
-    )
+    opening = runtime_said(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
+    return {
+        **_replaced(state, history, history.compacted(opening, keep)),
+        **_handed_back(state, state.compressions + 1),
+        "usage": state.usage + used,
+        "turn_usage": state.turn_usage + used,
+    }
 
 
-async def _summarize(ports: Ports, older: list[Message], max_chars: int) -> AsyncIterator[ModelEvent]:
-    """Ask the model for a summary; nothing comes if not even the question fits."""
+async def _summarize(
+    state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
+) -> Reply | None:
+    """Ask the model for a summary; None if not even the question fits."""
     asked = runtime_said(_ASK.format(older=_rendered(older, max_chars)))
     request = ModelRequest(ports.system, ports.tool_specs, (Transcript.of(asked),))
     try:
-        async for item in traced(ports, request, keeps_reply=True):
-            yield item
+        return await called(state, ports, request, is_aside=True)
     except ContextFull:
-        return
+        return None
 
 
 def _largest(state: ApplicationState) -> Transcript:
     return max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
 
 
-def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> dict[str, Any]:
+def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:
     step = state.active_step
     if step is not None and old is step.chat_history:
         return {"vibe_plan": with_step(state, step.model_copy(update={"chat_history": new}))}
     return {"chat_history": new}
 
 
-def _handed_back(state: ApplicationState, compressions: int) -> dict[str, Any]:
+def _handed_back(state: ApplicationState, compressions: int) -> Changes:
     return {"overflow_from": None, "return_to": state.overflow_from, "compressions": compressions}
 
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from state.calls import PendingCall
-from state.messages import Outcome
-from state.plan import StepStatus, VibeStep
-from state.usage import Usage
+from ..state.application import StepStatus, Usage, VibeStep
+from ..state.calls import PendingCall
+from ..state.messages import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,13 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class PlanChanged:
+    steps: tuple[VibeStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResumed:
+    """The run goes on inside the plan of an earlier one."""
+
     steps: tuple[VibeStep, ...]
 
 
@@ -157,6 +163,6 @@ class RunFinished:
 
 Event = (
     RunStarted | TextDelta | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted | ToolOutput
-    | ToolFinished | PlanChanged | StepChanged | ApprovalNeeded | UsageChanged | Notice
+    | ToolFinished | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded | UsageChanged | Notice
     | ErrorRaised | RunFinished
 )  # fmt: skip

@@ -1,33 +1,34 @@
 """The safety valve: takes a person's decisions about pending calls; the graph halts before it."""
 
-from actions.events import Notice
-from actions.ports import Ports
-from actions.proposals import judge
-from actions.stream import AppState, Stream, done, graph_action, show
-from state.application import ExecutionMode
-from state.calls import CallDecision, PendingCall
-from state.messages import encodable
+from ..state.application import ApplicationState, ExecutionMode
+from ..state.calls import CallDecision, PendingCall, recovering
+from ..state.messages import encodable
+from .events import Notice
+from .ports import Ports
+from .turn.burr_action import Changes, graph_action
+from .turn.proposals import judge
 
 
 @graph_action(reads=["pending_tool_calls", "execution_mode"], writes=["pending_tool_calls"])
-async def human_confirm(state: AppState, ports: Ports, decisions: tuple[CallDecision, ...]) -> Stream:
+async def human_confirm(
+    state: ApplicationState, ports: Ports, decisions: tuple[CallDecision, ...]
+) -> Changes:
     """Record the decisions; calls without one stay undecided."""
-    before = state.data
     by_id = {decision.call_id: decision for decision in decisions}
     calls: list[PendingCall] = []
-    for call in before.pending_tool_calls:
+    for call in state.pending_tool_calls:
         decision = by_id.get(call.call_id)
         if call.decision != "undecided" or decision is None:
             calls.append(call)
             continue
         take = _settled if call.kind == "outcome_unknown" else _decided
-        decided, problem = take(call, decision, ports, before.execution_mode)
+        decided, problem = take(call, decision, ports, state.execution_mode)
         calls.append(decided)
         if problem:
-            yield show(Notice(f"The call {call.call_id} still waits: {problem}"))
+            ports.emit(Notice(f"The call {call.call_id} still waits: {problem}"))
         else:
             await ports.journal.decided(decided, decision.by)
-    yield done(state, pending_tool_calls=tuple(calls))
+    return {"pending_tool_calls": tuple(calls)}
 
 
 def _decided(
@@ -60,10 +61,6 @@ def _settled(
         judged = judge(call.call_id, call.tool, call.arguments, ports, mode)
         if judged.decision in ("denied", "invalid"):
             return call, f"it cannot run again: {judged.reason}"
-    said = {
-        "decision": "approved",
-        "decided_by": "person",
-        "settled_as": decision.settle,
-        "settled_result": ports.masker.text(encodable(decision.result)),
-    }
-    return call.model_copy(update=said), ""
+    result = ports.masker.text(encodable(decision.result))
+    said = recovering(call, settled_as=decision.settle, settled_result=result)
+    return said.model_copy(update={"decision": "approved", "decided_by": "person"}), ""

@@ -1,16 +1,101 @@
 """What the actions need from outside: tools, a gate, a journal; bound in `agent/graph.py`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from actions.model_port import Model, ToolSpec
-from state.application import ExecutionMode
-from state.calls import Effect, JournaledCall, PendingCall
-from state.files import FileChange
-from state.messages import Outcome, ToolResult, ToolUse
-from state.trace import TraceRecord
+from ..state.application import ExecutionMode, Usage
+from ..state.calls import Effect, FileChange, JournaledCall, PendingCall
+from ..state.messages import Message, Outcome, ToolResult, ToolUse
+from ..state.trace import TraceRecord
+from ..state.transcript import Transcript
+from .events import Event, Notice, TextDelta, ThinkingDelta
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """How a tool is described to a model."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of the arguments object."""
+
+
+FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call of a model. System prompt and tools are the same objects all session long."""
+
+    system: str
+    tools: tuple[ToolSpec, ...]
+    histories: tuple[Transcript, ...]
+    """Read one after the other: the global history, then the active step's."""
+    forced_tool: str | None = None
+    """The model must call this tool (adapters only offer it where forcing is refused)."""
+
+    @property
+    def messages(self) -> Iterable[Message]:
+        for history in self.histories:
+            yield from history
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(history.size_bytes for history in self.histories)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole model message; the last item of a stream."""
+
+    message: Message
+    finish: FinishReason
+    usage: Usage
+    """Of this message alone, `llm_calls` = 1; None where the provider did not say."""
+    discarded: Usage = field(default_factory=Usage)
+    """Of the tries before it, `llm_calls` = 0."""
+
+    @property
+    def used(self) -> Usage:
+        return self.usage + self.discarded
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """A try whose answer was cut or empty; another one may follow."""
+
+    usage: Usage
+    """`llm_calls` = 0: what was asked for was one call."""
+
+
+ModelEvent = TextDelta | ThinkingDelta | Notice | Discarded | Reply
+
+
+class Model(Protocol):
+    """A language model behind one of the wire formats; retries are inside and visible as notices."""
+
+    @property
+    def name(self) -> str:
+        """`provider/model`, as in `-m`."""
+        ...
+
+    @property
+    def context_window(self) -> int:
+        """Tokens that a request and its answer may take."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield deltas, then exactly one `Reply`.
+
+        Raises `ContextFull`, `Overloaded`, `CredentialsError` or `ModelError`. A stream that is cut or ends
+        without a proper finish reason is never a reply: it is tried again, then raised.
+        """
+        ...
 
 
 class BadArguments(Exception):
@@ -89,11 +174,31 @@ class ToolContext:
     """What `prepare` returned for this call; None: the tool prepares by itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolTraits:
+    """What others have to know of a tool, so that they need not know which one it is."""
+
+    subject: str = ""
+    """The argument that says what a call is about; rules are matched against it."""
+    runs_commands: bool = False
+    """The subject is a shell command: rules look into it."""
+    writes_files: bool = False
+    """All that a call does is to write the files it names; the difference says what it did."""
+    content: str = ""
+    """The argument that is the whole new content of a file."""
+    is_quiet: bool = False
+    """What it gives back is for the model; a person is shown it where something went wrong."""
+    also_called: tuple[str, ...] = ()
+    """What other agents call it."""
+
+
 class Tool(Protocol):
     """One tool. `arguments` is what `parse` returned."""
 
     @property
     def spec(self) -> ToolSpec: ...
+    @property
+    def traits(self) -> ToolTraits: ...
     @property
     def effect(self) -> Effect: ...
     def parse(self, arguments: str) -> Any:
@@ -109,7 +214,10 @@ class Tool(Protocol):
         ...
 
     def paths(self, arguments: Any) -> Sequence[str]:
-        """Return every path the call names, as written; empty if it is not about files."""
+        """Return every path the call names, as written, and the folders a search reaches beyond them.
+
+        Empty if it is not about files.
+        """
         ...
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -240,6 +348,17 @@ class Masker(Protocol):
         ...
 
 
+def _unheard(event: Event) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class EventPort:
+    """Where the actions of a session tell what happens; whoever drives them listens."""
+
+    listener: Callable[[Event], None] = _unheard
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Everything the actions of one session are bound to."""
@@ -270,3 +389,8 @@ class Ports:
     """Share of the model's window that a request may fill."""
     max_replans: int = 3
     max_concurrent_reads: int = 8
+    events: EventPort = field(default_factory=EventPort)
+
+    def emit(self, event: Event) -> None:
+        """Tell what happens, at once: all that a step tells is heard before the step ends."""
+        self.events.listener(event)

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from actions.commands import answer_command
-from actions.events import MessageAdded, Notice
-from actions.ports import Ports
-from actions.step_turn import with_step
-from actions.stream import AppState, Stream, done, graph_action, show
-from actions.tool_results import close_calls
-from state.application import ApplicationState
-from state.messages import assistant_said, person_said
-from state.usage import Usage
+from ..state.application import ApplicationState, Usage, VibeStep
+from ..state.messages import assistant_said, person_said
+from .events import MessageAdded, Notice
+from .ports import Ports
+from .step_summarizer import MAX_SUMMARY_CHARS
+from .turn.burr_action import Changes, graph_action
+from .turn.commands import answer_command
+from .turn.step_turn import with_step
+from .turn.tool_results import close_calls
 
 _NEW_TURN: dict[str, Any] = {
     "workflow_mode": "chat",
@@ -36,19 +36,17 @@ _NEW_TURN: dict[str, Any] = {
     reads=["chat_history", "turn_open", "vibe_plan", "active_step_id", "pending_tool_calls"],
     writes=["chat_history", "user_input", "execution_mode", *_NEW_TURN],
 )
-async def prompt(state: AppState, ports: Ports, user_input: str) -> Stream:
+async def prompt(state: ApplicationState, ports: Ports, user_input: str) -> Changes:
     """Start a turn with a message, or answer a command and stay."""
-    before = state.data
     text = user_input.strip()
-    answer = answer_command(text, before)
+    answer = answer_command(text, state)
     if answer is not None:
-        yield show(Notice(answer.notice))
-        yield done(state, user_input=text, **answer.changes)
-        return
-    closed = await _close_open_turn(before, ports)
+        ports.emit(Notice(answer.notice))
+        return {"user_input": text, **answer.changes}
+    closed = await _close_open_turn(state, ports)
     history = closed.chat_history.append(person_said(text))
-    yield show(MessageAdded("user", text))
-    yield done(state, **{**_NEW_TURN, "user_input": text, "chat_history": history})
+    ports.emit(MessageAdded("user", text))
+    return {**_NEW_TURN, "user_input": text, "chat_history": history}
 
 
 async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:
@@ -59,8 +57,17 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
     step = state.active_step
     note = "(interrupted before an answer)"
     if step is not None:
-        note = f"Step {step.step_id} interrupted: {step.description}"
+        note = f"Step {step.step_id} interrupted: {step.description}{_said_in(step)}"
         stopped = step.model_copy(update={"status": "failed", "analysis": "interrupted"})
         state = state.model_copy(update={"vibe_plan": with_step(state, stopped)})
     history = state.chat_history.append(assistant_said(note, "runtime"))
     return state.model_copy(update={"chat_history": history})
+
+
+def _said_in(step: VibeStep) -> str:
+    """Return what the model was saying when the step was interrupted, which nothing else would tell it."""
+    history = list(step.chat_history)
+    if not history or not history[-1].marks_cut:
+        return ""
+    said = history[-2].text
+    return f"\nIt had said so far: {said[:MAX_SUMMARY_CHARS]}"

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from actions.decisions import PLAN_FINISHED
-from actions.events import MessageAdded, Notice, StepChanged
-from actions.ports import Ports
-from actions.step_turn import with_step
-from actions.stream import AppState, Stream, done, graph_action, show
-from state.application import ApplicationState
-from state.messages import assistant_said, runtime_said
-from state.plan import VibeStep
+from ..state.application import ApplicationState, VibeStep
+from ..state.messages import assistant_said, runtime_said
+from .events import MessageAdded, Notice, StepChanged
+from .ports import Ports
+from .turn.burr_action import Changes, graph_action
+from .turn.decision_tools import PLAN_FINISHED
+from .turn.step_turn import with_step
 
 MAX_SUMMARY_CHARS = 4000
 
@@ -23,22 +22,21 @@ _REVISE = (
     reads=["vibe_plan", "active_step_id", "chat_history", "replans"],
     writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
 )
-async def step_summarizer(state: AppState, ports: Ports) -> Stream:
+async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     """Put the step's outcome where the next steps and the answer read it."""
-    before = state.data
-    step = before.active_step
+    step = state.active_step
     assert step is not None
     summary = " ".join(step.analysis.split())[:MAX_SUMMARY_CHARS]
     line = f"Step {step.step_id} {step.status}: {summary}"
     closed = step.model_copy(update={"chat_history": step.chat_history.unloaded()})
-    plan = with_step(before, closed)
-    changes = _next_phase(before, step, plan, ports.max_replans)
+    plan = with_step(state, closed)
+    changes = _next_phase(state, step, plan, ports.max_replans)
     if step.status == "failed" and changes["phase"] == "answering":
-        yield show(Notice(f"The plan was revised {before.replans} times; it is not revised again."))
-    yield show(MessageAdded("assistant", line))
-    yield show(StepChanged(step.step_id, step.status, step.analysis))
-    history = before.chat_history.append(assistant_said(line, "runtime"), *changes.pop("notes"))
-    yield done(state, vibe_plan=plan, active_step_id=None, chat_history=history, **changes)
+        ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
+    ports.emit(MessageAdded("assistant", line))
+    ports.emit(StepChanged(step.step_id, step.status, step.analysis))
+    history = state.chat_history.append(assistant_said(line, "runtime"), *changes.pop("notes"))
+    return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 
 
 def _next_phase(

@@ -1,8 +1,12 @@
 """Turns the goal into steps, and revises the steps that have not started after one has failed."""
 
-from typing import Any
-
-from actions.decisions import (
+from ..state.application import ApplicationState, VibeStep
+from ..state.messages import Message, runtime_said
+from ..state.transcript import Transcript
+from .events import MessageAdded, PlanChanged
+from .ports import Ports, Reply
+from .turn.burr_action import Changes, graph_action
+from .turn.decision_tools import (
     PLAN_FINISHED,
     SUBMIT_PLAN,
     SubmitPlan,
@@ -10,16 +14,8 @@ from actions.decisions import (
     steps_from_text,
     why_unusable,
 )
-from actions.events import PlanChanged
-from actions.model_call import CALL_READS, REPLIED_FIELDS, converse, overflow, replied
-from actions.model_port import Reply
-from actions.ports import Ports
-from actions.proposals import answer_all, record_wishes, with_unique_ids
-from actions.stream import AppState, Stream, done, graph_action, show
-from state.application import ApplicationState
-from state.messages import Message, runtime_said
-from state.plan import VibeStep
-from state.transcript import Transcript
+from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
+from .turn.proposals import answer_all, record_wishes, with_unique_ids
 
 MAX_TRIES = 3
 _ACCEPTED = "The plan is accepted; its steps are worked through one by one."
@@ -30,28 +26,24 @@ _PLEASE = "No plan was found in this. Call submit_plan with the steps."
     reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS],
     writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS],
 )
-async def vibe_planner(state: AppState, ports: Ports) -> Stream:
+async def vibe_planner(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Ask the model for the steps that are still to do."""
-    before = state.data
-    histories = (before.chat_history,)
-    reply: Reply | None = None
-    async for item in converse(before, ports, histories, SUBMIT_PLAN.name):
-        if isinstance(item, Reply):
-            reply = item
-        else:
-            yield show(item)
+    if cut:
+        ports.emit(MessageAdded("assistant", cut[0].text))
+        return {"chat_history": state.chat_history.append(*cut)}
+    histories = (state.chat_history,)
+    reply = await ask(state, ports, histories, SUBMIT_PLAN.name)
     if reply is None:
-        yield done(state, **overflow(before, "vibe_planner"))
-        return
+        return overflow(state, "vibe_planner")
     message = with_unique_ids(reply.message, ports)
-    changes = _planned(before, reply, message)
+    changes = _planned(state, reply, message)
     await record_wishes(message, (), ports)
     if "vibe_plan" in changes:
-        yield show(PlanChanged(changes["vibe_plan"]))
-    yield done(state, **replied(before, ports, histories, reply), **changes)
+        ports.emit(PlanChanged(changes["vibe_plan"]))
+    return {**replied(state, ports, histories, reply), **changes}
 
 
-def _planned(before: ApplicationState, reply: Reply, message: Message) -> dict[str, Any]:
+def _planned(before: ApplicationState, reply: Reply, message: Message) -> Changes:
     """Return the new plan, or the request for a usable one."""
     history = before.chat_history.append(message)
     descriptions, accepted = _read_plan(message) if reply.finish != "length" else ([], {})
@@ -67,7 +59,7 @@ def _planned(before: ApplicationState, reply: Reply, message: Message) -> dict[s
         VibeStep(step_id=str(number), description=description)
         for number, description in enumerate(descriptions, len(started) + 1)
     )
-    changes: dict[str, Any] = {"vibe_plan": (*started, *added), "bad_rounds": 0}
+    changes: Changes = {"vibe_plan": (*started, *added), "bad_rounds": 0}
     if added:
         return {**changes, "chat_history": history, "phase": "working"}
     return {**changes, "chat_history": history.append(runtime_said(PLAN_FINISHED)), "phase": "answering"}

@@ -1,23 +1,18 @@
 """The further model calls of a step: judge the results, then more calls or the end of the step."""
 
-from actions.model_call import REPLIED_FIELDS, overflow
-from actions.ports import Ports
-from actions.step_turn import STEP_READS, STEP_WRITES, take_turn
-from actions.stream import AppState, Stream, done, graph_action, show
+from ..state.application import ApplicationState
+from .ports import Ports
+from .turn.burr_action import Changes, graph_action
+from .turn.model_call import REPLIED_FIELDS, Cut
+from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(
     reads=[*STEP_READS, "active_step_id"],
     writes=[*STEP_WRITES, *REPLIED_FIELDS],
 )
-async def vibe_result_analyzer(state: AppState, ports: Ports) -> Stream:
+async def vibe_result_analyzer(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Show the model the newest results of the active step."""
-    before = state.data
-    step = before.active_step
+    step = state.active_step
     assert step is not None
-    async for item in take_turn(before, ports, step):
-        if isinstance(item, dict):
-            yield done(state, **item)
-            return
-        yield show(item)
-    yield done(state, **overflow(before, "vibe_result_analyzer"))
+    return await take_turn(state, ports, step, "vibe_result_analyzer", cut)

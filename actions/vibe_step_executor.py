@@ -1,35 +1,29 @@
 """Starts the next pending step with a history of its own, and makes the step's first model call."""
 
-from actions.events import StepChanged
-from actions.model_call import REPLIED_FIELDS, overflow
-from actions.ports import Ports
-from actions.step_turn import STEP_READS, STEP_WRITES, take_turn
-from actions.stream import AppState, Stream, done, graph_action, show
-from state.application import ApplicationState
-from state.messages import Message, runtime_said
-from state.plan import VibeStep
-from state.transcript import Transcript
+from ..state.application import ApplicationState, VibeStep
+from ..state.messages import Message, runtime_said
+from ..state.transcript import Transcript
+from .events import StepChanged
+from .ports import Ports
+from .turn.burr_action import Changes, graph_action
+from .turn.model_call import REPLIED_FIELDS, Cut
+from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(
     reads=[*STEP_READS, "current_goal"],
     writes=[*STEP_WRITES, *REPLIED_FIELDS],
 )
-async def vibe_step_executor(state: AppState, ports: Ports) -> Stream:
+async def vibe_step_executor(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Begin the first pending step of the plan."""
-    before = state.data
-    pending = next(step for step in before.vibe_plan if step.status == "pending")
+    pending = next(step for step in state.vibe_plan if step.status == "pending")
     step = pending.model_copy(
-        update={"status": "in_progress", "chat_history": Transcript.of(_briefing(before, pending))}
+        update={"status": "in_progress", "chat_history": Transcript.of(_briefing(state, pending))}
     )
-    yield show(StepChanged(step.step_id, "in_progress"))
-    started = before.model_copy(update={"active_step_id": step.step_id})
-    async for item in take_turn(started, ports, step):
-        if isinstance(item, dict):
-            yield done(state, **item)
-            return
-        yield show(item)
-    yield done(state, **overflow(before, "vibe_step_executor"))
+    if not cut:
+        ports.emit(StepChanged(step.step_id, "in_progress"))
+    started = state.model_copy(update={"active_step_id": step.step_id})
+    return await take_turn(started, ports, step, "vibe_step_executor", cut)
 
 
 def _briefing(state: ApplicationState, step: VibeStep) -> Message:

@@ -3,23 +3,43 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from burr.core import Application, ApplicationBuilder, Condition, State
+from burr.core import Action, Application, ApplicationBuilder, Condition, State
 from burr.core.graph import Graph, GraphBuilder
 from burr.core.persistence import AsyncBaseStatePersister
+from burr.core.typing import TypingSystem
 
-from actions.context_compressor import context_compressor
-from actions.execute_tools import execute_tools
-from actions.human_confirm import human_confirm
-from actions.ports import Ports
-from actions.prompt import prompt
-from actions.router import router
-from actions.step_summarizer import step_summarizer
-from actions.stream import GraphAction
-from actions.vibe_planner import vibe_planner
-from actions.vibe_result_analyzer import vibe_result_analyzer
-from actions.vibe_step_executor import vibe_step_executor
-from agent.typing_system import ApplicationTyping
-from state.application import ApplicationState
+from ..actions.context_compressor import context_compressor
+from ..actions.execute_tools import execute_tools
+from ..actions.human_confirm import human_confirm
+from ..actions.ports import Ports
+from ..actions.prompt import prompt
+from ..actions.router import router
+from ..actions.step_summarizer import step_summarizer
+from ..actions.turn.burr_action import GraphAction
+from ..actions.vibe_planner import vibe_planner
+from ..actions.vibe_result_analyzer import vibe_result_analyzer
+from ..actions.vibe_step_executor import vibe_step_executor
+from ..state.application import ApplicationState
+
+
+class ApplicationTyping(TypingSystem[ApplicationState]):
+    def state_type(self) -> type[ApplicationState]:
+        return ApplicationState
+
+    def state_pre_action_run_type(self, action: Action, graph: Graph) -> type[ApplicationState]:
+        return ApplicationState
+
+    def state_post_action_run_type(self, action: Action, graph: Graph) -> type[ApplicationState]:
+        return ApplicationState
+
+    def construct_data(self, state: State[Any]) -> ApplicationState:
+        """Return a view of the fields; what the store and the actions put in is valid already."""
+        fields = {name: value for name, value in state.get_all().items() if not name.startswith("__")}
+        return ApplicationState.model_construct(**fields)
+
+    def construct_state(self, data: ApplicationState) -> State[Any]:
+        return State(dict(data), typing_system=self)
+
 
 ACTIONS: dict[str, GraphAction] = {
     "prompt": prompt,
@@ -34,7 +54,7 @@ ACTIONS: dict[str, GraphAction] = {
 }
 
 
-class Rule(Condition):
+class TransitionCondition(Condition):
     """A condition on the whole state: pure and cheap, for Burr asks it several times a step."""
 
     def __init__(self, name: str, holds: Callable[[ApplicationState], bool]) -> None:
@@ -45,27 +65,34 @@ class Rule(Condition):
         self.holds = holds
 
 
-def _back_to(action: str) -> Rule:
-    return Rule(f"back to {action}", lambda s: s.return_to == action)
+def _back_to(action: str) -> TransitionCondition:
+    return TransitionCondition(f"back to {action}", lambda s: s.return_to == action)
 
 
-TURN_OPEN = Rule("a message", lambda s: s.turn_open and not s.pending_tool_calls)
-OVERFLOW = Rule("does not fit", lambda s: s.overflow_from is not None)
-ASKING = Rule("must ask", lambda s: any(c.decision == "undecided" for c in s.pending_tool_calls))
-READY = Rule("all decided", lambda s: bool(s.pending_tool_calls))
-PLANNING = Rule("planning", lambda s: s.phase == "planning")
-WORKING = Rule("steps left", lambda s: s.phase == "working")
-IN_STEP = Rule("in a step", lambda s: s.active_step_id is not None)
-OTHERWISE = Rule("otherwise", lambda s: True)
+TURN_OPEN = TransitionCondition("a message", lambda s: s.turn_open and not s.pending_tool_calls)
+UNANSWERED = TransitionCondition("interrupted", lambda s: s.turn_open)
+OVERFLOW = TransitionCondition("does not fit", lambda s: s.overflow_from is not None)
+ASKING = TransitionCondition(
+    "must ask", lambda s: any(c.decision == "undecided" for c in s.pending_tool_calls)
+)
+READY = TransitionCondition("all decided", lambda s: bool(s.pending_tool_calls))
+PLANNING = TransitionCondition("planning", lambda s: s.phase == "planning")
+WORKING = TransitionCondition("steps left", lambda s: s.phase == "working")
+STEP_OPEN = TransitionCondition(
+    "interrupted", lambda s: s.active_step is not None and s.active_step.status == "in_progress"
+)
+IN_STEP = TransitionCondition("in a step", lambda s: s.active_step_id is not None)
+OTHERWISE = TransitionCondition("otherwise", lambda s: True)
 
 # Of one action's transitions the first that holds is taken.
-TRANSITIONS: tuple[tuple[str, str, Rule], ...] = (
+TRANSITIONS: tuple[tuple[str, str, TransitionCondition], ...] = (
     ("prompt", "router", TURN_OPEN),
     ("prompt", "prompt", OTHERWISE),
     ("router", "context_compressor", OVERFLOW),
     ("router", "human_confirm", ASKING),
     ("router", "execute_tools", READY),
     ("router", "vibe_planner", PLANNING),
+    ("router", "router", UNANSWERED),
     ("router", "prompt", OTHERWISE),
     ("vibe_planner", "context_compressor", OVERFLOW),
     ("vibe_planner", "vibe_planner", PLANNING),
@@ -74,6 +101,7 @@ TRANSITIONS: tuple[tuple[str, str, Rule], ...] = (
     ("vibe_step_executor", "context_compressor", OVERFLOW),
     ("vibe_step_executor", "human_confirm", ASKING),
     ("vibe_step_executor", "execute_tools", READY),
+    ("vibe_step_executor", "vibe_result_analyzer", STEP_OPEN),
     ("vibe_step_executor", "step_summarizer", OTHERWISE),
     ("human_confirm", "human_confirm", ASKING),
     ("human_confirm", "execute_tools", OTHERWISE),
@@ -82,6 +110,7 @@ TRANSITIONS: tuple[tuple[str, str, Rule], ...] = (
     ("vibe_result_analyzer", "context_compressor", OVERFLOW),
     ("vibe_result_analyzer", "human_confirm", ASKING),
     ("vibe_result_analyzer", "execute_tools", READY),
+    ("vibe_result_analyzer", "vibe_result_analyzer", STEP_OPEN),
     ("vibe_result_analyzer", "step_summarizer", OTHERWISE),
     ("step_summarizer", "vibe_planner", PLANNING),
     ("step_summarizer", "vibe_step_executor", WORKING),
@@ -117,4 +146,25 @@ async def build_application(
         )
         .with_state_persister(persister)
         .abuild()
+    )
+
+
+def mermaid() -> str:
+    """Return the graph as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", "    [*] --> prompt"]
+    lines += [f"    {start} --> {end}: {condition.name}" for start, end, condition in TRANSITIONS]
+    return "\n".join(lines) + "\n"
+
+
+def dot() -> str:
+    """Return the graph in Graphviz' language."""
+    nodes = [f'    {name} [shape=box, style="rounded"];' for name in ACTIONS]
+    edges = [f'    {start} -> {end} [label="{condition.name}"];' for start, end, condition in TRANSITIONS]
+    return "\n".join(["digraph sandbur {", *nodes, *edges, "}"]) + "\n"
+
+
+def next_action(position: str | None, state: ApplicationState) -> str:
+    """Return the action that follows `position` (None: nothing ran yet)."""
+    return next(
+        (end for start, end, rule in TRANSITIONS if start == position and rule.holds(state)), "prompt"
     )

@@ -1,10 +1,18 @@
-"""What calls left in the scratch folders of sessions that are gone."""
+"""What killed processes left, and what is left of sessions that are gone."""
 
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent.wiring import places_of
+from ..actions.tools.shell.recovery import end_abandoned
+from ..actions.workspace.content_cache import sweep_temporaries
+from .wiring import places_of
+
+
+def clear_up(home: Path) -> None:
+    """End the commands that nobody watches any more, and remove files that nobody will finish."""
+    end_abandoned(home / "scratch")
+    sweep_temporaries(home / "snapshots")
 
 
 def clear_scratch(home: Path, session_id: str) -> None:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from state.errors import UsageError
-from state.record import Record
-from state.usage import Usage
+from ..state.application import Usage
+from ..state.errors import UsageError
+from ..state.messages import Record
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider

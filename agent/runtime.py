@@ -9,22 +9,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from agent.config import Settings, load_settings
-from agent.limits import Limits
-from agent.options import RunOptions
-from state.application import GRAPH_VERSION, ApplicationState
-from state.errors import ConfigError, SessionMismatch, UsageError
-from state.messages import encodable
-from state.session import SessionSettings
-from state.store.store import Store
+from ..state.application import GRAPH_VERSION, ApplicationState
+from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
+from ..state.messages import encodable
+from ..state.session import SessionSettings
+from ..state.store.store import Store
+from .config.settings import RunOptions, Settings, load_settings
+from .session.run import Limits
 
 if TYPE_CHECKING:
-    from actions.model_port import Model
-    from actions.ports import Masker, Trace
-    from agent.restore import Restored, RestorePlan
-    from agent.session import Session
-    from agent.telemetry.session_telemetry import SessionTelemetry
-    from agent.telemetry.telemetry import Telemetry
+    from ..actions.ports import Masker, Model, Trace
+    from .history.time_travel.restore import Restored, RestorePlan
+    from .session.session import Session
+    from .telemetry.session_telemetry import SessionTelemetry
+    from .telemetry.telemetry import Telemetry
 
 
 class Runtime:
@@ -71,13 +69,16 @@ class Runtime:
         self.store.close()
         await self._end_telemetry()
 
-    async def create(self, session_id: str | None = None) -> "Session":
-        """Start a session; it is stored with its first message."""
-        from agent.models.catalogue import choose_model
-        from agent.prompts import session_prompt
-        from agent.secrets import masker_for
+    async def create(self, session_id: str | None = None, or_demo: bool = False) -> "Session":
+        """Start a session; it is stored with its first message.
 
-        model, notices = choose_model(self.settings.model, self.env)
+        Without any model it raises `CredentialsError`, or takes the demo.
+        """
+        from .models.connect import choose_model
+        from .prompts import session_prompt
+        from .secrets import masker_for
+
+        model, notices = choose_model(self.settings.model, self.env, or_demo)
         system, more = session_prompt(self.settings.cwd, self.settings.add_dirs, self.env)
         session = SessionSettings(
             model=model,
@@ -102,6 +103,7 @@ class Runtime:
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
         opened.notices = (*self.settings.notices, *notices, *more)
+        await self._clear_up()
         return opened
 
     async def resume(self, session_id: str, needs_model: bool = True) -> "Session":
@@ -124,6 +126,30 @@ class Runtime:
         if not is_held:
             await opened.examine()
         opened.notices = (*self.settings.notices, *damages)
+        await self._clear_up()
+        return opened
+
+    async def _clear_up(self) -> None:
+        """Do away with what killed processes left; called behind the recovery, which tells of it."""
+        from .leftovers import clear_up
+
+        try:
+            await asyncio.to_thread(clear_up, self.settings.home)
+        except RuntimeError as refused:
+            # No session waits for this: where the system starts no thread, the next run does it.
+            if exhausted(refused) is None:
+                raise
+
+    async def reload(self, session: "Session") -> "Session":
+        """Open a session anew that went on in another process; the mode and rules of this one stay."""
+        self.store.forget(session.id)
+        opened = await self.resume(session.id)
+        if opened.state.execution_mode != session.state.execution_mode:
+            opened.change_mode(session.state.execution_mode)
+        for rule in session.settings.allow:
+            if rule not in opened.settings.allow:
+                opened.allow_always(rule)
+        opened.notices = tuple(said for said in opened.notices if said not in self.settings.notices)
         return opened
 
     async def fork(
@@ -133,13 +159,13 @@ class Runtime:
 
         `changes` are valid fields of the state that the new one starts with.
         """
-        from agent.branches import branch
+        from .history.time_travel.branches import branch
 
         return await branch(self.store, session_id, at, changes or {})
 
     async def restore_files(self, session_id: str, seq: int, into: str) -> "tuple[RestorePlan, Restored]":
         """Bring the files that a session touched after step `seq` back; `into` records what is replaced."""
-        from agent.branches import restore_files
+        from .history.time_travel.branches import restore_files
 
         settings = self.store.index.settings(into)
         roots = [Path(folder) for folder in (settings.cwd, *settings.add_dirs)]
@@ -152,12 +178,12 @@ class Runtime:
         new_state: ApplicationState,
         needs_model: bool = True,
     ) -> "Session":
-        from agent.graph import ACTIONS, build_application, build_graph
-        from agent.models.absent import NoModel
-        from agent.secrets import masker_for
-        from agent.session import Session
-        from agent.telemetry.observer import nobody
-        from agent.wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
+        from .graph import ACTIONS, build_application, build_graph
+        from .models.model import NoModel
+        from .secrets import masker_for
+        from .session.run import nobody
+        from .session.session import Session
+        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
 
         gate = SessionGate(policy_of(settings))
         masker = masker_for(self.env, Path(settings.cwd))
@@ -169,7 +195,7 @@ class Runtime:
         telemetry = self._telemetry_of(session_id, trace, masker)
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
-        ports = bind_ports(self.settings, settings, gate, model, journal, trace, masker, places)
+        ports = bind_ports(settings, gate, model, journal, trace, masker, places, self.settings.compress_at)
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
         )
@@ -202,7 +228,7 @@ class Runtime:
         if not self.settings.otel:
             return None
         if self._telemetry is None:
-            from agent.telemetry.telemetry import Telemetry
+            from .telemetry.telemetry import Telemetry
 
             self._telemetry = Telemetry.start(self.env)
         return self._telemetry.session(session_id, trace, masker) if self._telemetry is not None else None
@@ -218,7 +244,7 @@ class Runtime:
     def _limits(self, session: SessionSettings) -> Limits:
         settings = self.settings
         if settings.max_budget_usd is not None:
-            from agent.pricing import require_price
+            from .pricing import require_price
 
             for model in (session.model, *session.fallback_models):
                 require_price(model, settings.prices)

@@ -6,12 +6,43 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from actions.masking.masker import Masker
-from actions.masking.stream import StreamMasker
-from actions.masking.values import is_random, is_ruled_out
-from agent.dotenv import settings
-from agent.text_files import read_bytes
-from state.errors import ConfigError
+from ..actions.masking.masker import StreamMasker, TextMasker
+from ..actions.masking.named_values import is_random, is_ruled_out
+from ..state.errors import ConfigError
+from .config.paths import read_bytes
+
+_SETTING = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})[ \t]*[=:][ \t]*")
+_DOUBLE = re.compile(r'"(?P<value>(?:[^"\\]|\\.)*+)"', re.DOTALL)
+_SINGLE = re.compile(r"'(?P<value>[^']*+)'")
+_COMMENT = re.compile(r"[ \t]#.*\Z")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def settings(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each setting; what is none is passed over."""
+    at = 0
+    while at < len(text):
+        line_end = text.find("\n", at)
+        line_end = len(text) if line_end < 0 else line_end
+        found = _SETTING.match(text, at, line_end)
+        if found is None:
+            at = line_end + 1
+            continue
+        value, end = _value(text, found.end(), line_end)
+        yield found["name"], value
+        at = text.find("\n", end) + 1 or len(text)
+
+
+def _value(text: str, start: int, line_end: int) -> tuple[str, int]:
+    """Return a value and where it ends."""
+    if (quoted := _DOUBLE.match(text, start)) is not None:
+        value = _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]), quoted["value"])
+        return value, quoted.end()
+    if (quoted := _SINGLE.match(text, start)) is not None:
+        return quoted["value"], quoted.end()
+    return _COMMENT.sub("", text[start:line_end]).strip(), line_end
+
 
 MOST_FILES = 32
 MOST_FILE_BYTES = 262_144
@@ -42,7 +73,7 @@ class SecretMasker:
         self._folder_seen: tuple[int, ...] = ()
         self._files: tuple[Path, ...] = ()
         self._seen: dict[Path, tuple[int, ...]] = {}
-        self._masker = Masker(named=self._environment)
+        self._masker = TextMasker(named=self._environment)
 
     def text(self, text: str) -> str:
         return self._current().text(text)
@@ -55,7 +86,7 @@ class SecretMasker:
         """Return one for live output, with the values known now."""
         return self._current().stream()
 
-    def _current(self) -> Masker:
+    def _current(self) -> TextMasker:
         """Return a masker for the files as they are; a few stats if nothing changed."""
         if (folder := _version(self._cwd)) != self._folder_seen:
             self._folder_seen = folder
@@ -64,7 +95,7 @@ class SecretMasker:
         if seen != self._seen:
             self._seen = seen
             found = [pair for path in self._files for pair in _secrets(_settings_in(path), is_file=True)]
-            self._masker = Masker(named=(*found[:MOST_VALUES], *self._environment))
+            self._masker = TextMasker(named=(*found[:MOST_VALUES], *self._environment))
         return self._masker
 
 

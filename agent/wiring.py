@@ -2,23 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actions.decisions import DECISION_TOOLS
-from actions.model_port import Model, ToolSpec
-from actions.ports import Journal, Masker, Ports, Tool, Trace, Verdict
-from actions.tools import TOOL_NAMES, builtin_tools
-from agent.config import Settings
-from agent.models.fallback import FallbackModel
-from agent.policy import Policy
-from agent.pricing import PriceOf, price_of
-from agent.rules import parse_rules
-from state.application import ExecutionMode
-from state.session import SessionSettings
-from state.usage import Usage
+from ..actions.ports import Gate, Journal, Masker, Model, Ports, Tool, Toolbox, ToolSpec, Trace, Verdict
+from ..actions.tools.registry import builtin_tools, declared
+from ..actions.turn.decision_tools import DECISION_TOOLS
+from ..state.application import ExecutionMode, Usage
+from ..state.session import SessionSettings
+from .config.settings import Settings
+from .models.model import FallbackModel
+from .policy.gate import Policy
+from .policy.rules import parse_rules
+from .pricing import PriceOf, price_of
 
 
 class SessionGate:
@@ -34,8 +32,8 @@ class SessionGate:
 def policy_of(session: SessionSettings) -> Policy:
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read."""
     return Policy(
-        parse_rules(session.allow, TOOL_NAMES),
-        parse_rules(session.deny, TOOL_NAMES),
+        parse_rules(session.allow, declared()),
+        parse_rules(session.deny, declared()),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
     )
@@ -57,19 +55,27 @@ def _file_name(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:
+    """Return what a model is told of the working and the decision tools."""
+    return (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
+
+
 def bind_ports(
-    settings: Settings,
     session: SessionSettings,
-    gate: SessionGate,
+    gate: Gate,
     model: Model,
     journal: Journal,
     trace: Trace,
     masker: Masker,
-    places: Places,
+    places: Places | None,
+    compress_at: float,
+    toolbox: Toolbox | None = None,
 ) -> Ports:
-    toolbox = builtin_tools()
-    specs: tuple[ToolSpec, ...] = (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
-    fixed = fixed_part(session.system_prompt, specs)
+    """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
+    toolbox = builtin_tools() if toolbox is None else toolbox
+    specs = specs_of(toolbox)
+    described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
+    fixed = session.system_prompt.encode() + described.encode()
     cwd = Path(session.cwd)
     return Ports(
         model=model,
@@ -82,23 +88,13 @@ def bind_ports(
         masker=masker,
         cwd=cwd,
         roots=(cwd, *(Path(folder) for folder in session.add_dirs)),
-        scratch=places.scratch,
-        cache=places.cache,
-        private=(places.home,),
+        scratch=places.scratch if places is not None else None,
+        cache=places.cache if places is not None else None,
+        private=(places.home,) if places is not None else (),
         fixed_bytes=len(fixed),
-        fixed_sha256=sha256_of(fixed),
-        compress_at=settings.compress_at,
+        fixed_sha256=hashlib.sha256(fixed).hexdigest(),
+        compress_at=compress_at,
     )
-
-
-def fixed_part(system_prompt: str, specs: Sequence[ToolSpec]) -> bytes:
-    """Return what every request of a session begins with."""
-    described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
-    return system_prompt.encode() + described.encode()
-
-
-def sha256_of(fixed: bytes) -> str:
-    return hashlib.sha256(fixed).hexdigest()
 
 
 def connect_models(settings: Settings, session: SessionSettings, env: Mapping[str, str]) -> Model:
@@ -111,10 +107,10 @@ def connect_models(settings: Settings, session: SessionSettings, env: Mapping[st
 
 def _connect(name: str, settings: Settings, env: Mapping[str, str]) -> Model:
     if name == "demo":
-        from agent.models.demo import DemoModel
+        from .models.demo.model import DemoModel
 
         return DemoModel()
-    from agent.models.connect import connect
+    from .models.connect import connect
 
     return connect(
         name,

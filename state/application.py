@@ -4,11 +4,67 @@ from typing import Literal
 
 from pydantic import Field
 
-from state.calls import PendingCall
-from state.plan import VibeStep
-from state.record import Record
-from state.transcript import Transcript
-from state.usage import Usage
+from .calls import PendingCall
+from .messages import Record, ToolResult, ToolUse
+from .transcript import Transcript
+
+StepStatus = Literal["pending", "in_progress", "completed", "failed"]
+
+
+class VibeStep(Record):
+    step_id: str
+    """"1", "2", ... in plan order; revised plans go on counting."""
+    description: str
+    status: StepStatus = "pending"
+    chat_history: Transcript = Field(default_factory=Transcript)
+    """The step's own history; after the step it only refers to the store."""
+    analysis: str = ""
+    """How the step ended, in the words of the model."""
+
+    @property
+    def tool_calls(self) -> list[ToolUse]:
+        return [use for message in self.chat_history for use in message.tool_uses]
+
+    @property
+    def tool_results(self) -> list[ToolResult]:
+        return [
+            block
+            for message in self.chat_history
+            for block in message.blocks
+            if isinstance(block, ToolResult)
+        ]
+
+
+class Usage(Record):
+    """Token and cost totals; None means unknown, and anything plus unknown is unknown.
+
+    Of an answer that was cut, the tokens are what the provider had reported by then, and the cost is unknown.
+    """
+
+    llm_calls: int = 0
+    input_tokens: int | None = 0
+    """All input tokens, cached ones included."""
+    output_tokens: int | None = 0
+    cache_read_tokens: int | None = 0
+    cache_write_tokens: int | None = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            llm_calls=self.llm_calls + other.llm_calls,
+            input_tokens=_sum(self.input_tokens, other.input_tokens),
+            output_tokens=_sum(self.output_tokens, other.output_tokens),
+            cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens=_sum(self.cache_write_tokens, other.cache_write_tokens),
+            cost_usd=None
+            if self.cost_usd is None or other.cost_usd is None
+            else self.cost_usd + other.cost_usd,
+        )
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
 
 WorkflowMode = Literal["chat", "ops", "vibe"]
 Phase = Literal["idle", "planning", "working", "answering"]

@@ -1,11 +1,16 @@
 """A tool call on its way from the model's wish to its result."""
 
-from typing import Literal
+from typing import Any, Literal, cast
 
-from pydantic import SerializationInfo, field_serializer
+from pydantic import (
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    model_serializer,
+    model_validator,
+)
 
-from state.messages import Message, ToolResult
-from state.record import Record
+from .messages import Message, Record, ToolResult
 
 Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """What running a call twice would mean: nothing, nothing, checkable, unknown."""
@@ -17,8 +22,25 @@ Settlement = Literal["done", "failed", "rerun"]
 """It took effect; it did not, or not as it should; it may run once more."""
 
 
+class Recovery(Record):
+    """What is known, and said, of a call that was running when its process died."""
+
+    starts: int = 0
+    """How often it had been started when this was found out or said; one more start voids it."""
+    started_at: str = ""
+    """UTC, ISO 8601; of the last start."""
+    output: str = ""
+    """What it had written until then, capped."""
+    note: str = ""
+    """What is known about its end, in one sentence."""
+    settled_as: Settlement | None = None
+    """What a person, or a check of its effect, says came of it."""
+    settled_result: str = ""
+    """What the person adds for the model."""
+
+
 class PendingCall(Record):
-    """One call of the active history's last message that has no result yet."""
+    """One call of the active history's last message that has no result yet: the wish and its approval."""
 
     call_id: str
     tool: str
@@ -34,23 +56,34 @@ class PendingCall(Record):
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
-    starts: int = 0
-    """How often it had been started when `kind` or `settled_as` was set; one more start voids both."""
-    started_at: str = ""
-    """UTC, ISO 8601; of the last start."""
-    output: str = ""
-    """What it had written until then, capped."""
-    note: str = ""
-    """What is known about its end, in one sentence."""
-    settled_as: Settlement | None = None
-    """What a person, or a check of its effect, says about a call whose process died."""
-    settled_result: str = ""
-    """What the person adds for the model."""
+    recovery: Recovery = Recovery()
+    """As nothing, for a call that no process died over. Stored as fields of the call."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_in(cls, stored: Any) -> Any:
+        if not isinstance(stored, dict) or "recovery" in stored:
+            return stored  # pyright: ignore[reportUnknownVariableType]
+        fields = cast(dict[str, Any], stored)
+        found = {name: fields[name] for name in Recovery.model_fields if name in fields}
+        wish = {name: value for name, value in fields.items() if name not in found}
+        return {**wish, "recovery": found} if found else wish
+
+    @model_serializer(mode="wrap")
+    def _spread(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        stored = fields(self)
+        recovery = stored.pop("recovery")
+        return {**stored, **recovery}
 
     @field_serializer("arguments")
     def _refer(self, value: str, info: SerializationInfo) -> str:
         """Leave out in the store what the message that asks for the call says already."""
         return value if self.edited or not info.context else ""
+
+
+def recovering(call: PendingCall, **known: Any) -> PendingCall:
+    """Return the call with more known, or said, of its recovery."""
+    return call.model_copy(update={"recovery": call.recovery.model_copy(update=known)})
 
 
 def restore_arguments(calls: tuple[PendingCall, ...], asked: Message | None) -> tuple[PendingCall, ...]:
@@ -93,3 +126,22 @@ class CallDecision(Record):
     """What the model reads about a call that is settled as done or failed."""
     by: str = ""
     """Who decided, for the record: user@host."""
+
+
+class FileChange(Record):
+    """One file before and after a call. A link counts as a file whose content is its target."""
+
+    path: str
+    """Absolute, links on the way resolved."""
+    before: str | None
+    """SHA-256 of the old content; None if there was no file, or if its content is not known."""
+    before_mode: int | None
+    """Permission bits, with those of `S_IFLNK` for a link; None if there was no file."""
+    after: str | None
+    """SHA-256 of the new content; None if the file is gone, or if its content is not known."""
+    after_mode: int | None = None
+    """As `before_mode`; None too if it is not known."""
+    new_folders: int = 0
+    """How many folders, from the file's own upwards, were not there before."""
+    is_restorable: bool = True
+    """False if it is not known well enough what was there before."""

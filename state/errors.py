@@ -7,11 +7,14 @@ SandburError
 ├── StoreError               1    the store cannot be opened, read or written
 │   ├── GuardFailed          1    a transaction was refused by its guard: somebody else was first
 │   ├── SessionHeld          1    another process runs the session, or took it over
+│   ├── SessionMoved         1    another process went on with the session since it was read here
 │   ├── SessionNotFound      2    no session with this id
 │   └── SessionMismatch      1    a session that this graph or schema cannot carry on
 ├── ModelError               1    the provider failed and trying again did not or would not help
 │   ├── ContextFull          1    the request does not fit into the model's window
+│   ├── Unreachable          1    no server, name or valid certificate where the provider should be
 │   └── Overloaded           75   rate limited or overloaded after every retry
+├── Exhausted                1    the system gives no further thread or open file
 ├── OutputLost               1    stdout takes nothing more, and its reader has not just left
 └── LimitReached                  a limit of the run
     ├── TurnLimit            53
@@ -21,7 +24,8 @@ SandburError
 A failing tool is no exception: it is a result the model reads.
 """
 
-from typing import ClassVar
+from errno import EMFILE, ENFILE
+from typing import ClassVar, cast
 
 
 class SandburError(Exception):
@@ -67,6 +71,10 @@ class SessionHeld(StoreError):
     code = "session_held"
 
 
+class SessionMoved(StoreError):
+    code = "session_moved"
+
+
 class SessionNotFound(StoreError):
     exit_code = 2
     code = "session_not_found"
@@ -84,6 +92,10 @@ class ContextFull(ModelError):
     code = "context_full"
 
 
+class Unreachable(ModelError):
+    code = "unreachable"
+
+
 class Overloaded(ModelError):
     exit_code = 75
     code = "overloaded"
@@ -91,6 +103,10 @@ class Overloaded(ModelError):
 
     retry_after_s: float | None = None
     """How long the provider asks to wait, if it says so."""
+
+
+class Exhausted(SandburError):
+    code = "exhausted"
 
 
 class OutputLost(SandburError):
@@ -117,3 +133,15 @@ class Timeout(LimitReached):
     exit_code = 124
     code = "timeout"
     status = "timeout"
+
+
+def exhausted(bug: BaseException) -> Exhausted | None:
+    """Return what an exception means if the system refused a thread or an open file; None: it is a bug."""
+    if isinstance(bug, BaseExceptionGroup):
+        found = [exhausted(one) for one in cast("BaseExceptionGroup[BaseException]", bug).exceptions]
+        return found[0] if all(found) else None
+    if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
+        return Exhausted("The system starts no further thread here.", "Raise the limit: ulimit -u")
+    if isinstance(bug, OSError) and bug.errno in (EMFILE, ENFILE):
+        return Exhausted("The system opens no further file here.", "Raise the limit: ulimit -n")
+    return None

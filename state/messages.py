@@ -2,11 +2,26 @@
 
 import json
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from state.record import Record
+
+class Record(BaseModel):
+    """An immutable value with a fixed set of fields; Burr's deep copies of it cost nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __deepcopy__(self, memo: dict[int, object] | None = None) -> Self:
+        return self
+
+
+_CUT_BEGINS = "[Interrupted by "
+"""Stored bytes: older marks have to be known, too."""
+_CUT = (
+    _CUT_BEGINS + "{by} before the end of this answer. If nothing else is asked below, answer again from its"
+    " beginning.]"
+)
 
 Outcome = Literal["ok", "error", "denied", "timeout", "interrupted", "unknown"]
 
@@ -80,6 +95,11 @@ class Message(Record):
         """All text blocks joined."""
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
+    @property
+    def marks_cut(self) -> bool:
+        """True if the answer in front of this was interrupted before its end."""
+        return self.origin == "runtime" and self.text.startswith(_CUT_BEGINS)
+
     @cached_property
     def tool_uses(self) -> tuple[ToolUse, ...]:
         return tuple(block for block in self.blocks if isinstance(block, ToolUse))
@@ -111,6 +131,11 @@ def runtime_said(text: str) -> Message:
 
 def assistant_said(text: str, origin: Literal["model", "runtime"] = "model") -> Message:
     return Message(role="assistant", origin=origin, blocks=(Text(text=text),))
+
+
+def cut_answer(text: str, by: str) -> tuple[Message, Message]:
+    """Make what a model said until it was interrupted, and the mark that tells it so."""
+    return assistant_said(encodable(text)), runtime_said(_CUT.format(by=by))
 
 
 def tool_answered(result: ToolResult) -> Message:

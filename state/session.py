@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from state.application import ApplicationState, ExecutionMode
-from state.record import Record
+from .application import ApplicationState, ExecutionMode
+from .messages import Record
 
 
 class SessionSettings(Record):

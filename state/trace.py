@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_serializer
 
-from state.messages import Message
-from state.record import Record
-from state.usage import Usage
+from .application import Usage
+from .messages import Message, Record
 
 
 class RequestShape(Record):
@@ -76,10 +75,17 @@ class ModelCalled(Record):
     finish: str | None = None
     """None if no reply came."""
     usage: Usage = Usage()
+    """Of the reply."""
+    discarded: Usage = Usage()
+    """Of the tries whose answer was cut or empty."""
     request: RequestShape
     reply: Message | None = None
     """Set where no history takes the reply in."""
     error: Failure | None = None
+
+    @property
+    def used(self) -> Usage:
+        return self.usage + self.discarded
 
     @field_serializer("reply")
     def _whole(self, reply: Message | None) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from state.messages import Message
+from .messages import Message
 
 
 class Log:
@@ -32,7 +32,7 @@ class Log:
         self.ends.append(self.ends[-1] + message.size_bytes)
 
 
-class Span(NamedTuple):
+class TranscriptRange(NamedTuple):
     log: Log
     start: int
     end: int
@@ -45,7 +45,7 @@ class Span(NamedTuple):
 class LogBook(Protocol):
     """What a store offers for writing and reading transcripts as references."""
 
-    def locate(self, span: Span) -> tuple[str, int]: ...
+    def locate(self, span: TranscriptRange) -> tuple[str, int]: ...
     def log(self, session_id: str, number: int) -> Log: ...
 
 
@@ -54,7 +54,7 @@ class Transcript:
 
     __slots__ = ("_length", "spans")
 
-    def __init__(self, spans: Sequence[Span] = ()) -> None:
+    def __init__(self, spans: Sequence[TranscriptRange] = ()) -> None:
         self.spans = tuple(spans)
         self._length = sum(span.end - span.start for span in self.spans)
 
@@ -66,33 +66,33 @@ class Transcript:
         """Return a longer view. A view that is no longer the newest of its log goes on in a new log."""
         if not messages:
             return self
-        *head, last = self.spans or (Span(Log(), 0, 0),)
+        *head, last = self.spans or (TranscriptRange(Log(), 0, 0),)
         log, start, end = last
         if log.sealed or end != len(log.messages):
             head.append(last)
             log, start = Log(), 0
         for message in messages:
             log.append(message)
-        return type(self)((*head, Span(log, start, len(log.messages))))
+        return type(self)((*head, TranscriptRange(log, start, len(log.messages))))
 
     def compacted(self, summary: Message, keep_last: int) -> Self:
         """Return a view of `summary` followed by the last `keep_last` messages; nothing is deleted."""
-        kept: list[Span] = []
+        kept: list[TranscriptRange] = []
         wanted = keep_last
         for log, start, end in reversed(self.spans):
             taken = min(wanted, end - start)
             if taken:
-                kept.insert(0, Span(log, end - taken, end))
+                kept.insert(0, TranscriptRange(log, end - taken, end))
             wanted -= taken
         log = Log()
         log.append(summary)
-        return type(self)((Span(log, 0, 1), *kept))
+        return type(self)((TranscriptRange(log, 0, 1), *kept))
 
     def unloaded(self) -> Self:
         """Return a view that only refers to the store, so that the messages can be forgotten."""
         if any(span.log.number is None for span in self.spans):
             return self
-        spans = [Span(Log(s.log.session_id, s.log.number), s.start, s.end) for s in self.spans]
+        spans = [TranscriptRange(Log(s.log.session_id, s.log.number), s.start, s.end) for s in self.spans]
         return type(self)(spans)
 
     @property
@@ -151,7 +151,10 @@ def _validate(value: Any, info: ValidationInfo) -> Transcript:
     if book is None:
         return Transcript.of(*(Message.model_validate(item) for item in value))
     return Transcript(
-        [Span(book.log(session_id, number), start, end) for session_id, number, start, end in value]
+        [
+            TranscriptRange(book.log(session_id, number), start, end)
+            for session_id, number, start, end in value
+        ]
     )
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from state.calls import CallDecision
-from state.store.audit import Audit, Breach, audit
-from state.store.store import Store
+from sandbur.state.calls import CallDecision
+from sandbur.state.maintenance.verify import Audit, Breach, audit
+from sandbur.state.store.store import Store
 
 ONE = [("act", {"text": "one"})]
 

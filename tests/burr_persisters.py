@@ -14,8 +14,8 @@ from burr.core import State
 from burr.core.persistence import SQLitePersister
 from databases import DATABASES, fresh_url
 
-from state.burr_persister import AsyncSandburPersister, SandburPersister
-from state.store.opening import open_database
+from sandbur.state.burr.persister import AsyncSandburPersister, SandburPersister
+from sandbur.state.databases.open import open_database
 
 _HAS_AIOSQLITE = bool(os.environ.get("CI") or importlib.util.find_spec("aiosqlite"))
 _AIOSQLITE = pytest.mark.skipif(not _HAS_AIOSQLITE, reason="no aiosqlite here")

@@ -5,7 +5,7 @@ from typing import Any
 
 from burr.core import ApplicationBuilder, State, action
 
-from state.burr_persister import SandburPersister
+from sandbur.state.burr.persister import SandburPersister
 
 
 @action(reads=["history"], writes=["history"])

@@ -12,8 +12,8 @@ import pytest
 from databases import DATABASES, fresh_url
 from reopening import close_all
 
-from state.store.schema import SESSION_TABLES
-from state.store.store import Store
+from sandbur.state.databases.schema import SESSION_TABLES
+from sandbur.state.store.store import Store
 
 ON_EVERY_DATABASE = (
     "test_session",

@@ -11,8 +11,8 @@ from crash_past import Past
 from crash_place import Place
 from crash_scenarios import OLD, Scenario
 
-from state.store.audit import audit
-from state.store.store import Store
+from sandbur.state.maintenance.verify import audit
+from sandbur.state.store.store import Store
 
 UNKNOWN = "may or may not"
 NOT_RUN = "was not run"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from scripted import collect
 
-from agent.options import RunOptions
-from agent.runtime import Runtime
-from state.application import ExecutionMode
-from state.calls import CallDecision
-from state.store.store import Store
+from sandbur.agent.config.settings import RunOptions
+from sandbur.agent.runtime import Runtime
+from sandbur.state.application import ExecutionMode
+from sandbur.state.calls import CallDecision
+from sandbur.state.store.store import Store
 
 
 class DemoRuns:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actions.decisions import DECISION_TOOLS, PLAN_FINISHED
-from actions.events import TextDelta
-from actions.model_port import ModelRequest, Reply, ToolSpec
-from agent.models.demo import DemoModel
-from state.messages import (
+from sandbur.actions.events import TextDelta
+from sandbur.actions.ports import ModelRequest, Reply, ToolSpec
+from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
+from sandbur.agent.models.demo.model import DemoModel
+from sandbur.state.messages import (
     Message,
     Outcome,
     ToolResult,
@@ -20,7 +20,7 @@ from state.messages import (
     runtime_said,
     tool_answered,
 )
-from state.transcript import Transcript
+from sandbur.state.transcript import Transcript
 
 WORKING_TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "grep")
 SPECS = (*(ToolSpec(name, "", {"type": "object"}) for name in WORKING_TOOLS), *DECISION_TOOLS)

@@ -1,15 +1,17 @@
 """Small tools and one function, to ask the gate about a call."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actions.model_port import ToolSpec
-from actions.ports import ToolContext, ToolOutcome, Verdict
-from agent.policy import Policy
-from agent.rules import parse_rules
-from state.calls import Effect
+from sandbur.actions.ports import ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verdict
+from sandbur.actions.tools.glob import Glob
+from sandbur.actions.tools.registry import traits_of
+from sandbur.agent.policy.gate import Policy
+from sandbur.agent.policy.rules import parse_rules
+from sandbur.state.calls import Effect
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,10 @@ class SmallTool:
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, "", {})
 
+    @property
+    def traits(self) -> ToolTraits:
+        return traits_of(self.name)
+
     def parse(self, arguments: str) -> Any:
         return arguments
 
@@ -30,6 +36,8 @@ class SmallTool:
         return next(arguments[key] for key in ("command", "pattern", "path") if key in arguments)
 
     def paths(self, arguments: dict[str, str]) -> Sequence[str]:
+        if self.name == "glob":
+            return Glob().paths(Glob().parse(json.dumps(arguments)))
         return [arguments[key] for key in ("path", "cwd") if key in arguments]
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:

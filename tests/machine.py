@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent.config import Settings, load_settings
-from agent.options import RunOptions
-from state.errors import SandburError
+from sandbur.agent.config.settings import RunOptions, Settings, load_settings
+from sandbur.state.errors import SandburError
 
 
 class Machine:

@@ -7,13 +7,12 @@ from typing import Any
 
 from model_server import ModelServer
 
-from actions.events import Notice, TextDelta, ThinkingDelta
-from actions.model_port import Model, ModelEvent, ModelRequest, Reply, ToolSpec
-from agent.models.connect import connect
-from agent.models.retry import RetryPolicy
-from agent.models.wire_model import Limits, WireModel
-from state.messages import Message, ToolResult, person_said, tool_answered
-from state.transcript import Transcript
+from sandbur.actions.events import Notice, TextDelta, ThinkingDelta
+from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolSpec
+from sandbur.agent.models.connect import connect
+from sandbur.agent.models.model import RetryPolicy, TryLimits, WireModel
+from sandbur.state.messages import Message, ToolResult, person_said, tool_answered
+from sandbur.state.transcript import Transcript
 
 SHELL = ToolSpec(
     "run_shell_command",
@@ -39,7 +38,7 @@ def environment(server: ModelServer, key: str = "sk-test-key") -> dict[str, str]
 @asynccontextmanager
 async def connected(server: ModelServer, name: str, **more: Any) -> AsyncIterator[WireModel]:
     """Connect by wire format or by full model name."""
-    options = {"env": environment(server), "retry": QUICK, "limits": Limits(idle_s=60), **more}
+    options = {"env": environment(server), "retry": QUICK, "limits": TryLimits(idle_s=60), **more}
     model = connect(NAMES.get(name, name), **options)
     try:
         yield model

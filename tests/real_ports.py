@@ -3,17 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-from actions.model_port import Model
-from agent.config import load_settings
-from agent.graph import build_application, build_graph
-from agent.limits import Limits
-from agent.options import RunOptions
-from agent.secrets import masker_for
-from agent.session import Session
-from agent.wiring import SessionGate, bind_ports, places_of, policy_of
-from state.application import ApplicationState, ExecutionMode
-from state.session import SessionSettings
-from state.store.store import Store
+from sandbur.actions.ports import Model
+from sandbur.agent.config.settings import RunOptions, load_settings
+from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.secrets import masker_for
+from sandbur.agent.session.run import Limits
+from sandbur.agent.session.session import Session
+from sandbur.agent.wiring import SessionGate, bind_ports, places_of, policy_of
+from sandbur.state.application import ApplicationState, ExecutionMode
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
 
 
 async def open_real(
@@ -31,7 +30,6 @@ async def open_real(
     env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
     config = load_settings(RunOptions(), env)
     ports = bind_ports(
-        config,
         settings,
         SessionGate(policy_of(settings)),
         model,
@@ -39,6 +37,7 @@ async def open_real(
         await store.open_trace(session_id),
         masker_for(env, folder),
         places_of(config.home, session_id),
+        config.compress_at,
     )
     application = await build_application(
         build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)

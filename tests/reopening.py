@@ -1,6 +1,6 @@
 """The same store as another process would see it; closed with the test."""
 
-from state.store.store import Store
+from sandbur.state.store.store import Store
 
 _OPENED: list[Store] = []
 

@@ -7,11 +7,11 @@ from typing import Any
 from html_check import Page
 from scripted import START, Call, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from actions.ports import ToolOutcome
-from state.calls import CallDecision
-from state.errors import Overloaded
-from state.store.store import Store
-from ui.report.export import report
+from sandbur.actions.ports import ToolOutcome
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import Overloaded
+from sandbur.state.store.store import Store
+from sandbur.ui.report.html import report
 
 NASTY = (
     "</script></pre><img src=x onerror=alert(1)><svg onload=alert(2)> \x1b[31mred\x1b[0m \x1b]0;title\x07"

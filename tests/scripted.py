@@ -5,21 +5,29 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from actions.decisions import DECISION_TOOLS
-from actions.events import Event, RunFinished, TextDelta
-from actions.model_port import ModelEvent, ModelRequest, Reply, ToolSpec
-from actions.ports import BadArguments, Ports, ToolContext, ToolOutcome, Verdict
-from agent.graph import build_application, build_graph
-from agent.limits import Limits
-from agent.session import Session
-from agent.telemetry.observer import nobody
-from agent.telemetry.telemetry import Telemetry
-from state.application import ApplicationState, ExecutionMode
-from state.calls import Effect
-from state.messages import Message, Text, ToolUse
-from state.session import SessionSettings
-from state.store.store import Store
-from state.usage import Usage
+from sandbur.actions.events import Event, RunFinished, TextDelta
+from sandbur.actions.ports import (
+    BadArguments,
+    ModelEvent,
+    ModelRequest,
+    Ports,
+    Reply,
+    ToolContext,
+    ToolOutcome,
+    ToolSpec,
+    ToolTraits,
+    Verdict,
+)
+from sandbur.actions.turn.decision_tools import DECISION_TOOLS
+from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.session.run import Limits, nobody
+from sandbur.agent.session.session import Session
+from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.state.application import ApplicationState, ExecutionMode, Usage
+from sandbur.state.calls import Effect
+from sandbur.state.messages import Message, Text, ToolUse
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
 
 Call = tuple[str, dict[str, Any]]
 Turn = str | Sequence[Call] | Exception | Callable[[], Any]
@@ -83,6 +91,7 @@ class Recorder:
         self, name: str = "act", effect: Effect = "effect", work: Callable[[str], Any] | None = None
     ) -> None:
         self.spec = ToolSpec(name, f"{name} something", {"type": "object", "properties": {}})
+        self.traits = ToolTraits()
         self.effect: Effect = effect
         self.done: list[str] = []
         self._work = work
@@ -147,18 +156,31 @@ async def open_session(
     gate: Any = None,
     telemetry: Telemetry | None = None,
 ) -> Session:
-    toolbox = {tool.spec.name: tool for tool in tools}
     log = await store.open_trace(session_id)
     watch = telemetry.session(session_id, log, MasksNothing()) if telemetry is not None else None
-    specs = (*(tool.spec for tool in tools), *DECISION_TOOLS)
-    ports = Ports(
-        model=watch.overhear(model) if watch is not None else model,
+    heard = watch.overhear(model) if watch is not None else model
+    ports = scripted_ports(store, heard, *tools, session_id=session_id, trace=watch or log, gate=gate)
+    application = await build_application(
+        build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
+    )
+    settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
+    observe = watch.note if watch is not None else nobody
+    return Session(
+        session_id, application, ports, store, settings, limits or Limits(), lambda rule: settings, observe
+    )
+
+
+def scripted_ports(
+    store: Store, model: Any, *tools: Recorder, session_id: str = "s1", trace: Any, gate: Any = None
+) -> Ports:
+    return Ports(
+        model=model,
         system="You are a test.",
-        toolbox=toolbox,
-        tool_specs=specs,
+        toolbox={tool.spec.name: tool for tool in tools},
+        tool_specs=(*(tool.spec for tool in tools), *DECISION_TOOLS),
         gate=gate or AskUnlessYolo(),
         journal=store.journal(session_id),
-        trace=watch or log,
+        trace=trace,
         masker=MasksNothing(),
         scratch=None,
         cache=None,
@@ -167,14 +189,6 @@ async def open_session(
         roots=(Path.cwd(),),
         fixed_bytes=100,
         fixed_sha256="",
-    )
-    application = await build_application(
-        build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
-    )
-    settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
-    observe = watch.note if watch is not None else nobody
-    return Session(
-        session_id, application, ports, store, settings, limits or Limits(), lambda rule: settings, observe
     )
 
 

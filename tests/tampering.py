@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from state.store.chain import digest_of, first_digest
-from state.store.schema import CHAINED, KEYS
-from state.store.store import Store
+from sandbur.state.databases.chain import digest_of, first_digest
+from sandbur.state.databases.schema import CHAINED, KEYS
+from sandbur.state.store.store import Store
 
 
 def move_of(store: Store, call_id: str, move: str, session_id: str = "s1") -> tuple[int, int, dict[str, Any]]:
@@ -58,3 +58,22 @@ def chain_again(store: Store, session_id: str = "s1") -> None:
     head = "UPDATE heads SET records = ?, chain = ? WHERE session_id = ?"
     store.database.commit([*statements, (head, (len(rows), digest, session_id))])
     store.database.mark(session_id, len(rows))
+
+
+def add_behind(store: Store, table: str, session_id: str = "s1", **changes: Any) -> str:
+    """Put a copy of a table's newest row behind the end of the chain, which it fits; return its place."""
+    columns, [*outer, last] = CHAINED[table], KEYS[table]
+    rows = store.database.query(
+        f"SELECT {', '.join(columns)} FROM {table} WHERE session_id = ? ORDER BY record DESC LIMIT 1",
+        (session_id,),
+    )
+    values = dict(zip(columns, rows[0], strict=True)) | changes
+    values[last] = int(values[last]) + 1
+    [(records, chain)] = store.database.query(
+        "SELECT records, chain FROM heads WHERE session_id = ?", (session_id,)
+    )
+    digest = digest_of(chain, table, list(values.values()))
+    names = ("session_id", *columns, "record", "digest")
+    insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    store.database.commit([(insert, (session_id, *values.values(), records, digest))])
+    return "/".join(str(values[key]) for key in (*outer, last))

@@ -45,6 +45,10 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._near, text.encode())
 
+    def stop_output(self) -> None:
+        """Take nothing more of what is written, whatever modes a program sets."""
+        termios.tcflow(self._far, termios.TCOOFF)
+
     def see(self, text: str, seconds: float = 120) -> None:
         end = time.monotonic() + seconds
         while text.encode() not in self.shown:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -12,12 +13,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from state.calls import CallDecision, PendingCall
-from ui.approvals import Approvals
-from ui.composer import Leave
-from ui.one_key import DEAF_S
-from ui.question import Questions
-from ui.render import Renderer
+from sandbur.state.calls import CallDecision, PendingCall
+from sandbur.ui.chat.approvals import Approvals
+from sandbur.ui.chat.composer import Leave
+from sandbur.ui.chat.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.terminal.render import Renderer
 
 
 class Rules:
@@ -80,6 +80,10 @@ def shell(command: str, call_id: str = "c1") -> PendingCall:
     return PendingCall(call_id=call_id, tool="run_shell_command", arguments=arguments, reason="may write")
 
 
+def pasted(text: str) -> str:
+    return f"\x1b[200~{text}\x1b[201~"
+
+
 async def test_y_approves_once_and_unchanged(desk: Desk) -> None:
     assert await desk.decide("y") == [CallDecision(call_id="c1", approved=True)]
     assert desk.rules.allowed == []
@@ -90,7 +94,7 @@ async def test_n_denies(desk: Desk) -> None:
 
 
 async def test_a_keeps_the_rule_it_shows_and_leaves_the_rest_to_it(desk: Desk) -> None:
-    decisions = await desk.decide("a", calls=[shell("df"), shell("du", "c2")])
+    decisions = await desk.decide("a\r", calls=[shell("df"), shell("du", "c2")])
     assert decisions == [CallDecision(call_id="c1", approved=True)]
     assert desk.rules.allowed == ["run_shell_command(*)"]
     assert "always in this session: run_shell_command(*)" in desk.out.getvalue()
@@ -106,7 +110,7 @@ async def test_a_keeps_the_rule_it_shows_and_leaves_the_rest_to_it(desk: Desk) -
 @pytest.mark.parametrize("rule", ["t(echo\nrm)", f"t({'x' * 100})"])
 async def test_a_long_rule_is_not_repeated(desk: Desk, call: PendingCall, thing: str, rule: str) -> None:
     desk.rules.rule = rule
-    await desk.decide("a", calls=[call])
+    await desk.decide("a\r", calls=[call])
     assert f"always in this session: exactly this {thing}\n" in desk.out.getvalue()
     assert rule not in desk.out.getvalue()
     assert desk.rules.allowed == [rule]
@@ -138,8 +142,9 @@ async def test_what_was_typed_before_the_question_decides_nothing(desk: Desk, ke
 
 async def test_a_key_right_after_the_question_decides_nothing(desk: Desk, keys: PipeInput) -> None:
     asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
-    await asyncio.sleep(DEAF_S / 4)
-    keys.send_text("y")
+    for _ in range(4):
+        await asyncio.sleep(DEAF_S / 2)
+        keys.send_text("y")
     await desk.until(True, 5)
     assert not asking.done()
     keys.send_text("n")
@@ -147,9 +152,91 @@ async def test_a_key_right_after_the_question_decides_nothing(desk: Desk, keys: 
         assert await asking == [CallDecision(call_id="c1", approved=False)]
 
 
-@pytest.mark.parametrize("noise", ["\r", "\n", "x", "Y", "\x1b[200~y\x1b[201~", "\x1b[A", " "])
+@pytest.mark.parametrize(
+    "noise", ["\r", "\n", "\x1b[A", " \x15", "x\x15", "yx\x7f\x7f", f"{pasted('y')}\r", "yo\x7f\r", " \r\x15"]
+)
 async def test_only_the_offered_keys_decide(desk: Desk, noise: str) -> None:
     assert await desk.decide(noise, "n") == [CallDecision(call_id="c1", approved=False)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what does this do?",
+        "yes, but not here",
+        "always ask first",
+        "no way",
+        "run it in /tmp",
+        "Y",
+        "/etc/passwd is mine",
+    ],
+)
+async def test_a_line_of_text_is_a_no_with_this_reason(desk: Desk, text: str) -> None:
+    assert await desk.decide(f"{text}\r") == [CallDecision(call_id="c1", approved=False, reason=text)]
+    assert desk.rules.allowed == []
+
+
+@pytest.mark.parametrize(
+    "parts", [("y", "es\r"), ("a", "sk me\r"), ("e", "rr, no\r"), ("y", f"{pasted('o')}\r")]
+)
+async def test_a_letter_that_something_follows_is_no_answer(
+    desk: Desk, keys: PipeInput, parts: tuple[str, str]
+) -> None:
+    asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
+    await desk.until(True, 5)
+    for part in parts:
+        keys.send_text(part)
+        await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        (decision,) = await asking or []
+    assert not decision.approved
+    assert decision.reason in ("yes", "ask me", "err, no", "yo")
+    assert desk.rules.allowed == []
+
+
+async def test_escape_right_behind_a_letter_takes_it_back(desk: Desk) -> None:
+    assert await desk.decide("y\x1b") is None
+
+
+@pytest.mark.parametrize("typed", ["y", "y\r", "y\n"])
+async def test_a_letter_alone_counts_with_and_without_enter(desk: Desk, typed: str) -> None:
+    assert await desk.decide(typed) == [CallDecision(call_id="c1", approved=True)]
+
+
+async def test_lines_that_come_at_once_grant_nothing(desk: Desk) -> None:
+    assert await desk.decide("y\nwhat?\n") == [CallDecision(call_id="c1", approved=False, reason="ywhat?")]
+
+
+async def test_always_waits_for_enter(desk: Desk) -> None:
+    assert await desk.decide("a", "\x7f", "n") == [CallDecision(call_id="c1", approved=False)]
+    assert desk.rules.allowed == []
+
+
+async def test_a_pasted_reason_arrives_whole(desk: Desk) -> None:
+    text = "\n".join(f"line {number}" for number in range(100))
+    (decision,) = await desk.decide(f"no: {pasted(text)}\r") or []
+    assert decision.reason == f"no: {text}"
+
+
+@pytest.mark.parametrize("text", ["/mode yolo", "/help", "/nonsense"])
+async def test_a_command_decides_nothing(desk: Desk, text: str) -> None:
+    with pytest.raises(CommandTyped) as typed:
+        await desk.decide(f"{text}\r")
+    assert typed.value.text == text
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x1b[A\x1b"])
+async def test_escape_acts_at_once(desk: Desk, keys: PipeInput, key: str) -> None:
+    took: list[float] = []
+    while len(took) < 5 and min(took, default=1.0) > 0.3:
+        asking = asyncio.ensure_future(desk.approvals.ask([shell("df")]))
+        await desk.until(True, 5)
+        keys.send_text(key)
+        began = time.monotonic()
+        async with asyncio.timeout(5):
+            assert await asking is None
+        took.append(time.monotonic() - began)
+    assert min(took) <= 0.3
 
 
 async def test_a_signal_ends_the_question_without_a_decision(desk: Desk) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from state.errors import UsageError
-from ui.arguments import parse
+from sandbur.state.errors import UsageError
+from sandbur.ui.arguments import parse
 
 
 def said(line: str) -> dict[str, object]:

@@ -13,9 +13,9 @@ from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from tampering import chain_again, delete_move, rewrite
 
-from agent.branches import branch
-from state.calls import CallDecision
-from state.store.store import Store
+from sandbur.agent.history.time_travel.branches import branch
+from sandbur.state.calls import CallDecision
+from sandbur.state.store.store import Store
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
 

@@ -7,8 +7,8 @@ from audits import ONE, approved, breaches, passed, said
 from scripted import Recorder, ScriptedModel, collect, open_session
 from tampering import chain_again, delete_move, move_of, rewrite
 
-from state.store.chain import digest_of
-from state.store.store import Store
+from sandbur.state.databases.chain import digest_of
+from sandbur.state.store.store import Store
 
 
 @pytest.mark.parametrize("move", ["proposed", "decided", "started", "finished"])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from demo_runs import DemoRuns
 
-from agent.bisection import Bisection, Bisector
-from agent.touched_files import TouchedFiles
-from agent.workspace_copy import WorkspaceCopy
-from state.errors import UsageError
+from sandbur.agent.history.time_travel.bisect import Bisection, Bisector
+from sandbur.agent.history.time_travel.touched_files import TouchedFiles
+from sandbur.agent.history.time_travel.workspace_copy import WorkspaceCopy
+from sandbur.state.errors import UsageError
 
 
 @pytest.fixture

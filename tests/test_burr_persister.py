@@ -11,7 +11,7 @@ from burr.core.serde import KEY, deserializer, serialize
 from burr_persisters import EVERY_KIND, Subject, settled, subject
 from pydantic import BaseModel
 
-from state.errors import StoreError
+from sandbur.state.errors import StoreError
 
 
 @pytest.fixture(params=EVERY_KIND)

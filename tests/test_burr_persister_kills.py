@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from databases import DATABASES, fresh_url
 
-from state.burr_persister import SandburPersister
+from sandbur.state.burr.persister import SandburPersister
 
 VICTIM = Path(__file__).parent / "burr_victim.py"
 KILLS = 5

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from burr_persisters import OURS, Subject, run_sql, save, settled, subject, value
 
-from state.errors import StoreError
-from state.store.burr.rows import AppKey
+from sandbur.state.burr.rows import AppKey
+from sandbur.state.errors import StoreError
 
 
 @pytest.fixture(params=OURS)

@@ -10,9 +10,9 @@ from burr.core.persistence import SQLitePersister
 from burr.core.serde import KEY, deserializer, serialize
 from burr_persisters import OURS, Subject, save, select, settled, subject, value
 
-from state.burr_persister import SandburPersister
-from state.errors import StoreError
-from state.store.store import Store
+from sandbur.state.burr.persister import SandburPersister
+from sandbur.state.errors import StoreError
+from sandbur.state.store.store import Store
 
 
 @pytest.fixture(params=OURS)

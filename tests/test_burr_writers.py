@@ -12,8 +12,8 @@ from burr.core import State
 from burr_persisters import OURS, Subject, save, subject, value
 from databases import DATABASES, SERVERS, fresh_place, fresh_url
 
-from state.burr_persister import AsyncSandburPersister, SandburPersister
-from state.errors import StoreError
+from sandbur.state.burr.persister import AsyncSandburPersister, SandburPersister
+from sandbur.state.errors import StoreError
 
 ROOT = Path(__file__).parent.parent
 
@@ -101,7 +101,7 @@ def test_threads_share_a_persister(persister: SandburPersister) -> None:
 FORKING = """
 import os, sys
 from burr.core import State
-from state.burr_persister import SandburPersister
+from sandbur.state.burr.persister import SandburPersister
 persister = SandburPersister.from_url(sys.argv[1])
 persister.initialize()
 for seq in range(3):  # the child saves the step in the middle

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.models.catalogue import DEFAULTS, DEMO, Address, choose_model, ollama_address
+from sandbur.agent.models.connect import DEFAULTS, DEMO, Address, choose_model, ollama_address
 
 
 class Ollama(BaseHTTPRequestHandler):

@@ -42,7 +42,7 @@ def test_version_is_one_line(command: Command) -> None:
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> None:
     program = (
-        "import sys; from ui.cli import main; main([sys.argv[1]]);"
+        "import sys; from sandbur.ui.cli import main; main([sys.argv[1]]);"
         "print(*[m for m in ('asyncio', 'pydantic', 'burr', 'rich', 'prompt_toolkit', 'sqlite3', 'openai',"
         " 'anthropic', 'importlib.metadata') if m in sys.modules], file=sys.stderr)"
     )
@@ -182,7 +182,7 @@ def test_everything_written_is_private(command: Command) -> None:
 
 
 def test_a_bug_is_one_sentence_and_its_traceback_is_kept(command: Command) -> None:
-    program = "import sys; from ui.crash import report; sys.exit(report(ValueError('odd'), show=False))"
+    program = "import sys; from sandbur.ui.cli import report; sys.exit(report(ValueError('odd'), show=False))"
     done = subprocess.run([sys.executable, "-c", program], env=command.env, capture_output=True, text=True)
     log = command.folder / "data" / "crash.log"
     assert done.returncode == 1

@@ -2,7 +2,7 @@
 
 import asyncio
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,10 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from ui.composer import Composer, Leave, Standing
-from ui.history import input_history
-from ui.slash import SlashCompleter
-from ui.terminal import Glyphs
+from sandbur.ui.chat.composer import Composer, Leave, PromptStatus, SlashCompleter, input_history
+from sandbur.ui.terminal.terminal import Glyphs
 
-STANDING = Standing("interactive", "demo", "0123456789")
+STANDING = PromptStatus("interactive", "demo", "0123456789")
 
 
 @pytest.fixture
@@ -27,8 +25,8 @@ def keys() -> Iterator[PipeInput]:
         yield pipe
 
 
-def composer(standing: Standing = STANDING) -> Composer:
-    return Composer(InMemoryHistory(), Glyphs(), lambda: standing)
+def composer(standing: PromptStatus = STANDING, earlier: Sequence[str] = ()) -> Composer:
+    return Composer(InMemoryHistory(earlier), Glyphs(), lambda: standing)
 
 
 async def read(keys: PipeInput, typed: str, line: Composer | None = None) -> str:
@@ -72,6 +70,64 @@ async def test_a_huge_paste_arrives_whole_and_is_shown_as_a_mark(keys: PipeInput
         assert await reading == f"see {text}!"
     assert "50001 lines" in shown
     assert len(shown) < 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\n".join(f"row {n}" for n in range(40)), f"look: {'x' * 9000}", f"a\n{'word ' * 10_000}\nz"],
+    ids=["many lines", "a long line", "much of both"],
+)
+@pytest.mark.parametrize("way", ["\x1b[A", "\x12row 39\r", "\x12look: x\r"])
+async def test_a_paste_is_recalled_as_its_text_in_another_process(
+    keys: PipeInput, tmp_path: Path, text: str, way: str
+) -> None:
+    if way != "\x1b[A" and way.strip("\x12\r") not in text:
+        return
+    first = Composer(input_history(tmp_path), Glyphs(), lambda: STANDING)
+    assert await read(keys, f"\x1b[200~{text}\x1b[201~\r", first) == text
+    assert await read(keys, "\x1b[A\r", first) == text
+    other = Composer(input_history(tmp_path), Glyphs(), lambda: STANDING)
+    assert await read(keys, way if way.endswith("\r") else f"{way}\r", other) == text
+
+
+async def test_ctrl_r_finds_an_earlier_input_and_enter_sends_it(keys: PipeInput) -> None:
+    line = composer(earlier=["one old", "two", "three old", "four"])
+    assert await read(keys, "\x12old\r", line) == "three old"
+    assert await read(keys, "next\r", line) == "next"
+
+
+async def test_ctrl_r_again_goes_further_back(keys: PipeInput) -> None:
+    line = composer(earlier=["one old", "two", "three old", "four"])
+    assert await read(keys, "\x12old\x12\r", line) == "one old"
+
+
+async def test_a_search_without_a_match_ends_and_keeps_the_draft(keys: PipeInput) -> None:
+    assert await read(keys, "draft\x12nothing\r goes on\r", composer(earlier=["one"])) == "draft goes on"
+
+
+@pytest.mark.parametrize("end", ["\x03", "\x07"])
+async def test_a_search_can_be_given_up(keys: PipeInput, end: str) -> None:
+    assert await read(keys, f"draft\x12one{end} stays\r", composer(earlier=["one"])) == "draft stays"
+
+
+@pytest.mark.parametrize("key", "bx1")
+async def test_a_key_behind_escape_is_typed_as_itself(keys: PipeInput, key: str) -> None:
+    line = composer()
+    reading = asyncio.ensure_future(line.read())
+    keys.send_text("ab cd")
+    for _ in range(500):
+        if line.draft == "ab cd":
+            break
+        await asyncio.sleep(0.01)
+    keys.send_text("\x1b")
+    await asyncio.sleep(0.7)
+    keys.send_text(f"{key}\r")
+    async with asyncio.timeout(5):
+        assert await reading == f"ab cd{key}"
+
+
+async def test_a_key_with_alt_keeps_its_meaning(keys: PipeInput) -> None:
+    assert await read(keys, "ab cd\x1bbX\r") == "ab Xcd"
 
 
 async def test_bytes_that_are_no_text_become_replacement_signs(keys: PipeInput) -> None:
@@ -138,7 +194,7 @@ def test_a_slash_completes_commands_and_modes(typed: str, offered: list[str]) ->
 
 def test_yolo_shows_in_the_prompt_and_below_it() -> None:
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
-        line = composer(Standing("yolo", "demo", "0123456789"))
+        line = composer(PromptStatus("yolo", "demo", "0123456789"))
         assert "yolo" in "".join(text for _, text, *_ in line.prompt())
         assert "YOLO" in "".join(text for _, text, *_ in line.toolbar())
 
@@ -158,6 +214,25 @@ def test_the_history_is_private_and_survives(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert "first message" in list(input_history(folder).load_history_strings())
+
+
+def test_the_history_keeps_no_secret(tmp_path: Path) -> None:
+    input_history(tmp_path, lambda text: text.replace("hunter2", "***")).append_string("it is hunter2")
+    assert list(input_history(tmp_path).load_history_strings()) == ["it is ***"]
+
+
+def test_a_long_history_loses_its_older_half(tmp_path: Path) -> None:
+    history = input_history(tmp_path)
+    for number in range(60):
+        history.append_string(f"{number} {'x' * 99_000}\nend {number}")
+    kept = list(input_history(tmp_path).load_history_strings())
+    assert 15 < len(kept) < 25
+    assert [text.split()[0] for text in kept] == [str(59 - place) for place in range(len(kept))]
+    assert all(text.endswith(f"end {text.split()[0]}") for text in kept)
+    file = tmp_path / "input_history"
+    assert file.stat().st_size < 4_000_000
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
 def test_a_history_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:

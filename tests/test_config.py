@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from machine import Machine
 
-from agent.config import Settings
-from agent.trust import is_trusted, trust
-from state.errors import ConfigError, UsageError
+from sandbur.agent.config.settings import Settings
+from sandbur.agent.config.trust import is_trusted, trust
+from sandbur.state.errors import ConfigError, UsageError
 
 
 @pytest.fixture
@@ -246,9 +246,9 @@ def test_a_folder_that_was_deleted_under_us_is_said(machine: Machine, tmp_path: 
 import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from agent.config import load_settings
-from agent.options import RunOptions
-from state.errors import UsageError
+from sandbur.agent.config.settings import load_settings
+from sandbur.agent.config.settings import RunOptions
+from sandbur.state.errors import UsageError
 os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})
 try:
     load_settings(RunOptions(), {machine.env!r})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from machine import Machine
 
-from agent.trust import trust
-from state.errors import ConfigError
+from sandbur.agent.config.trust import trust
+from sandbur.state.errors import ConfigError
 
 
 @pytest.fixture
@@ -105,9 +105,9 @@ def test_a_file_without_read_permission_is_refused(machine: Machine) -> None:
 import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from agent.config import load_settings
-from agent.options import RunOptions
-from state.errors import ConfigError
+from sandbur.agent.config.settings import load_settings
+from sandbur.agent.config.settings import RunOptions
+from sandbur.state.errors import ConfigError
 os.chmod({str(machine.home.parent.parent)!r}, 0o755)
 os.setuid(65534)
 try:

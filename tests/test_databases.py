@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from databases import DATABASES, SERVERS, Place, fresh_place, fresh_url
 
-from state.errors import GuardFailed, StoreError
-from state.store.database import Database, Guard, Statement
-from state.store.opening import open_database
-from state.store.schema import SCHEMA_VERSION
+from sandbur.state.databases.database import Database, GuardedUpdate, Statement
+from sandbur.state.databases.open import open_database
+from sandbur.state.databases.schema import SCHEMA_VERSION
+from sandbur.state.errors import GuardFailed, StoreError
 
 BODIES = {
     "emoji": "\N{GRINNING FACE} \N{EXTRATERRESTRIAL ALIEN}\N{ZERO WIDTH JOINER}",
@@ -39,10 +39,10 @@ def head(session_id: str = "s") -> Statement:
     return f"{sql} epoch, lease_until) VALUES (?, '', '', '', '', 0, 0, '', '', 0, '')", (session_id,)
 
 
-def step(records: int, chain: str = "", session_id: str = "s") -> Guard:
+def step(records: int, chain: str = "", session_id: str = "s") -> GuardedUpdate:
     """A guard as the store's writer uses it: the row has to be as it was left."""
     update = "UPDATE heads SET records = ?, chain = ? WHERE session_id = ? AND records = ?"
-    return Guard(
+    return GuardedUpdate(
         (update, (records + 1, chain, session_id, records)),
         (
             "SELECT 1 FROM heads WHERE session_id = ? AND records = ? AND chain = ?",
@@ -128,7 +128,7 @@ def test_a_guard_that_does_not_hold_lets_nothing_happen(database: Database) -> N
 
 def test_a_claim_that_changes_nothing_of_its_row_holds(database: Database) -> None:
     database.commit([head()])
-    same = Guard(("UPDATE heads SET records = 0 WHERE session_id = ?", ("s",)), ("SELECT 1", ()))
+    same = GuardedUpdate(("UPDATE heads SET records = 0 WHERE session_id = ?", ("s",)), ("SELECT 1", ()))
     database.commit([put("", "one")], same)
     assert keys(database) == ["one"]
 
@@ -136,7 +136,9 @@ def test_a_claim_that_changes_nothing_of_its_row_holds(database: Database) -> No
 def test_a_claim_on_two_rows_does_not_hold(database: Database) -> None:
     database.commit([head("s"), head("t")])
     with pytest.raises(GuardFailed):
-        database.commit([put("", "one")], Guard(("UPDATE heads SET records = 1", ()), ("SELECT 1", ())))
+        database.commit(
+            [put("", "one")], GuardedUpdate(("UPDATE heads SET records = 1", ()), ("SELECT 1", ()))
+        )
     assert database.query("SELECT SUM(records) FROM heads") == [(0,)]
 
 
@@ -218,7 +220,10 @@ async def test_a_cancelled_commit_that_lands_is_no_surprise(place: Place) -> Non
 
 
 def test_ten_processes_make_the_tables_together(place: Place) -> None:
-    code = "import sys; from state.store.opening import open_database; open_database(sys.argv[1]).close()"
+    code = (
+        "import sys; from sandbur.state.databases.open import open_database;"
+        "open_database(sys.argv[1]).close()"
+    )
     command = [sys.executable, "-W", "error", "-c", code, place.url]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(10)]
     assert [process.communicate(timeout=60)[1] for process in processes] == [""] * 10

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from demo_walk import Walk, ask, shell
 
-from agent.models import demo_readings as read
-from agent.models.demo_probes import DISK, FOLDERS, LOAD, WEB
-from state.messages import Outcome, ToolUse, person_said
-from state.transcript import Transcript
+from sandbur.agent.models.demo.probes import DISK, FOLDERS, LOAD, WEB, read_processes, read_sections
+from sandbur.state.messages import Outcome, ToolUse, person_said
+from sandbur.state.transcript import Transcript
 
 
 class Site(BaseHTTPRequestHandler):
@@ -61,7 +60,7 @@ async def test_a_slow_site_is_looked_into_with_numbers_from_the_real_output(site
     load_output, web_output, timing_output, disk_output = walk.outputs
     load, web, disk = (summary for _, summary in walk.steps)
 
-    parts = read.sections(load_output)
+    parts = read_sections(load_output)
     average, cores = float(parts["load"].split()[0]), int(parts["cores"].split()[0])
     assert (
         f"load {average:.2f} over the last minute on {cores} cores ({average / cores:.2f} per core)" in load
@@ -70,7 +69,7 @@ async def test_a_slow_site_is_looked_into_with_numbers_from_the_real_output(site
     available = int(re.findall(r"MemAvailable:\s+(\d+)", load_output)[0]) // 1024
     total = int(re.findall(r"MemTotal:\s+(\d+)", load_output)[0]) // 1024
     assert f"{available} of {total} MB memory available" in load
-    busiest = read.processes(parts["processes"])[:1]
+    busiest = read_processes(parts["processes"])[:1]
     assert all(f"{p.name} (pid {p.pid}) with {p.cpu_percent:.1f} % CPU" in load for p in busiest)
 
     port = site.rpartition(":")[2].strip("/")

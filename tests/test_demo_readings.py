@@ -1,14 +1,25 @@
 """Numbers out of the output of system commands of several kinds."""
 
-from agent.models import demo_readings as read
-from agent.models.demo_probes import DISK, LOAD, WEB
+from sandbur.agent.models.demo.probes import (
+    DISK,
+    LOAD,
+    WEB,
+    Disk,
+    Listener,
+    Process,
+    load_average,
+    read_disks,
+    read_listeners,
+    read_processes,
+    read_timings,
+)
 
 
 def test_the_load_comes_from_proc_or_uptime() -> None:
-    assert read.load_average("0.52 0.58 0.59 1/389 12345\n") == 0.52
-    assert read.load_average(" 10:00:00 up 1 day, 2 users,  load average: 1,25, 0,58, 0,59\n") == 1.25
-    assert read.load_average("10:00  up 1 day, 2 users, load averages: 2.50 2.00 1.50\n") == 2.5
-    assert read.load_average("sh: uptime: not found") is None
+    assert load_average("0.52 0.58 0.59 1/389 12345\n") == 0.52
+    assert load_average(" 10:00:00 up 1 day, 2 users,  load average: 1,25, 0,58, 0,59\n") == 1.25
+    assert load_average("10:00  up 1 day, 2 users, load averages: 2.50 2.00 1.50\n") == 2.5
+    assert load_average("sh: uptime: not found") is None
 
 
 def test_processes_that_have_just_started_are_left_out() -> None:
@@ -20,8 +31,8 @@ def test_processes_that_have_just_started_are_left_out() -> None:
         "   43  1.0  0.0    10:00:00 b\n"
         "    1  0.0  0.1 12-03:04:05 init\n"
     )
-    assert read.processes(text)[0] == read.Process(42, 12.5, 3.1, "my server")
-    assert [process.pid for process in read.processes(text)] == [42, 43, 1]
+    assert read_processes(text)[0] == Process(42, 12.5, 3.1, "my server")
+    assert [process.pid for process in read_processes(text)] == [42, 43, 1]
 
 
 def test_disks_are_the_real_ones_each_once() -> None:
@@ -33,7 +44,7 @@ def test_disks_are_the_real_ones_each_once() -> None:
         "/dev/loop3 50 50 0 100% /snap/x\n"
         "/dev/sdb1 2000 100 1900 5% /mnt/my disk\n"
     )
-    assert read.disks(text) == [read.Disk("/", 1000, 100, 90), read.Disk("/mnt/my disk", 2000, 1900, 5)]
+    assert read_disks(text) == [Disk("/", 1000, 100, 90), Disk("/mnt/my disk", 2000, 1900, 5)]
 
 
 def test_listeners_come_from_ss_netstat_or_the_table() -> None:
@@ -45,24 +56,24 @@ def test_listeners_come_from_ss_netstat_or_the_table() -> None:
         "LISTEN 0      128    10.0.0.5:8080      0.0.0.0:*\n"
     )
     expected = [
-        read.Listener("127.0.0.1", 53),
-        read.Listener("127.0.0.1", 80),
-        read.Listener("10.0.0.5", 8080),
+        Listener("127.0.0.1", 53),
+        Listener("127.0.0.1", 80),
+        Listener("10.0.0.5", 8080),
     ]
-    assert read.listeners(ss) == expected
+    assert read_listeners(ss) == expected
     netstat = "tcp        0      0 0.0.0.0:22    0.0.0.0:*    LISTEN\ntcp6 0 0 :::443 :::* LISTEN\n"
-    assert [listener.port for listener in read.listeners(netstat)] == [22, 443]
+    assert [listener.port for listener in read_listeners(netstat)] == [22, 443]
     table = "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 00000000:0\n"
     table += "   1: 0100007F:1F91 00000000:0000 01 00000000:0\n"
-    assert read.listeners(table) == [read.Listener("127.0.0.1", 8080)]
+    assert read_listeners(table) == [Listener("127.0.0.1", 8080)]
 
 
 def test_garbage_gives_nothing_at_all() -> None:
     for text in ("", "== load", "== load\nx\n== cores\ny", "\x00\xff", "== a\n" * 1000, "9" * 5000):
-        assert read.load_average(text) is None
-        assert read.disks(text) == []
-        assert read.listeners(text) == []
-        assert read.timings(text) == []
+        assert load_average(text) is None
+        assert read_disks(text) == []
+        assert read_listeners(text) == []
+        assert read_timings(text) == []
         assert LOAD.conclude([text]).facts == ()
         assert DISK.conclude([text]).facts == ()
 

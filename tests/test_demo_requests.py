@@ -3,11 +3,11 @@
 import pytest
 from demo_walk import answered, ask, call, shell
 
-from actions.decisions import DECISION_TOOLS, PLAN_FINISHED
-from actions.model_port import Reply
-from agent.models.demo_probes import FOLDERS, LOAD
-from state.messages import Outcome, person_said, runtime_said
-from state.transcript import Transcript
+from sandbur.actions.ports import Reply
+from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
+from sandbur.agent.models.demo.probes import FOLDERS, LOAD
+from sandbur.state.messages import Outcome, person_said, runtime_said
+from sandbur.state.transcript import Transcript
 
 
 @pytest.mark.parametrize(

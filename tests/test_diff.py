@@ -13,12 +13,10 @@ from scripted import Recorder, ScriptedModel, collect, open_session
 from terminal_pair import Terminal
 from test_session import act
 
-from agent.compare.alignment import aligned
-from agent.compare.comparison import Comparison, compare
-from agent.compare.parting import Parting, parting
-from agent.session import Session
-from state.store.store import Store
-from state.store.timeline import TimelineStep
+from sandbur.agent.history.insight.diff import Comparison, Parting, aligned, compare, parting
+from sandbur.agent.session.session import Session
+from sandbur.state.store.store import Store
+from sandbur.state.store.timeline import TimelineStep
 
 
 @pytest.fixture

@@ -1,12 +1,21 @@
 """The doctor looks into every corner of the store, and says what it found."""
 
+import os
+import signal
 import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from command import Command
 from databases import SERVERS, fresh_url
 from killed import killed_in_a_command
+from small_disk import fill, mounted, needs_root
+from tampering import add_behind
+
+from sandbur.state.store.store import Store
 
 
 @pytest.fixture
@@ -56,6 +65,84 @@ def test_a_dropped_tail_is_found(command: Command) -> None:
     ended = command.run("doctor")
     assert ended.code == 1
     assert f"{session_id[:8]}: 1 record is missing" in ended.out
+
+
+def test_a_record_behind_the_end_is_found(command: Command) -> None:
+    session_id = talk(command)
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db")
+    add_behind(store, "steps", session_id)
+    store.close()
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert f"{session_id[:8]}: The step 2 stands behind the end of the chain." in ended.out
+    assert "1 session, damaged" in ended.out
+
+
+def killed(command: Command, *words: str) -> None:
+    """Leave a store as a killed run does: with its log beside it, so that it can still be read anywhere."""
+    ended = command.run("-p", "hello", "-m", "demo", *words, SANDBUR_CRASH_AT="store_after_commit:2")
+    assert ended.code == -signal.SIGKILL
+
+
+@pytest.fixture
+def disk(command: Command) -> Iterator[Path]:
+    """A small disk with a store on it."""
+    with mounted(command.folder / "disk", "4M") as folder:
+        killed(command, "--store", f"sqlite:///{folder}/sandbur.db")
+        yield folder
+
+
+def assert_not_writable(command: Command, folder: Path, reason: str) -> None:
+    ended = command.run("doctor", "--store", f"sqlite:///{folder}/sandbur.db")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert "sandbur.db, 1 session, cannot be written" in ended.out
+    assert reason in ended.out
+
+
+@needs_root
+def test_a_store_on_a_read_only_disk_is_not_called_intact(command: Command, disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert_not_writable(command, disk, "attempt to write a readonly database. Make the file and its folder")
+
+
+@needs_root
+def test_a_store_on_a_full_disk_is_not_called_intact(command: Command, disk: Path) -> None:
+    fill(disk, leave=0)
+    assert_not_writable(command, disk, f"{disk} cannot be written: No space left on device.")
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"), [("sandbur.db", "a readonly database"), (".", "cannot be written: ")]
+)
+def test_a_store_that_may_not_be_written_is_not_called_intact(
+    command: Command, what: str, reason: str
+) -> None:
+    killed(command)
+    with unwritable(command.folder / "data" / what):
+        assert_not_writable(command, command.folder / "data", reason)
+
+
+@contextmanager
+def unwritable(target: Path) -> Iterator[None]:
+    """Take the right to write from everybody, from root with the flag that even root heeds."""
+    is_root = os.geteuid() == 0
+    off, on = (["chattr", "+i"], ["chattr", "-i"]) if is_root else (["chmod", "a-w"], ["chmod", "u+w"])
+    if subprocess.run([*off, str(target)], capture_output=True, check=False).returncode:
+        pytest.skip("this file system has no such flag")
+    try:
+        yield
+    finally:
+        subprocess.run([*on, str(target)], check=True)
+
+
+def test_looking_whether_a_store_can_be_written_leaves_nothing(command: Command) -> None:
+    talk(command)
+    before = sorted(path.name for path in (command.folder / "data").rglob("*"))
+    assert command.run("doctor").code == 0
+    assert sorted(path.name for path in (command.folder / "data").rglob("*")) == before
+    with sqlite3.connect(command.folder / "data" / "sandbur.db") as database:
+        assert database.execute("SELECT name FROM meta").fetchall() == [("schema",)]
+    database.close()
 
 
 def test_a_damaged_page_is_found(command: Command) -> None:

@@ -5,8 +5,8 @@ from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 from test_session import act, assert_every_call_is_answered, results
 
-from state.calls import CallDecision
-from state.store.store import Store
+from sandbur.state.calls import CallDecision
+from sandbur.state.store.store import Store
 
 
 async def pending_session(store: Store) -> tuple[str, int]:
@@ -44,6 +44,29 @@ async def test_a_call_that_the_parent_finished_is_not_run_again_by_the_fork(stor
     _, end = await collect(fork.carry_on())
     assert (end.result, parent_tool.done, fork_tool.done) == ("seen", ["a"], [])
     assert results(fork.state.chat_history) == [("ok", "did a")]
+
+
+async def ran_twice(store: Store) -> list[str]:
+    """Run two calls, whose results are in the history alone; return their ids."""
+    session = await open_session(store, ScriptedModel(act("a"), act("b"), "done"), Recorder())
+    await collect(session.send("go"))
+    return [row[0] for row in store.database.query("SELECT call_id FROM calls WHERE move = 'finished'")]
+
+
+async def test_a_result_is_read_from_the_step_that_took_it_into_the_history(store: Store) -> None:
+    first, second = await ran_twice(store)
+    forge = "UPDATE messages SET body = REPLACE(body, ?, ?) WHERE body LIKE '%did a%'"
+    store.database.commit([(forge, (first, second))])
+    found = (await reopened(store).journal("s1").recorded([second]))[second].result
+    assert found is not None
+    assert found.content == "did b"
+
+
+async def test_results_are_found_where_rows_were_numbered_table_by_table(store: Store) -> None:
+    calls = await ran_twice(store)
+    store.database.commit([("UPDATE calls SET record = record + 1000", ())])
+    found = await reopened(store).journal("s1").recorded(calls)
+    assert [call.result and call.result.content for call in found.values()] == ["did a", "did b"]
 
 
 async def test_an_approval_does_not_go_over_to_a_fork(store: Store) -> None:

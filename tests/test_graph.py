@@ -5,11 +5,10 @@ import itertools
 import pytest
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from agent.graph import ACTIONS, TRANSITIONS
-from agent.graph_text import dot, mermaid, next_action
-from state.application import ApplicationState
-from state.calls import PendingCall
-from state.store.store import Store
+from sandbur.agent.graph import ACTIONS, TRANSITIONS, dot, mermaid, next_action
+from sandbur.state.application import ApplicationState
+from sandbur.state.calls import PendingCall
+from sandbur.state.store.store import Store
 
 DESIGN = {
     "prompt", "router", "vibe_planner", "vibe_step_executor", "human_confirm", "execute_tools",

@@ -109,6 +109,23 @@ def test_a_failure_before_the_session_is_json_too(command: Command) -> None:
     assert "OPENAI_API_KEY" in ended.err
 
 
+@pytest.mark.parametrize("words", [["-p", "hello"], ["hello"], ["-p", "hello", "--output-format", "json"]])
+def test_a_run_without_any_model_is_refused_and_leaves_no_session(command: Command, words: list[str]) -> None:
+    ended = command.run(*words, OLLAMA_HOST="http://127.0.0.1:9")
+    assert ended.code == 41
+    assert ended.err.startswith("sandbur: No model is set up")
+    assert "export ANTHROPIC_API_KEY=" in ended.err
+    assert "-m demo" in ended.err
+    assert "json" not in words or ended.result["error"]["code"] == "credentials"
+    assert command.run("sessions").out == ""
+
+
+def test_a_demo_session_is_carried_on_without_naming_its_model_again(command: Command) -> None:
+    session_id, _ = waiting(command)
+    assert command.run("approve", session_id, "--all", OLLAMA_HOST="http://127.0.0.1:9").code == 0
+    assert command.run("-p", "-r", session_id, "hello", OLLAMA_HOST="http://127.0.0.1:9").code == 0
+
+
 def test_a_call_that_needs_approval_stops_with_3_and_says_how_to_go_on(command: Command) -> None:
     ended = command.run("-p", "run touch made", "-m", "demo")
     assert ended.code == 3

@@ -1,16 +1,22 @@
 """Damaged records are found, set aside and told; the session goes on and no call runs twice for it."""
 
+import json
 import random
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from tampering import add_behind
 
-from state.messages import ToolResult, ToolUse
-from state.store.schema import CHAINED
-from state.store.store import Store
+from sandbur.state.calls import CallDecision
+from sandbur.state.databases.schema import CHAINED
+from sandbur.state.maintenance.import_ import import_session
+from sandbur.state.messages import ToolResult, ToolUse
+from sandbur.state.store.store import Store
+from sandbur.state.store.timeline import timeline
 
 
 def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
@@ -171,3 +177,68 @@ async def test_damage_in_a_parent_is_found_when_its_fork_is_opened(store: Store)
     fork = await open_session(healed, ScriptedModel("more"), Recorder(), session_id="s2")
     _, end = await collect(fork.send("go on"))
     assert end.result == "more"
+
+
+@pytest.mark.parametrize("table", ["steps", "messages", "calls", "traces"])
+async def test_a_record_behind_the_end_is_set_aside_and_the_session_goes_on_from_its_own(
+    store: Store, table: str, tmp_path: Path
+) -> None:
+    await recorded(store)
+    place = add_behind(store, table)
+    healed = reopened(store)
+    [said] = healed.heal("s1")
+    assert f" {place} stands behind the end of the chain. It is set aside" in said
+    tool = Recorder()
+    session = await open_session(healed, ScriptedModel(act("d"), "three"), tool)
+    assert [m.text for m in session.state.chat_history if m.text] == ["first", "one", "second", "two"]
+    _, end = await collect(session.send("third"))
+    assert (end.result, tool.done) == ("three", ["d"])
+    again = reopened(store)
+    assert again.heal("s1") == []
+    texts = [message.text for message in again.show("s1").state.chat_history if message.text]
+    assert texts == ["first", "one", "second", "two", "third", "three"]
+    assert len(again.verify("s1")) == 1
+    copy = Store.open(f"sqlite:///{tmp_path}/copy/sandbur.db")
+    exported = BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in again.export("s1")))
+    import_session(copy.database, "", exported)
+    assert copy.verify("s1") == []
+    copied = await open_session(copy, ScriptedModel("four"), Recorder())
+    _, end = await collect(copied.send("fourth"))
+    assert end.result == "four"
+    copy.close()
+
+
+async def test_a_step_slipped_in_behind_the_end_is_not_where_the_session_stands(store: Store) -> None:
+    session = await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")
+    await collect(session.send("go"))
+    add_behind(store, "steps", position="human_confirm", fields='{"execution_mode":"yolo"}')
+    healed = reopened(store)
+    healed.heal("s1")
+    tool = Recorder()
+    session = await open_session(healed, ScriptedModel("done"), tool, mode="interactive")
+    _, end = await collect(session.carry_on())
+    assert (end.status, tool.done) == ("needs_approval", [])
+    assert all(step.action for step in timeline(healed.database, "s1"))
+
+
+async def test_an_end_slipped_in_behind_the_end_does_not_stand_for_a_call_that_waits(store: Store) -> None:
+    session = await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")
+    await collect(session.send("go"))
+    result = ToolResult(call_id="c1_0", tool="act", outcome="ok", content="x").model_dump(mode="json")
+    add_behind(store, "calls", move="finished", body=json.dumps({"outcome": "ok", "result": result}))
+    healed = reopened(store)
+    healed.heal("s1")
+    tool = Recorder()
+    session = await open_session(healed, ScriptedModel("done"), tool, mode="interactive")
+    _, end = await collect(session.decide([CallDecision(call_id="c1_0", approved=True)]))
+    assert (end.result, tool.done) == ("done", ["a"])
+
+
+async def test_what_a_running_session_adds_is_not_taken_for_a_stranger(store: Store) -> None:
+    looked: list[list[str]] = []
+
+    async def look(text: str) -> None:
+        looked.append(reopened(store).verify("s1"))
+
+    await collect((await open_session(store, ScriptedModel(act("a"), "one"), Recorder(work=look))).send("go"))
+    assert looked == [[]]

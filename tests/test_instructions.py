@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.instructions import MAX_BYTES, find_instructions
-from agent.prompts import session_prompt, system_prompt
-from state.errors import ConfigError
+from sandbur.agent.prompts import MAX_BYTES, find_instructions, session_prompt, system_prompt
+from sandbur.state.errors import ConfigError
 
 
 @pytest.fixture

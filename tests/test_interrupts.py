@@ -8,9 +8,9 @@ from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from test_session import act, assert_every_call_is_answered, results
 
-from actions.events import Event, MessageAdded, RunFinished, RunStarted, ToolFinished
-from agent.session import Session
-from state.store.store import Store
+from sandbur.actions.events import Event, MessageAdded, RunFinished, RunStarted, ToolFinished
+from sandbur.agent.session.session import Session
+from sandbur.state.store.store import Store
 
 VIBE: list[Any] = [START, plan("one"), act("a", "b"), finish("saw it"), "the answer"]
 
@@ -68,13 +68,20 @@ async def test_a_run_interrupted_at_any_event_is_finished_later(
     assert [result.content for result in step.tool_results][: len(shown)] == shown
 
 
-async def test_an_interruption_before_the_first_step_ends_the_run(store: Store) -> None:
-    session = await open_session(store, ScriptedModel("hi"))
-    events = session.send("go")
-    assert isinstance(await anext(events), RunStarted)
+async def test_an_interruption_before_the_beginning_is_on_disk_asks_no_model_and_keeps_the_message(
+    store: Store,
+) -> None:
+    model = ScriptedModel("hi")
+    session = await open_session(store, model)
+    run = asyncio.ensure_future(collect(session.send("go")))
+    await asyncio.sleep(0)
     await session.interrupt()
-    rest = [event async for event in events]
-    assert [getattr(event, "status", None) for event in rest] == ["interrupted"]
+    seen, end = await run
+    assert [type(event) for event in seen[:-1]] == [RunStarted, MessageAdded]
+    assert (end.status, model.requests) == ("interrupted", [])
+    later = await open_session(reopened(store), model)
+    _, end = await collect(later.carry_on())
+    assert (end.result, [m.text for m in later.state.chat_history]) == ("hi", ["go", "hi"])
 
 
 async def test_a_second_interruption_waits_for_the_first(store: Store) -> None:

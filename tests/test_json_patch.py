@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from state.store.burr.json_patch import apply, difference, is_same
+from sandbur.state.burr.json_diff import apply, difference, is_same
 
 
 def as_json(value: Any) -> Any:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from actions.events import (
+from sandbur.actions.events import (
     ApprovalNeeded,
     ErrorRaised,
     MessageAdded,
@@ -23,11 +23,10 @@ from actions.events import (
     ToolStarted,
     UsageChanged,
 )
-from state.calls import PendingCall
-from state.errors import CredentialsError
-from state.plan import VibeStep
-from state.usage import Usage
-from ui.jsonlines import arguments_object, encoded, failed, result_object, stream_object
+from sandbur.state.application import Usage, VibeStep
+from sandbur.state.calls import PendingCall
+from sandbur.state.errors import CredentialsError
+from sandbur.ui.json_output import arguments_object, encoded, failed, result_object, stream_object
 
 USAGE_KEYS = [
     "llm_calls", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd",

@@ -14,10 +14,10 @@ from model_server import Answer, ModelServer, Request, call, say
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from state.errors import SessionHeld, StoreError
-from state.session import SessionSettings
-from state.store.owner import is_gone, new_runner
-from state.store.store import Store
+from sandbur.state.errors import SessionHeld, StoreError
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.lease import is_gone, new_runner
+from sandbur.state.store.store import Store
 
 HERE = Path(__file__).parent
 ELSEWHERE = "elsewhere:77:1:abcd"
@@ -42,7 +42,7 @@ async def with_one_turn(store: Store) -> None:
 
 async def test_a_session_that_another_host_runs_is_refused_at_once(store: Store) -> None:
     await with_one_turn(store)
-    from state.store.lease import lease_end
+    from sandbur.state.store.lease import lease_end
 
     set_head(store, owner=ELSEWHERE, lease_until=lease_end())
     session = await open_session(reopened(store), ScriptedModel(), Recorder())
@@ -101,7 +101,7 @@ def test_a_running_tool_is_stopped_when_the_session_is_lost(store: Store) -> Non
     script = (
         "import asyncio, sys\n"
         "from scripted import Recorder, ScriptedModel, collect, open_session\n"
-        "from state.store.store import Store\n"
+        "from sandbur.state.store.store import Store\n"
         "async def main():\n"
         "    async def long(text): print('running', flush=True); await asyncio.sleep(60)\n"
         "    model = ScriptedModel([('act', {'text': 'a'})])\n"
@@ -121,13 +121,48 @@ def test_a_running_tool_is_stopped_when_the_session_is_lost(store: Store) -> Non
     assert out == "session_held\n"
 
 
+def test_a_lease_is_renewed_while_the_event_loop_is_blocked(store: Store) -> None:
+    script = (
+        "import asyncio, sys, time\n"
+        "from scripted import Recorder, ScriptedModel, collect, open_session\n"
+        "from sandbur.state.store.store import Store\n"
+        "async def main():\n"
+        "    async def block(text): print('running', flush=True); time.sleep(60)\n"
+        "    model = ScriptedModel([('act', {'text': 'a'})])\n"
+        "    session = await open_session(Store.open(sys.argv[1]), model, Recorder(work=block))\n"
+        "    await collect(session.send('go'))\n"
+        "asyncio.run(main())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "SANDBUR_LEASE_S": "1"}
+    run = subprocess.Popen(
+        [sys.executable, "-c", script, store.url], env=env, stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == "running\n"
+    seen: set[str] = set()
+    end = time.monotonic() + 50
+    while len(seen) < 4 and time.monotonic() < end:
+        query = "SELECT lease_until FROM heads WHERE session_id = 's1'"
+        seen.add(store.database.query(query)[0][0])
+        time.sleep(0.02)
+    run.kill()
+    run.communicate()
+    assert len(seen) == 4
+
+
 async def test_of_many_claims_at_once_one_wins(store: Store) -> None:
     settings = SessionSettings(model="m", cwd="/")
     store.create("s1", settings)
-    known = store.writer("s1").chain.records, store.writer("s1").chain.digest
     stores = [reopened(store) for _ in range(8)]
-    claims = [one.index.claim("s1", new_runner(), known, settings, "") for one in stores]
-    results = await asyncio.gather(*claims, return_exceptions=True)
+
+    async def claim(one: Store) -> int | None:
+        writer = one.writer("s1")
+        known = writer.chain.records, writer.chain.digest
+        writer.claim = await one.index.claim("s1", new_runner(), known, settings, "")
+        await writer.commit()
+        return writer.epoch
+
+    results = await asyncio.gather(*map(claim, stores), return_exceptions=True)
     assert sum(isinstance(result, int) for result in results) == 1
     assert sum(isinstance(result, StoreError) for result in results) == 7
 
@@ -146,7 +181,7 @@ def test_a_stopped_process_that_comes_back_finds_its_session_taken(tmp_path: Pat
             "XDG_CONFIG_HOME": str(tmp_path / "config"), "OPENAI_API_KEY": "sk-test",
             "OPENAI_BASE_URL": server.base_url, "SANDBUR_LEASE_S": "1",
         }  # fmt: skip
-        line = [sys.executable, "-m", "ui.cli", "-p"]
+        line = [sys.executable, "-m", "sandbur.ui.cli", "-p"]
         first = subprocess.Popen(
             [*line, "go", "--yolo", "-m", "openai-chat/m", "--session-id", session_id],
             cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

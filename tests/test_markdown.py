@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from ui.markdown import BlockSplitter, preview, rendered
+from sandbur.ui.terminal.markdown import BlockSplitter, preview, rendered
 
 DOCUMENT = """# Title
 

@@ -6,7 +6,7 @@ import random
 import pytest
 from secret_samples import FORMATS, PLACES, drawn
 
-from actions.masking.masker import PLACEHOLDER, Masker
+from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
 
 SECRET = drawn(24)
 BODY = "\n".join(drawn(64) for _ in range(6)) + "\n" + drawn(20) + "=="
@@ -17,7 +17,7 @@ def _block(kind: str = "RSA PRIVATE KEY") -> str:
     return f"{MARK}BEGIN {kind}{MARK}\n{BODY}\n{MARK}END {kind}{MARK}"
 
 
-def _streamed(masker: Masker, text: str, sizes: random.Random) -> str:
+def _streamed(masker: TextMasker, text: str, sizes: random.Random) -> str:
     stream, shown, at = masker.stream(), "", 0
     while at < len(text):
         size = sizes.choice((1, 2, 3, 7, 40, 400))
@@ -31,67 +31,67 @@ def _streamed(masker: Masker, text: str, sizes: random.Random) -> str:
     ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK", "EC PRIVATE KEY"],
 )
 def test_a_private_key_is_masked_as_a_whole(kind: str):
-    assert Masker().text(f"before\n{_block(kind)}\nafter\n") == "before\n[masked private key]\nafter\n"
+    assert TextMasker().text(f"before\n{_block(kind)}\nafter\n") == "before\n[masked private key]\nafter\n"
 
 
 def test_a_private_key_in_numbered_or_changed_lines_is_masked():
     numbered = "\n".join(f"{n:6d}\t{line}" for n, line in enumerate(_block().split("\n"), 1))
-    assert Masker().text(numbered) == "     1\t[masked private key]"
+    assert TextMasker().text(numbered) == "     1\t[masked private key]"
     added = "\n".join("+" + line for line in _block().split("\n"))
-    assert Masker().text(added) == "+[masked private key]"
+    assert TextMasker().text(added) == "+[masked private key]"
 
 
 def test_a_private_key_on_one_line_of_json_is_masked():
     line = '{"private_key": "' + _block().replace("\n", "\\n") + '\\n", "type": "x"}'
-    masked = Masker().text(line)
+    masked = TextMasker().text(line)
     assert BODY[:20] not in masked
     assert masked.endswith('", "type": "x"}')
 
 
 def test_a_private_key_that_is_cut_off_is_masked_as_far_as_it_goes():
     cut = "\n".join(_block().split("\n")[:4])
-    assert Masker().text(cut + "\n[cut here, 3 lines left]\n") == (
+    assert TextMasker().text(cut + "\n[cut here, 3 lines left]\n") == (
         "[masked private key]\n[cut here, 3 lines left]\n"
     )
 
 
 def test_code_that_speaks_of_private_keys_stays():
     code = f'if text.startswith("{MARK}BEGIN PRIVATE KEY{MARK}"):\n    internationalization()\n'
-    assert Masker().text(code) == code
+    assert TextMasker().text(code) == code
 
 
 def test_an_exact_value_is_masked_wherever_it_stands():
-    masker = Masker([SECRET])
+    masker = TextMasker([SECRET])
     assert masker.text(f"x{SECRET}y") == "x[masked value]y"
-    assert Masker(named=[("MY_VALUE", SECRET)]).text(SECRET) == "[masked value of MY_VALUE]"
+    assert TextMasker(named=[("MY_VALUE", SECRET)]).text(SECRET) == "[masked value of MY_VALUE]"
 
 
 def test_an_exact_value_is_masked_as_json_url_and_base64_too():
     value = 'a"b/c d&' + drawn(9)
-    masker = Masker([value])
+    masker = TextMasker([value])
     for form in (r"a\"b/c d&" + value[8:], "a%22b%2Fc%20d%26" + value[8:], "a%22b%2Fc+d%26" + value[8:]):
         assert masker.text(f"<{form}>") == "<[masked value]>"
     assert masker.text(base64.b64encode(value.encode()).decode()).startswith("[masked value]")
 
 
 def test_each_line_of_a_long_value_is_masked_by_itself():
-    masker = Masker(named=[("DEPLOY", _block())])
+    masker = TextMasker(named=[("DEPLOY", _block())])
     assert BODY.split("\n")[2] not in masker.text(f"  7\t{BODY.split(chr(10))[2]}")
 
 
 def test_a_value_under_eight_characters_is_not_looked_for():
-    assert Masker(["secret7"]).text("my secret7") == "my secret7"
+    assert TextMasker(["secret7"]).text("my secret7") == "my secret7"
 
 
 def test_a_value_that_is_a_word_of_a_placeholder_does_not_break_it():
-    masker = Masker(["masked value"], named=[("DB_PASSWORD", SECRET), ("OTHER", "DB_PASSWORD")])
+    masker = TextMasker(["masked value"], named=[("DB_PASSWORD", SECRET), ("OTHER", "DB_PASSWORD")])
     once = masker.text(f"it is {SECRET}")
     assert once == "it is [masked value of DB_PASSWORD]"
     assert masker.text(once) == once
 
 
 def test_bytes_of_any_encoding_lose_only_the_secret():
-    masker = Masker([SECRET])
+    masker = TextMasker([SECRET])
     junk = bytes(range(256)) * 2
     assert masker.data(junk + SECRET.encode() + junk) == junk + b"[masked value]" + junk
     assert masker.data(junk) is junk
@@ -102,22 +102,22 @@ def test_bytes_of_any_encoding_lose_only_the_secret():
 def test_utf16_files_are_masked_too():
     for encoding, mark in (("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
         data = mark + f"key: {SECRET}\n".encode(encoding)
-        assert Masker([SECRET]).data(data) == mark + "key: [masked value]\n".encode(encoding)
+        assert TextMasker([SECRET]).data(data) == mark + "key: [masked value]\n".encode(encoding)
 
 
 def test_text_with_lone_surrogates_and_other_scripts_keeps_them():
     text = f"\udc80 Schlüssel \U0001f511 {SECRET} \ud800"
-    assert Masker([SECRET]).text(text) == text.replace(SECRET, "[masked value]")
+    assert TextMasker([SECRET]).text(text) == text.replace(SECRET, "[masked value]")
 
 
 def test_text_without_secrets_is_the_same_object():
     text = "nothing to see " * 100
-    assert Masker([SECRET]).text(text) is text
+    assert TextMasker([SECRET]).text(text) is text
 
 
 def test_a_stream_shows_what_the_whole_text_would_show():
     dice = random.Random(3)
-    masker = Masker([SECRET], named=[("A_NAME", "-+" + drawn(20))])
+    masker = TextMasker([SECRET], named=[("A_NAME", "-+" + drawn(20))])
     lines = [sample.line for sample in (*FORMATS, *PLACES)]
     lines += [_block(), f"{SECRET} and {SECRET}", "plain words", "", "..... 45%", "naïve: ü", "x" * 300]
     for _ in range(15):
@@ -126,7 +126,7 @@ def test_a_stream_shows_what_the_whole_text_would_show():
 
 
 def test_a_stream_holds_no_whole_line_back():
-    stream = Masker([SECRET]).stream()
+    stream = TextMasker([SECRET]).stream()
     assert stream.feed("one password: x\ntwo\n") == "one password: x\ntwo\n"
     assert stream.feed("... 12 % ") == "... 12 % "
     assert stream.feed("....") == "...."
@@ -136,14 +136,14 @@ def test_a_stream_holds_no_whole_line_back():
 
 
 def test_a_stream_holds_a_private_key_back_until_it_ends():
-    stream, block = Masker().stream(), _block()
+    stream, block = TextMasker().stream(), _block()
     shown = "".join(stream.feed(line + "\n") for line in ("$ cat key", *block.split("\n")[:-1]))
     assert shown == "$ cat key\n"
     assert stream.feed(block.split("\n")[-1] + "\n") == "[masked private key]\n"
 
 
 def test_a_line_without_end_is_not_held_forever():
-    stream = Masker().stream()
+    stream = TextMasker().stream()
     shown = sum(len(stream.feed("token " * 100)) for _ in range(500))
     assert shown > 250_000
     assert shown + len(stream.end()) == 300_000
@@ -151,4 +151,4 @@ def test_a_line_without_end_is_not_held_forever():
 
 def test_every_placeholder_is_recognised():
     for sample in (*FORMATS, *PLACES):
-        assert PLACEHOLDER.search(Masker().text(sample.line)) is not None
+        assert PLACEHOLDER.search(TextMasker().text(sample.line)) is not None

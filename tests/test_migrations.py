@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from state.calls import CallDecision
-from state.store.schema import SCHEMA_VERSION
-from state.store.store import Store
+from sandbur.state.calls import CallDecision
+from sandbur.state.databases.schema import SCHEMA_VERSION
+from sandbur.state.store.store import Store
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
 DONE, WAITING, KILLED, FORK = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(1, 5))
@@ -80,7 +80,7 @@ async def test_a_call_that_was_running_under_an_old_version_is_not_run_again(old
 
 
 def test_a_crash_in_the_middle_of_a_migration_changes_nothing(old: Path) -> None:
-    code = f"from state.store.store import Store; Store.open('sqlite:///{old}')"
+    code = f"from sandbur.state.store.store import Store; Store.open('sqlite:///{old}')"
     env = {**os.environ, "SANDBUR_CRASH_AT": "migration_mid"}
     assert subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode == -signal.SIGKILL
     assert int(schema_of(old)) < SCHEMA_VERSION

@@ -7,12 +7,12 @@ from typing import Any
 
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from actions.events import Notice, TextDelta, ThinkingDelta
-from actions.model_port import ModelEvent, ModelRequest
-from state.errors import ContextFull, ModelError, Overloaded
-from state.store.store import Store
-from state.store.traces import traces
-from state.trace import ModelCalled
+from sandbur.actions.events import Notice, TextDelta, ThinkingDelta
+from sandbur.actions.ports import ModelEvent, ModelRequest
+from sandbur.state.errors import ContextFull, ModelError, Overloaded
+from sandbur.state.store.recording import traces
+from sandbur.state.store.store import Store
+from sandbur.state.trace import ModelCalled
 
 ACT = [("act", {"text": "a"})]
 

@@ -6,15 +6,14 @@ import time
 
 from model_talk import SYSTEM, TOOLS
 
-from actions.model_port import ModelRequest
-from agent.models.body import Bodies
-from agent.models.chat import ChatDialect
-from agent.models.endpoint import Endpoint
-from agent.models.messages import MessagesDialect
-from agent.models.profiles import PROFILES
-from agent.models.responses import ResponsesDialect
-from state.messages import Message, ToolResult, ToolUse, person_said, tool_answered
-from state.transcript import Transcript
+from sandbur.actions.ports import ModelRequest
+from sandbur.agent.models.anthropic_messages import MessagesDialect
+from sandbur.agent.models.openai_chat import ChatDialect
+from sandbur.agent.models.openai_responses import ResponsesDialect
+from sandbur.agent.models.providers import PROFILES, Endpoint
+from sandbur.agent.models.requests import Bodies
+from sandbur.state.messages import Message, ToolResult, ToolUse, person_said, tool_answered
+from sandbur.state.transcript import Transcript
 
 WITH_ALL: frozenset[str] = frozenset()
 

@@ -7,10 +7,10 @@ import pytest
 from model_server import ModelServer, ToolCall, Turn, call, calls, fail, say, stream_of
 from model_talk import SYSTEM, TOOLS, asked, connected, converse, results, talk
 
-from actions.model_port import ModelRequest
-from state.errors import ModelError
-from state.messages import Message, person_said
-from state.transcript import Transcript
+from sandbur.actions.ports import ModelRequest
+from sandbur.state.errors import ModelError
+from sandbur.state.messages import Message, person_said
+from sandbur.state.transcript import Transcript
 
 CALL = '{"command": "ls"}'
 

@@ -7,9 +7,9 @@ import pytest
 from model_server import ModelServer, say
 from model_talk import QUICK, connected, environment, talk
 
-from agent.models.connect import connect, prewarm
-from agent.models.profiles import PROFILES, ProviderOverride
-from state.errors import ConfigError, CredentialsError, SandburError, UsageError
+from sandbur.agent.models.connect import connect, prewarm
+from sandbur.agent.models.providers import PROFILES, ProviderOverride
+from sandbur.state.errors import ConfigError, CredentialsError, SandburError, UsageError
 
 
 def test_a_name_is_split_at_its_first_slash():
@@ -174,7 +174,7 @@ async def test_a_known_provider_at_another_address_keeps_its_properties():
 
 def test_connecting_imports_no_sdk():
     code = (
-        "import sys\nfrom agent.models.connect import connect\n"
+        "import sys\nfrom sandbur.agent.models.connect import connect\n"
         "connect('openai/m', env={'OPENAI_API_KEY': 'k'})\n"
         "connect('anthropic/m', env={'ANTHROPIC_API_KEY': 'k'})\n"
         "print(sorted({'openai', 'anthropic', 'httpx2'} & set(sys.modules)))"
@@ -187,7 +187,7 @@ def test_connecting_imports_no_sdk():
 
 def test_prewarming_imports_the_sdk_of_the_model():
     code = (
-        "import sys\nfrom agent.models.connect import prewarm\n"
+        "import sys\nfrom sandbur.agent.models.connect import prewarm\n"
         "prewarm('openai/m', {})\nprint(sorted({'openai', 'anthropic'} & set(sys.modules)))"
     )
     done = subprocess.run(

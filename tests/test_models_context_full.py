@@ -6,8 +6,8 @@ import pytest
 from model_server import ModelServer, fail
 from model_talk import WIRES, connected, talk
 
-from agent.models.context_full import says_context_full
-from state.errors import ContextFull, Overloaded
+from sandbur.agent.models.failures import says_context_full
+from sandbur.state.errors import ContextFull, Overloaded
 
 TOO_LONG = {
     "openai code": (400, "context_length_exceeded", "Please reduce it"),

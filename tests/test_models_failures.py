@@ -4,7 +4,7 @@ import pytest
 from model_server import ModelServer, Raw, fail, html, say, stream_of
 from model_talk import WIRES, connected, talk
 
-from state.errors import CredentialsError, ModelError, Overloaded
+from sandbur.state.errors import CredentialsError, ModelError, Overloaded
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 

@@ -6,8 +6,8 @@ import pytest
 from model_server import ModelServer, ToolCall, calls, say
 from model_talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
 
-from actions.model_port import ModelRequest, Reply
-from state.messages import (
+from sandbur.actions.ports import ModelRequest, Reply
+from sandbur.state.messages import (
     Document,
     Image,
     Message,
@@ -21,7 +21,7 @@ from state.messages import (
     runtime_said,
     tool_answered,
 )
-from state.transcript import Transcript
+from sandbur.state.transcript import Transcript
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 

@@ -7,10 +7,18 @@ import pytest
 from model_server import ModelServer, ToolCall, Turn, calls, fail, say, stream_of
 from model_talk import SYSTEM, TOOLS, asked, connected, converse, talk
 
-from actions.model_port import ModelRequest
-from state.errors import ContextFull, Overloaded
-from state.messages import Message, Text, ToolResult, ToolUse, person_said, runtime_said, tool_answered
-from state.transcript import Transcript
+from sandbur.actions.ports import ModelRequest
+from sandbur.state.errors import ContextFull, Overloaded
+from sandbur.state.messages import (
+    Message,
+    Text,
+    ToolResult,
+    ToolUse,
+    person_said,
+    runtime_said,
+    tool_answered,
+)
+from sandbur.state.transcript import Transcript
 
 THINKER = "anthropic/claude-sonnet-5-5"
 

@@ -7,7 +7,7 @@ import pytest
 from model_server import ModelServer, ToolCall, Turn, calls, fail, say, stream_of
 from model_talk import connected, converse, talk
 
-from state.errors import ContextFull, ModelError, Overloaded
+from sandbur.state.errors import ContextFull, ModelError, Overloaded
 
 
 def events(*listed: dict[str, Any]) -> Any:

@@ -11,12 +11,11 @@ import pytest
 from model_server import ModelServer, ToolCall, Turn, cut, fail, say, stall, unfinished
 from model_talk import QUICK, WIRES, asked, connected, converse, talk
 
-from actions.events import Notice
-from agent.models.failures import Transient
-from agent.models.retry import RetryPolicy, Tries
-from agent.models.wire_model import Limits
-from state.errors import Overloaded
-from state.messages import person_said
+from sandbur.actions.events import Notice
+from sandbur.agent.models.failures import Transient
+from sandbur.agent.models.model import RetryPolicy, Tries, TryLimits
+from sandbur.state.errors import Overloaded
+from sandbur.state.messages import person_said
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 HALF = Turn("half an answer", (ToolCall("run_shell_command", '{"command": "rm -rf x"}'),))
@@ -64,7 +63,7 @@ async def test_a_stream_that_is_always_cut_leaves_the_session_resumable(wire: st
 
 @every_wire
 async def test_a_stream_that_falls_silent_is_tried_again(wire: str):
-    limits = Limits(idle_s=0.2)
+    limits = TryLimits(idle_s=0.2)
     async with (
         ModelServer([stall(HALF), say("whole")]) as server,
         connected(server, wire, limits=limits) as model,
@@ -76,7 +75,7 @@ async def test_a_stream_that_falls_silent_is_tried_again(wire: str):
 
 @every_wire
 async def test_a_stream_that_drips_for_ever_meets_the_total_limit(wire: str):
-    limits = Limits(idle_s=5, total_s=0.15)
+    limits = TryLimits(idle_s=5, total_s=0.15)
     slow = Turn("x" * 400, pieces=400, delay_s=0.02)
     async with ModelServer([slow] * 3) as server, connected(server, wire, limits=limits) as model:
         began = time.monotonic()
@@ -89,7 +88,7 @@ async def test_a_slow_stream_that_keeps_coming_is_not_silent():
     slow = Turn("slow but sure", delay_s=0.1)
     async with (
         ModelServer([slow]) as server,
-        connected(server, "chat", limits=Limits(idle_s=0.3)) as model,
+        connected(server, "chat", limits=TryLimits(idle_s=0.3)) as model,
     ):
         assert (await talk(model)).reply.message.text == "slow but sure"
 
@@ -145,7 +144,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up():
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         server = ModelServer(port=deaf.getsockname()[1])
-        async with connected(server, "chat", limits=Limits(idle_s=0.1)) as model:
+        async with connected(server, "chat", limits=TryLimits(idle_s=0.1)) as model:
             with pytest.raises(Overloaded, match="does not answer"):
                 await talk(model)
 

@@ -7,12 +7,10 @@ import pytest
 from model_server import ModelServer, Raw, ToolCall, Turn, bytewise, call, calls, fail, say
 from model_talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
 
-from actions.model_port import ModelRequest
-from state.errors import ModelError
-from state.messages import (
-    person_said,
-)
-from state.usage import Usage
+from sandbur.actions.ports import ModelRequest
+from sandbur.state.application import Usage
+from sandbur.state.errors import ModelError
+from sandbur.state.messages import person_said
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 

@@ -11,13 +11,13 @@ from databases import SERVERS, Place, fresh_place
 from proxy import Proxy
 from test_databases import head, keys, put, step
 
-from state.errors import GuardFailed, StoreError
-from state.store.database import Database
-from state.store.opening import open_database
-from state.store.servers.mysql import MysqlServer
-from state.store.servers.network import NetworkDatabase
-from state.store.servers.postgres import PostgresServer
-from state.store.servers.url import server_url
+from sandbur.state.databases.database import Database
+from sandbur.state.databases.mysql import MysqlServer
+from sandbur.state.databases.network import NetworkDatabase
+from sandbur.state.databases.open import open_database
+from sandbur.state.databases.postgres import PostgresServer
+from sandbur.state.databases.url import server_url
+from sandbur.state.errors import GuardFailed, StoreError
 
 # What a client sends last of a transaction.
 COMMIT = b"COMMIT"

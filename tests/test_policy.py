@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from gate import judged
 
-from actions.ports import Verdict
+from sandbur.actions.ports import Verdict
 
 
 @pytest.fixture

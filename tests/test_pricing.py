@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from agent.models.catalogue import DEFAULTS
-from agent.pricing import Price, price_of, require_price
-from state.errors import UsageError
-from state.usage import Usage
+from sandbur.agent.models.connect import DEFAULTS
+from sandbur.agent.pricing import Price, price_of, require_price
+from sandbur.state.application import Usage
+from sandbur.state.errors import UsageError
 
 MILLION = Usage(llm_calls=1, input_tokens=1_000_000, output_tokens=100_000)
 
@@ -87,11 +87,11 @@ def test_the_catalogue_is_read_late_and_without_a_network() -> None:
 import sys
 events = []
 sys.addaudithook(lambda event, args: events.append(event))
-from agent import pricing
+from sandbur.agent import pricing
 assert "genai_prices" not in sys.modules
 assert pricing.price_of("demo", {}) and pricing.price_of("ollama/x", {}) is None
 assert "genai_prices" not in sys.modules
-from state.usage import Usage
+from sandbur.state.application import Usage
 print(pricing.require_price("anthropic/claude-sonnet-4-5", {})(Usage(input_tokens=1000, output_tokens=0)))
 assert "import" in events and not {"socket.connect", "socket.getaddrinfo"} & set(events)
 """

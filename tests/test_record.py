@@ -5,7 +5,7 @@ import copy
 import pytest
 from pydantic import ValidationError
 
-from state.plan import VibeStep
+from sandbur.state.application import VibeStep
 
 
 def test_a_changed_copy_leaves_the_original_alone() -> None:

@@ -13,8 +13,8 @@ import pytest
 from command import ROOT, Command, Ended
 from demo_runs import DemoRuns
 
-from ui.pytest_plugin import Replay, sandbur_replay  # noqa: F401
-from ui.recordings import name_of
+from sandbur.ui.commands.replay import name_of
+from sandbur.ui.pytest_plugin import Replay, sandbur_replay  # noqa: F401
 
 RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.jsonl"))
 ACTIONS = {"prompt", "router", "vibe_planner", "vibe_step_executor", "human_confirm", "execute_tools",
@@ -73,7 +73,7 @@ class Project:
         return self.command.run("test", "add", *words)
 
     def pytest(self, *words: str) -> Ended:
-        line = [sys.executable, "-m", "pytest", "-p", "ui.pytest_plugin", "-p", "no:cacheprovider", *words]
+        line = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
         env = {**self.command.env, "SANDBUR_HOME": str(self.folder / "nothing")}
         done = subprocess.run(line, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
         return Ended(done.returncode, done.stdout, done.stderr)
@@ -102,7 +102,7 @@ def test_the_test_fails_with_the_step_that_goes_another_way(project: Project) ->
     session_id = project.worked("write one into a.txt")
     assert project.add(session_id, "--name", "one", "--to", "checks").code == 0
     (project.folder / "checks/conftest.py").write_text(
-        "from actions.tools.write_file import WriteFile\nWriteFile.effect = 'effect'\n"
+        "from sandbur.actions.tools.write_file import WriteFile\nWriteFile.effect = 'effect'\n"
     )
     ran = project.pytest("checks")
     assert ran.code == 1
@@ -143,12 +143,12 @@ def test_it_works_inside_of_event_loops_and_in_several_processes(project: Projec
 
 def test_the_plugin_imports_nothing_until_it_is_used() -> None:
     code = (
-        "import sys, pytest; before = set(sys.modules); import ui.pytest_plugin;"
+        "import sys, pytest; before = set(sys.modules); import sandbur.ui.pytest_plugin;"
         "print(sorted(set(sys.modules) - before))"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "['ui', 'ui.pytest_plugin']"
+    assert ran.stdout.strip() == "['sandbur', 'sandbur.ui', 'sandbur.ui.pytest_plugin']"
 
 
 def test_nothing_is_replaced_without_force(project: Project) -> None:

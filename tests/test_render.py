@@ -5,7 +5,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from actions.events import (
+from sandbur.actions.events import (
     ErrorRaised,
     Event,
     MessageAdded,
@@ -20,9 +20,8 @@ from actions.events import (
     ToolStarted,
     UsageChanged,
 )
-from state.plan import VibeStep
-from state.usage import Usage
-from ui.render import Renderer
+from sandbur.state.application import Usage, VibeStep
+from sandbur.ui.terminal.render import Renderer
 
 PLAN = PlanChanged(
     (VibeStep(step_id="1", description="measure"), VibeStep(step_id="2", description="repair"))

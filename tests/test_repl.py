@@ -49,6 +49,93 @@ def test_a_denied_command_does_not_run_and_the_model_reads_why(terminal: Termina
     assert not (terminal.folder / "made").exists()
 
 
+def test_a_sentence_typed_at_the_question_is_a_no_with_this_reason(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch made")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.type("a word: what does this do?")
+    terminal.see("Denied by the user: a word: what does this do?.")
+    terminal.see("❯", after="model calls")
+    terminal.type("run touch made")
+    terminal.see(ASKS, after="model calls")
+    assert not (terminal.folder / "made").exists()
+
+
+def test_a_mode_typed_at_the_question_judges_the_call_again(terminal: Terminal) -> None:
+    terminal.start(EDITOR="touch edited; false")
+    terminal.see("interactive · demo")
+    terminal.type("run touch made")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.type("/help")
+    terminal.see("/rewind      go back")
+    terminal.see(ASKS, after="/rewind      go back")
+    time.sleep(DEAF_S)
+    assert not (terminal.folder / "made").exists()
+    terminal.type("/mode yolo")
+    terminal.see("Mode: yolo")
+    terminal.see("exit 0", after="Mode: yolo")
+    terminal.see("yolo ❯", after="model calls")
+    assert (terminal.folder / "made").exists()
+
+
+def test_exit_typed_at_the_question_leaves_it_open(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch made")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.type("/exit")
+    screen = terminal.see("exit=0")
+    assert "Resume with: sandbur -r " in screen
+    terminal.close()
+    terminal.start("-c")
+    terminal.see(ASKS)
+    assert not (terminal.folder / "made").exists()
+
+
+def test_a_rewind_typed_at_the_question_can_be_left_and_the_question_returns(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch made")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.type("/rewind")
+    terminal.see("type to filter")
+    terminal.keys("C-c")
+    terminal.see(ASKS, after="❯ /rewind")
+    time.sleep(DEAF_S)
+    terminal.type("/rewind 0")
+    terminal.see("Bring back what? [")
+    time.sleep(DEAF_S)
+    terminal.keys("c")
+    terminal.see("❯ run touch made", after="what it was stays in")
+
+
+def test_escape_leaves_the_question_at_once(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch made")
+    took: list[float] = []
+    while len(took) < 4 and min(took, default=2.0) > 0.9:
+        terminal.see(ASKS)
+        time.sleep(DEAF_S)
+        terminal.keys("Up", "Left")
+        began = time.monotonic()
+        terminal.keys("Escape")
+        wait(lambda: ASKS not in terminal.screen(), 60, terminal.screen)
+        took.append(time.monotonic() - began)
+        terminal.see("❯", after="Nothing is lost")
+        terminal.keys("Enter")
+    assert min(took) <= 0.9
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.type("/help")
+    terminal.see("/rewind      go back")
+
+
 def test_always_is_asked_once(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")
@@ -57,6 +144,9 @@ def test_always_is_asked_once(terminal: Terminal) -> None:
     terminal.see(ASKS)
     time.sleep(DEAF_S)
     terminal.keys("a")
+    terminal.see("Enter confirms")
+    assert not (terminal.folder / "one").exists()
+    terminal.keys("Enter")
     terminal.see("exit 0")
     terminal.see("❯", after="model calls")
     (terminal.folder / "one").unlink()

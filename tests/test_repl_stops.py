@@ -68,7 +68,7 @@ def test_a_session_that_runs_elsewhere_is_not_said_to_go_on(terminal: Terminal) 
     command = Command(terminal.folder)
     process = command.start("-p", f"run touch begun; {NAP}", "-m", "demo", "-y")
     try:
-        wait((terminal.folder / "begun").exists, 8, lambda: "the run has not begun")
+        wait((terminal.folder / "begun").exists, 120, lambda: "the run has not begun")
         terminal.start("-c")
         screen = terminal.see("is running in process")
         assert "goes on from there" not in screen

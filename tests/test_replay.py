@@ -12,14 +12,13 @@ from real_ports import open_real
 from reopening import reopened
 from scripted import START, ScriptedModel, collect, finish, plan
 
-from actions.events import ToolOutput
-from agent.branches import branch
-from agent.replay.replay import Replayed, replay
-from agent.state_edits import edited
-from state.calls import CallDecision
-from state.errors import ContextFull, ModelError, UsageError
-from state.store.schema import TABLES
-from state.store.store import Store
+from sandbur.actions.events import ToolOutput
+from sandbur.agent.history.replay.replay import Replayed, replay
+from sandbur.agent.history.time_travel.branches import branch, edited
+from sandbur.state.calls import CallDecision
+from sandbur.state.databases.schema import TABLES
+from sandbur.state.errors import ContextFull, ModelError, UsageError
+from sandbur.state.store.store import Store
 
 WRITE = [("write_file", {"path": "a.txt", "content": "one\ntwo\n"})]
 READ = [("read_file", {"path": "a.txt"})]

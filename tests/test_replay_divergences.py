@@ -11,15 +11,15 @@ from real_ports import open_real
 from scripted import START, DenyAll, ScriptedModel, collect, finish, plan
 from test_replay import READ, SHELL, WRITE, record
 
-from actions.ports import Ports, Tool
-from actions.tools import builtin_tools
-from agent.graph import ACTIONS, OTHERWISE, TRANSITIONS
-from agent.replay.departure import Divergence
-from agent.replay.replay import replay
-from agent.replay.today import Today
-from state.calls import CallDecision
-from state.errors import StoreError
-from state.store.store import Store
+from sandbur.actions.ports import Ports, Tool
+from sandbur.actions.tools.registry import builtin_tools
+from sandbur.agent.graph import ACTIONS, OTHERWISE, TRANSITIONS
+from sandbur.agent.history.replay.recorded_ports import Divergence
+from sandbur.agent.history.replay.replay import replay
+from sandbur.agent.history.replay.walk import Today
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import StoreError
+from sandbur.state.store.store import Store
 
 
 async def found(store: Store, today: Today | None = None, session_id: str = "s1") -> Divergence:

@@ -9,13 +9,13 @@ from real_ports import open_real
 from scripted import START, ScriptedModel, collect, finish, plan
 from test_replay import READ, SHELL, WRITE, everything, record
 
-from actions.masking.masker import Masker
-from agent.replay.departure import Divergence
-from agent.replay.replay import replay
-from agent.replay.today import Live, LiveTools
-from state.calls import CallDecision
-from state.errors import ModelError
-from state.store.store import Store
+from sandbur.actions.masking.masker import TextMasker
+from sandbur.agent.history.replay.recorded_ports import Divergence
+from sandbur.agent.history.replay.replay import replay
+from sandbur.agent.history.replay.walk import Live, LiveTools
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import ModelError
+from sandbur.state.store.store import Store
 
 
 def answering(*turns: Any) -> Live:
@@ -23,7 +23,7 @@ def answering(*turns: Any) -> Live:
 
 
 def tools_in(folder: Path) -> Live:
-    return Live(tools=LiveTools(Masker(), folder / "left"))
+    return Live(tools=LiveTools(TextMasker(), folder / "left"))
 
 
 async def found(store: Store, live: Live) -> Divergence | None:

@@ -14,13 +14,13 @@ from reports import Says, act, made, page
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from tampering import rewrite
 
-from agent.branches import branch
-from agent.report.account import StepCost
-from agent.report.reading import read_account
-from state.calls import CallDecision
-from state.errors import Overloaded
-from state.store.store import Store
-from ui.report.plot import plot
+from sandbur.agent.history.insight.account import StepCost
+from sandbur.agent.history.insight.read_account import read_account
+from sandbur.agent.history.time_travel.branches import branch
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import Overloaded
+from sandbur.state.store.store import Store
+from sandbur.ui.report.plot import plot
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
 FORMS = ("html", "md")

@@ -11,8 +11,8 @@ import pytest
 from reports import act, beyond_code, made, nasty, page
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from state.store.store import Store
-from ui.report.fences import code, fenced, prose
+from sandbur.state.store.store import Store
+from sandbur.ui.report.markdown import code, fenced, prose
 
 FORMS = ("html", "md")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import Prepared, ToolContext
-from actions.tools.edit_file import EditFile
-from actions.tools.snapshot import Snapshot
-from actions.tools.write_file import WriteFile
-from agent.restore import Restored, RestorePlan, apply, plan_restore
-from state.files import FileChange
-from state.store.chain import Chain, first_digest
-from state.store.database import Database
-from state.store.files import FileHistory
-from state.store.opening import open_database
+from sandbur.actions.ports import Prepared, ToolContext
+from sandbur.actions.tools.edit_file import EditFile
+from sandbur.actions.tools.write_file import WriteFile
+from sandbur.actions.workspace.snapshot import Snapshot
+from sandbur.agent.history.time_travel.restore import Restored, RestorePlan, apply, plan_restore
+from sandbur.state.calls import FileChange
+from sandbur.state.databases.chain import Chain, first_digest
+from sandbur.state.databases.database import Database
+from sandbur.state.databases.open import open_database
+from sandbur.state.store.file_history import FileHistory
 
 
 class Run:
@@ -230,7 +230,7 @@ async def test_what_cannot_be_brought_back_is_skipped_with_the_reason(run: Run):
     assert {Path(path).name: reason for path, reason in done.skipped} == {
         "large": "it is not known what was there before",
         "pipe": "what is there now is no file, too large or unreadable, so it cannot be saved first",
-        "folder": f"{run.root}/folder is a folder; use list_directory to look into it.",
+        "folder": f"{run.root}/folder is a folder.",
         "lost": "its old content is not in the store",
     }
     assert run.root.joinpath("large").read_text() == "small"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.rules import exact_rule, literal_of, parse_rule, parse_rules
-from state.errors import UsageError
+from sandbur.agent.policy.rules import exact_rule, literal_of, parse_rule, parse_rules
+from sandbur.state.errors import UsageError
 
 TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "glob", "grep")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.options import RunOptions
-from agent.runtime import Runtime
-from state.errors import ConfigError, SessionNotFound, UsageError
+from sandbur.agent.config.settings import RunOptions
+from sandbur.agent.runtime import Runtime
+from sandbur.state.errors import ConfigError, SessionNotFound, UsageError
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from harmless_samples import LINES
 from secret_samples import FORMATS, PLACES, Sample
 
-from actions.masking.masker import PLACEHOLDER, Masker
+from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
 
-MASKER = Masker()
+MASKER = TextMasker()
 _HOSTILE = (
     "a", "-", "_", "=", '"', "\\", "\r", "A", "eyJ", "eyJ.", "eyJabcdefgh.", "sk-", "sk-a", "sk-proj-",
     "ghp_", "AKIA", "AIza", "SKa0", "12345678:", "dapi", "8Q~", ".atlasv1.", "M" * 24 + ".", "key=",

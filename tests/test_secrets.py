@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from secret_samples import drawn
 
-from agent.dotenv import settings
-from agent.secrets import masker_for, says_secret
+from sandbur.agent.secrets import masker_for, says_secret, settings
 
 SECRET = drawn(24)
 

@@ -14,9 +14,10 @@ from databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fresh_place, run
 from proxy import Proxy
 from test_databases import head, put, step
 
-from state.errors import StoreError
-from state.store.opening import open_database
-from state.store.schema import SCHEMA_VERSION
+from sandbur.state.databases.open import open_database
+from sandbur.state.databases.schema import SCHEMA_VERSION
+from sandbur.state.errors import StoreError
+from sandbur.state.installation import install_command
 
 
 @pytest.fixture(params=SERVERS)
@@ -170,9 +171,9 @@ def test_a_nul_in_a_text_is_refused_with_a_sentence() -> None:
     ],
 )
 def test_what_a_server_says_to_a_connection_is_understood(message: str, expected: str) -> None:
-    from state.store.servers.postgres import PostgresServer
-    from state.store.servers.server import Trouble
-    from state.store.servers.url import server_url
+    from sandbur.state.databases.postgres import PostgresServer
+    from sandbur.state.databases.server import Trouble
+    from sandbur.state.databases.url import server_url
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answering = threading.Thread(target=_refuse, args=(listener, message))
@@ -198,7 +199,7 @@ def _refuse(listener: socket.socket, message: str) -> None:
 def test_a_forked_process_leaves_its_parents_connections_alone(place: Place) -> None:
     code = """
 import os, sys
-from state.store.opening import open_database
+from sandbur.state.databases.open import open_database
 database = open_database(sys.argv[1])
 before = database.query("SELECT COUNT(*) FROM meta")
 child = os.fork()
@@ -220,9 +221,9 @@ database.close()
 
 def test_a_missing_driver_is_said_with_the_command_that_installs_it() -> None:
     code = "import sys; sys.modules['psycopg'] = sys.modules['pymysql'] = None\n"
-    code += "from state.store.opening import open_database\nopen_database(sys.argv[1])"
+    code += "from sandbur.state.databases.open import open_database\nopen_database(sys.argv[1])"
     for scheme, extra in (("postgres", "postgres"), ("mariadb", "mysql")):
         command = [sys.executable, "-c", code, f"{scheme}://me:plain-words@h/runs"]
         told = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr.splitlines()[-1]
-        assert told.endswith(f"is missing. Install it: pip install 'sandbur[{extra}]'.")
+        assert told.endswith(f"is missing. Install it: {install_command(extra)}")
         assert "plain-words" not in told

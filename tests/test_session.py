@@ -9,13 +9,20 @@ import pytest
 from reopening import reopened
 from scripted import START, DenyAll, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from actions.events import ApprovalNeeded, ErrorRaised, Notice, ToolFinished, ToolRequested, ToolStarted
-from agent.limits import Limits
-from state.calls import CallDecision
-from state.errors import ContextFull, CredentialsError, Overloaded, StoreError, UsageError
-from state.messages import Message, ToolResult
-from state.store.store import Store
-from state.transcript import Transcript
+from sandbur.actions.events import (
+    ApprovalNeeded,
+    ErrorRaised,
+    Notice,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
+from sandbur.agent.session.run import Limits
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import ContextFull, CredentialsError, Overloaded, StoreError, UsageError
+from sandbur.state.messages import Message, ToolResult
+from sandbur.state.store.store import Store
+from sandbur.state.transcript import Transcript
 
 
 def act(*texts: str) -> list[tuple[str, dict[str, str]]]:

@@ -12,12 +12,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from state.calls import CallDecision, PendingCall
-from ui.one_key import DEAF_S
-from ui.question import Questions
-from ui.render import Renderer
-from ui.settling import Settling
-from ui.times import ago
+from sandbur.state.calls import CallDecision, PendingCall
+from sandbur.ui.chat.approvals import Settling
+from sandbur.ui.chat.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.terminal.lines import ago
+from sandbur.ui.terminal.render import Renderer
 
 
 class Desk:
@@ -110,6 +109,16 @@ async def test_a_question_left_open_decides_nothing(desk: Desk, key: str) -> Non
     assert await desk.decide("r", key, calls=calls) is None
 
 
+async def test_a_line_of_text_settles_nothing_and_is_kept_for_the_model(desk: Desk) -> None:
+    (decision,) = await desk.decide("run it? no, it is there\r", "d", ".\r") or []
+    assert (decision.settle, decision.result) == ("done", "run it? no, it is there.")
+
+
+async def test_a_command_settles_nothing(desk: Desk) -> None:
+    with pytest.raises(CommandTyped):
+        await desk.decide("/help\r")
+
+
 async def test_thinking_better_of_the_text_asks_again(desk: Desk) -> None:
     assert await desk.decide("d", "\x03", "r") == [CallDecision(call_id="c1", settle="rerun")]
 
@@ -141,7 +150,7 @@ async def test_what_was_typed_before_the_question_settles_nothing(desk: Desk, ke
         assert await asking is None
 
 
-@pytest.mark.parametrize("noise", ["\r", "y", "n", "\x1b[200~r\x1b[201~"])
+@pytest.mark.parametrize("noise", ["\r", "y\x7f", "\x1b[200~r\x1b[201~\r"])
 async def test_there_is_no_default(desk: Desk, noise: str) -> None:
     assert await desk.decide(noise, "r") == [CallDecision(call_id="c1", settle="rerun")]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from actions.tools.run_shell_command import RunShellCommand
-from actions.tools.shell_reading import is_read_only
+from sandbur.actions.tools.shell.read_only import is_read_only
+from sandbur.actions.tools.shell.tool import RunShellCommand
 
 READS = """
 ls   ls -la   ls -la src/ tests   ls *.py   ls ~/work   pwd   cat README.md   cat -n a.py b.py

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import Recovered, ToolContext, ToolOutcome
-from actions.tools.boot import this_boot
-from actions.tools.run_shell_command import RunShellCommand
+from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.spool import this_boot
+from sandbur.actions.tools.shell.tool import RunShellCommand
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
 
@@ -25,8 +25,8 @@ ROOT = Path(__file__).parent.parent
 AGENT = """
 import asyncio, os, sys
 from pathlib import Path
-from actions.ports import ToolContext
-from actions.tools.run_shell_command import RunShellCommand
+from sandbur.actions.ports import ToolContext
+from sandbur.actions.tools.shell.tool import RunShellCommand
 folder, arguments = Path(os.environ["FOLDER"]), os.environ["ARGUMENTS"]
 tool = RunShellCommand(idle_s=float(os.environ["IDLE_S"]))
 context = ToolContext("c1", folder, (folder,), lambda text: None, folder / "calls" / "c1")
@@ -249,7 +249,7 @@ def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):
     assert trial.recover().is_not_started
     own = {"SANDBUR_COMMAND": "touch done", "SANDBUR_FOLDER": str(scratch), "SANDBUR_CALL": "abc"}
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", ROOT / "actions/tools/supervisor.py", "/bin/sh", "1000"],
+        [sys.executable, "-I", "-S", ROOT / "actions/tools/shell/supervisor.py", "/bin/sh", "1000"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trial.folder, env=os.environ | own,
     ) as late:  # fmt: skip
         assert late.stdout is not None

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from mounts import mounted, needs_mounts
 
-from actions.tools.snapshot import Snapshot
-from state.files import FileChange
+from sandbur.actions.workspace.snapshot import Snapshot
+from sandbur.state.calls import FileChange
 
 
 class Workspace:
@@ -107,7 +107,7 @@ def test_every_kind_of_change_is_found_with_what_was_there_before(ws: Workspace,
 def test_the_first_process_may_be_dead(ws: Workspace):
     ws.write("a", "old")
     script = (
-        "import os, sys; from pathlib import Path; from actions.tools.snapshot import Snapshot\n"
+        "import os, sys; from pathlib import Path; from sandbur.actions.workspace.snapshot import Snapshot\n"
         "Snapshot.take(*map(Path, sys.argv[1:])); os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", script, ws.root, ws.cache, ws.record], check=False)
@@ -223,7 +223,8 @@ def test_an_unchanged_file_is_not_opened_again(ws: Workspace):
         ws.write(f"d{number % 5}/{number}", str(number))
         os.utime(ws.root / f"d{number % 5}/{number}", (1, 1))
     script = (
-        "import sys, time; from pathlib import Path; from actions.tools.snapshot import Snapshot\n"
+        "import sys, time\nfrom pathlib import Path\n"
+        "from sandbur.actions.workspace.snapshot import Snapshot\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' else None)\n"
         "inside = lambda: sum(str(path).startswith(sys.argv[1] + '/d') for path in opened)\n"

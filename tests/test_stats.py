@@ -12,13 +12,12 @@ from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from terminal_pair import Terminal
 
-from agent.branches import branch
-from agent.stats import Stats, stats_of
-from agent.tallies import Tally
-from state.calls import CallDecision
-from state.errors import Overloaded
-from state.store.store import Store
-from state.usage import Usage
+from sandbur.agent.history.insight.stats import Stats, Tally, stats_of
+from sandbur.agent.history.time_travel.branches import branch
+from sandbur.state.application import Usage
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import Overloaded
+from sandbur.state.store.store import Store
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
 ONE = [("act", {"text": "one"})]

@@ -203,8 +203,11 @@ def test_a_backup_made_during_a_run_can_be_carried_on(place: Place) -> None:
 
 def test_a_session_of_a_newer_graph_is_refused_and_kept(place: Place) -> None:
     newer = place.folder / "newer"
+    newer.mkdir()
+    root = Path(__file__).parent.parent
+    shutil.copy(root / "sandbur.py", newer)
     for name in ("state", "actions", "agent", "ui"):
-        shutil.copytree(Path(__file__).parent.parent / name, newer / name)
+        shutil.copytree(root / name, newer / name)
     application = newer / "state" / "application.py"
     text = application.read_text()
     assert "GRAPH_VERSION = 1\n" in text

@@ -12,10 +12,10 @@ import pytest
 from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from state.errors import SessionNotFound, StoreError, UsageError
-from state.messages import Message, Text, Wire
-from state.session import SessionSettings
-from state.store.store import Store
+from sandbur.state.errors import SessionNotFound, StoreError, UsageError
+from sandbur.state.messages import Message, Text, Wire
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
 
 
 def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
@@ -202,7 +202,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_sentence(tmp_path: Path) -> N
         Store.open(f"sqlite:///{tmp_path}/file/sandbur.db")
 
 
-OPEN = "import sys; from state.store.store import Store; Store.open('sqlite:///' + sys.argv[1])"
+OPEN = "import sys; from sandbur.state.store.store import Store; Store.open('sqlite:///' + sys.argv[1])"
 
 
 def test_a_second_store_on_the_file_does_not_take_the_locks_of_the_first(store: Store) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from databases import DATABASES, fresh_url
 
-from state.files import FileChange
-from state.store.chain import Chain, Entry, first_digest
-from state.store.database import Database
-from state.store.files import UNUSED_CONTENTS, FileHistory
-from state.store.opening import open_database
+from sandbur.state.calls import FileChange
+from sandbur.state.databases.chain import Chain, Entry, first_digest
+from sandbur.state.databases.database import Database
+from sandbur.state.databases.open import open_database
+from sandbur.state.store.file_history import UNUSED_CONTENTS, FileHistory
 
 
 @pytest.fixture(params=DATABASES)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.store_url import checked_store_url
-from state.errors import StoreError, UsageError
-from state.store.opening import open_database
-from state.store.servers.url import server_url
+from sandbur.agent.config.settings import checked_store_url
+from sandbur.state.databases.open import open_database
+from sandbur.state.databases.url import server_url
+from sandbur.state.errors import StoreError, UsageError
 
 
 @pytest.mark.parametrize(

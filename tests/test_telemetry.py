@@ -15,12 +15,12 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from otlp_receiver import OtlpReceiver, Span
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from agent.telemetry import names
-from agent.telemetry.telemetry import Telemetry
-from state.calls import CallDecision
-from state.store.store import Store
-from state.store.traces import traces
-from state.trace import RunBegan
+from sandbur.agent.telemetry import names
+from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.state.calls import CallDecision
+from sandbur.state.store.recording import traces
+from sandbur.state.store.store import Store
+from sandbur.state.trace import RunBegan
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}

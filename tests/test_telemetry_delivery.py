@@ -10,8 +10,8 @@ from model_server import ModelServer, call, say
 from otlp_receiver import OtlpReceiver
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from agent.telemetry.telemetry import Telemetry
-from state.store.store import Store
+from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.state.store.store import Store
 
 FOR_EVER_S = 3600.0
 WORK = ("-p", "write two into a.txt", "--yolo", "-m", "demo", "-q")

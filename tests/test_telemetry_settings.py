@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from command import ROOT, Command
 
-from agent.telemetry.settings import telemetry_settings
-from agent.telemetry.telemetry import Telemetry
-from state.errors import ConfigError
+from sandbur.agent.telemetry.settings import telemetry_settings
+from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.state.errors import ConfigError
+from sandbur.state.installation import install_command
 
 BASE, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 LOADED = (
-    "import sys\nfrom ui.cli import main\nsys.argv = ['sandbur', *sys.argv[1:]]\ncode = main()\n"
+    "import sys\nfrom sandbur.ui.cli import main\nsys.argv = ['sandbur', *sys.argv[1:]]\ncode = main()\n"
     "print('LOADED', any(name.startswith('opentelemetry') for name in sys.modules), code)"
 )
 
@@ -64,7 +65,7 @@ def test_a_missing_extra_is_named_with_what_to_type(tmp_path: Path) -> None:
     assert ended.code == 52
     assert ended.err.strip() == (
         "sandbur: Telemetry is switched on, but opentelemetry is not installed."
-        " Install it with: pip install 'sandbur[otel]'"
+        f" Install it with: {install_command('otel')}"
     )
 
 

@@ -11,8 +11,8 @@ from killed import effects, killed_in_a_command
 from scripted import Recorder, ScriptedModel, collect, open_session
 from test_session import act
 
-from state.store.store import Store
-from state.store.timeline import timeline
+from sandbur.state.store.store import Store
+from sandbur.state.store.timeline import timeline
 
 JSON = ("--output-format", "json")
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from actions.ports import BadArguments
-from actions.tools import builtin_tools
+from sandbur.actions.ports import BadArguments
+from sandbur.actions.tools.registry import builtin_tools
 
 TOOLS = builtin_tools()
 
@@ -133,7 +133,7 @@ def test_subject_and_paths_are_given_as_written():
         "write_file": ({"path": "./a", "content": ""}, "./a", ["./a"]),
         "edit_file": ({"path": "a/../b", "old": "x", "new": ""}, "a/../b", ["a/../b"]),
         "list_directory": ({"path": "/"}, "/", ["/"]),
-        "glob": ({"pattern": "*.py", "path": "src"}, "*.py", ["src"]),
+        "glob": ({"pattern": "*.py", "path": "src"}, "*.py", ["src", "src/"]),
         "grep": ({"pattern": "x"}, "x", ["."]),
     }
     for name, (given, subject, paths) in cases.items():

@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from actions.tools.content_cache import ContentCache, write_whole
+from sandbur.actions.workspace.content_cache import ContentCache, write_whole
 
 
 def test_the_cache_is_bounded_and_keeps_what_is_used(tmp_path: Path):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.diffs import unified
-from actions.tools.edit_file import EditFile
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.edit_file import EditFile
+from sandbur.actions.workspace.text import unified
 
 
 async def edit(folder: Path, path: str, old: str, new: str, **options: bool) -> ToolOutcome:
@@ -80,7 +80,7 @@ async def test_blanks_count(tmp_path: Path):
 
 
 async def test_the_same_text_or_no_text_is_refused(tmp_path: Path):
-    from actions.ports import BadArguments
+    from sandbur.actions.ports import BadArguments
 
     tmp_path.joinpath("a.py").write_text("abc")
     assert "nothing to change" in (await edit(tmp_path, "a.py", "abc", "abc")).content

@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from actions.tools.ripgrep import list_files
-from actions.tools.walk import Wanted, files_below
+from sandbur.actions.tools.search.ripgrep import list_files
+from sandbur.actions.workspace.tree import Wanted, files_below
 
 NAMES = (
     "a", "b", "build", "src", ".hid", "x.py", "y.js", "keep.log", "z.log", "foo bar", "a.b", "node_modules",

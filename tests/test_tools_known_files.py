@@ -3,10 +3,9 @@
 import time
 from pathlib import Path
 
-from actions.tools.content_cache import ContentCache
-from actions.tools.file_state import digest_of
-from actions.tools.known_files import KnownFile, look
-from actions.tools.tree import FileStat
+from sandbur.actions.workspace.content_cache import ContentCache, digest_of
+from sandbur.actions.workspace.snapshot import KnownFile, look_at_files
+from sandbur.actions.workspace.tree import FileStat
 
 
 def test_a_file_that_is_read_right_after_a_change_is_read_again(tmp_path: Path):
@@ -15,8 +14,8 @@ def test_a_file_that_is_read_right_after_a_change_is_read_again(tmp_path: Path):
     statuses = {"a": FileStat.of(path.lstat())}
     early = KnownFile(statuses["a"], contents.put(b"wrong"), is_settled=False)
     late = KnownFile(statuses["a"], contents.put(b"known"), is_settled=True)
-    assert look(top, statuses, {"a": early}, contents)["a"].digest == digest_of(b"old")
-    assert look(top, statuses, {"a": late}, contents) == {"a": late}
-    while not (seen := look(top, statuses, {}, contents)["a"]).is_settled:
+    assert look_at_files(top, statuses, {"a": early}, contents)["a"].digest == digest_of(b"old")
+    assert look_at_files(top, statuses, {"a": late}, contents) == {"a": late}
+    while not (seen := look_at_files(top, statuses, {}, contents)["a"]).is_settled:
         assert time.time_ns() < statuses["a"].changed_ns + 5_000_000_000
     assert time.time_ns() > seen.status.changed_ns + 20_000_000

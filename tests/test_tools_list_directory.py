@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.list_directory import ListDirectory
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.list_directory import ListDirectory
 
 
 async def listed(folder: Path, path: str = ".") -> ToolOutcome:

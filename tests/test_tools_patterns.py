@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from actions.tools.patterns import PathPattern
+from sandbur.actions.workspace.patterns import PathPattern
 
 
 @pytest.mark.parametrize(

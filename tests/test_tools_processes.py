@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.run_shell_command import RunShellCommand
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.tool import RunShellCommand
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
 
@@ -165,8 +165,8 @@ async def test_output_written_at_the_very_end_is_not_lost(tmp_path: Path):
 AGENT = """
 import asyncio, sys
 from pathlib import Path
-from actions.ports import ToolContext
-from actions.tools.run_shell_command import RunShellCommand
+from sandbur.actions.ports import ToolContext
+from sandbur.actions.tools.shell.tool import RunShellCommand
 tool = RunShellCommand()
 context = ToolContext("c1", Path("/"), (Path("/"),), lambda text: None)
 asyncio.run(tool.run(tool.parse(sys.argv[1]), context))

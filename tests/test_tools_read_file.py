@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.read_file import ReadFile
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.read_file import ReadFile
 
 
 async def read(folder: Path, path: str, **options: int) -> ToolOutcome:

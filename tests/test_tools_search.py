@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.glob import Glob
-from actions.tools.grep import Grep
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.glob import Glob
+from sandbur.actions.tools.grep import Grep
 
 needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep (rg) is not installed")
 both_ways = pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def _search_workers() -> list[str]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             is_ours = f"PPid:\t{os.getpid()}\n" in entry.joinpath("status").read_text()
-            if is_ours and "search_worker" in entry.joinpath("cmdline").read_text():
+            if is_ours and "search/worker.py" in entry.joinpath("cmdline").read_text():
                 found.append(entry.name)
         except OSError:
             continue

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.plain_text import plain, plain_piece, split_unfinished
-from actions.tools.run_shell_command import RunShellCommand
-from actions.tools.shell_environment import shell_environment
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.output import plain, plain_piece, split_unfinished
+from sandbur.actions.tools.shell.process import shell_environment
+from sandbur.actions.tools.shell.tool import RunShellCommand
 
 
 async def run(

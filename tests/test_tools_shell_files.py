@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.known_files import MAX_FILE_BYTES
-from actions.tools.run_shell_command import RunShellCommand
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.tool import RunShellCommand
+from sandbur.actions.workspace.snapshot import MAX_FILE_BYTES
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.atomic import Version, replace_content
-from actions.tools.files import FileProblem
-from actions.tools.finished_work import done_in_thread
-from actions.tools.write_file import WriteFile
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.write_file import WriteFile
+from sandbur.actions.workspace.atomic_write import Version, done_in_thread, replace_content
+from sandbur.actions.workspace.paths import FileProblem
 
 
 async def write(folder: Path, path: str, content: str) -> ToolOutcome:
@@ -149,7 +148,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_rest(tmp_path: Path):
         "import resource, signal, sys; from pathlib import Path\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        "from actions.tools.atomic import replace_content\n"
+        "from sandbur.actions.workspace.atomic_write import replace_content\n"
         "try: replace_content(Path(sys.argv[1]), b'x' * 1_000_000, None)\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
@@ -164,7 +163,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_rest(tmp_path: Path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_the_disk_being_full_is_said_in_words(tmp_path: Path):
     full = Path("/dev/full")
-    from actions.tools.files import problem
+    from sandbur.actions.workspace.paths import problem
 
     with full.open("wb", buffering=0) as file, pytest.raises(OSError) as caught:  # noqa: PT011
         file.write(b"x")

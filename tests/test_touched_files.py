@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from demo_runs import DemoRuns
 
-from agent.touched_files import TouchedFiles
-from agent.workspace_copy import WorkspaceCopy
+from sandbur.agent.history.time_travel.touched_files import TouchedFiles
+from sandbur.agent.history.time_travel.workspace_copy import WorkspaceCopy
 
 Tree = dict[str, tuple[str, int, bytes]]
 

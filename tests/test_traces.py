@@ -13,14 +13,14 @@ from crash_points import reached
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from agent.limits import Limits
-from agent.version import VERSION
-from agent.whoami import whoami
-from state.calls import CallDecision
-from state.errors import CredentialsError
-from state.store.store import Store
-from state.store.traces import Traced, traces
-from state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
+from sandbur.agent.session.run import Limits
+from sandbur.agent.session.session import whoami
+from sandbur.agent.version import VERSION
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import CredentialsError
+from sandbur.state.store.recording import Traced, traces
+from sandbur.state.store.store import Store
+from sandbur.state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
 
 ACT = [("act", {"text": "a"})]
 JSON = ("--output-format", "json")
@@ -136,7 +136,10 @@ async def test_an_interrupted_run_and_an_abandoned_one_end(store: Store) -> None
     async for _ in events:
         break
     await events.aclose()
-    assert kinds(told(store)) == ["run_began", "run_ended"]
+    first, *between, last = kinds(told(store))
+    # Where the beginning is told, it is on disk, and the model may have been asked by then.
+    assert (first, last) == ("run_began", "run_ended")
+    assert set(between) <= {"model_called"}
     assert [status for status, _, _ in ends(store)] == ["interrupted"]
 
 
@@ -215,7 +218,7 @@ async def test_a_record_that_this_version_does_not_know_is_left_out(store: Store
     assert kinds(told(store)) == ["run_began"]
 
 
-async def test_long_traces_are_read_in_order_and_from_a_step_on(store: Store) -> None:
+async def test_long_traces_are_read_in_order_and_from_a_record_on(store: Store) -> None:
     session = await open_session(store, ScriptedModel("one", "two"))
     log: Any = session._ports.trace
     for _ in range(1203):
@@ -225,10 +228,7 @@ async def test_long_traces_are_read_in_order_and_from_a_step_on(store: Store) ->
     found = told(store)
     assert [one.n for one in found] == list(range(len(found)))
     assert len(found) == 1203 + 6
-    newest = found[-1].seq
-    assert [one.n for one in traces(store.database, "s1", newest)] == [
-        one.n for one in found if one.seq >= newest
-    ]
+    assert list(traces(store.database, "s1", found[700].n)) == found[701:]
 
 
 async def test_a_fork_has_the_runs_of_its_own(store: Store) -> None:

@@ -11,10 +11,10 @@ from scripted import START, Recorder, ScriptedModel, collect, open_session
 from tracked import approved, chat, dead, disown, ended_badly, failed, planned
 from tracking_reader import HERE, answer, asking, attributes, ended, logs, named
 
-from agent.tracking.backend import StoreBackend
-from state.calls import CallDecision
-from state.errors import ModelError
-from state.store.store import Store
+from sandbur.agent.tracking.backend import StoreBackend
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import ModelError
+from sandbur.state.store.store import Store
 
 
 @pytest.fixture
@@ -33,8 +33,10 @@ async def test_a_folder_is_a_project_and_a_session_an_application(
     assert (project.id, project.name, project.num_apps) == (HERE, str(Path.cwd()), 2)
     apps, total = await backend.list_apps(asking(), HERE, None, 1, 1)
     assert ([app.app_id for app in apps], total) == (["one"], 2)
-    assert (apps[0].num_steps, apps[0].partition_key, apps[0].tags["status"]) == (2, "say-hello", "done")
-    assert (await backend.list_apps(asking(), HERE, "say-hello", 9, 0))[1] == 1
+    key = "say-hello · done · one · $0.0000"
+    assert (apps[0].num_steps, apps[0].partition_key, apps[0].tags["status"]) == (2, key, "done")
+    for asked in ("say-hello", key, key.replace("done", "running")):
+        assert (await backend.list_apps(asking(), HERE, asked, 9, 0))[1] == 1
     assert await backend.list_apps(asking(), "elsewhere", None, 9, 0) == ([], 0)
 
 
@@ -65,6 +67,9 @@ async def test_a_model_call_is_a_span_that_says_what_it_sent_and_took(
     assert said["request"]["messages"] == 3
     assert [next(iter(message)) for message in said["new_messages"]] == ["calls", "tool"]
     assert said["usage"]["output_tokens"] == 5
+    assert said["gen_ai.response.model"] == "one"
+    assert said["gen_ai.usage.prompt_tokens"] == said["usage"]["input_tokens"]
+    assert said["gen_ai.usage.completion_tokens"] == 5
     assert said["latency"]["pieces"] == 1
     assert said["finish"] == "stop"
     assert [event.type for event in last.streaming_events] == [
@@ -72,6 +77,30 @@ async def test_a_model_call_is_a_span_that_says_what_it_sent_and_took(
         "first_item_stream",
         "end_stream",
     ]
+
+
+async def test_a_model_call_without_a_known_usage_counts_for_nothing(
+    store: Store, backend: StoreBackend
+) -> None:
+    await failed(store)
+    said = attributes((await logs(backend, "failed")).steps[-1], 0)
+    assert not [name for name in said if name.startswith("gen_ai.usage")]
+
+
+async def test_a_session_whose_cost_is_unknown_or_unreadable_is_listed_as_such(
+    store: Store, backend: StoreBackend
+) -> None:
+    session = await open_session(store, ScriptedModel("hi", cost_usd=None), Recorder(), session_id="free")
+    await collect(session.send("///"))
+    (app,), _ = await backend.list_apps(asking(), HERE, None, 9, 0)
+    assert app.partition_key == "- · done · one · cost unknown"
+    assert (await backend.list_apps(asking(), HERE, app.partition_key, 9, 0))[1] == 1
+    await chat(store, "free", "hello", said="again")
+    store.database.commit([("UPDATE steps SET fields = '[' WHERE seq = 1", ())])
+    reading = StoreBackend(store.url)
+    (app,), _ = await reading.list_apps(asking(), HERE, None, 9, 0)
+    reading.close()
+    assert str(app.partition_key).endswith("cost unknown")
 
 
 async def test_a_tool_call_is_a_span_that_says_who_approved_it(store: Store, backend: StoreBackend) -> None:

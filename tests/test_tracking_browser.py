@@ -12,8 +12,8 @@ from browser import NEEDS_BROWSER, Browser, opened_browser
 from scripted import Recorder, ScriptedModel, collect, open_session
 from tracked import Served, chat, every_kind, served
 
-from agent.tracking.names import project_id
-from state.store.store import Store
+from sandbur.agent.tracking.entries import project_id
+from sandbur.state.store.store import Store
 
 pytestmark = NEEDS_BROWSER
 
@@ -77,6 +77,37 @@ def test_from_the_folders_to_a_session_to_a_step(browser: Browser, server: Serve
     text = browser.until_shown("ada@workshop")
     assert "approved" in text
     keep(browser, "step")
+
+
+def test_the_list_says_status_model_and_cost_and_its_links_lead_on(browser: Browser, server: Served) -> None:
+    key = "something-risky · done · one · $0.0000"
+    browser.open(f"{server.url}project/{PROJECT}")
+    text = browser.until_shown(key)
+    assert "fail-please · error · one · $0.0000" in text
+    browser.click(f"//a[text()='{key}']")
+    text = browser.until(lambda: shown if "measure" not in (shown := browser.text()) else "")
+    assert key in text
+    keep(browser, "sessions-of-a-title")
+    browser.click("//tr[contains(.,'approved')]/td[last()]")
+    browser.until_shown("human_confirm")
+    assert browser.url.endswith("/approved")
+    browser.open(browser.url)
+    browser.until_shown("human_confirm")
+    browser.open(f"{server.url}project/{PROJECT}/something-risky")
+    browser.until_shown(key)
+    browser.open(f"{server.url}project/{PROJECT}/something-risky · running · one · $9.0000")
+    browser.until_shown(key)
+
+
+def test_the_insights_count_tokens_and_model_calls(browser: Browser, server: Served) -> None:
+    show(browser, server, "approved")
+    browser.click("(//*[text()='Insights'])[last()]")
+    text = browser.until_shown("Total LLM Calls 2")
+    assert "Total Completion Tokens 10" in text
+    assert int(text.partition("Total Prompt Tokens ")[2].split()[0]) > 10
+    browser.click("//tr[contains(.,'Total Completion Tokens')]/td[1]")
+    browser.until_shown("chat scripted/one")
+    keep(browser, "insights")
 
 
 def test_a_step_opens_to_its_calls_and_what_is_said_about_them(browser: Browser, server: Served) -> None:

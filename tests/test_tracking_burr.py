@@ -10,8 +10,8 @@ import pytest
 from burr.tracking.common import models
 from burr.tracking.server import backend, schema
 
-from agent.tracking.backend import StoreBackend
-from ui.tracking_server import EXAMPLES
+from sandbur.agent.tracking.backend import StoreBackend
+from sandbur.ui.commands.tracking import EXAMPLES
 
 ROUTES = {
     "GET /ready",

@@ -4,7 +4,15 @@ import re
 
 import pytest
 
-from agent.tracking.names import AppName, app_id, app_name, partition_key, project_id
+from sandbur.agent.tracking.entries import (
+    AppName,
+    app_id,
+    app_name,
+    is_listed_as,
+    listed_key,
+    partition_key,
+    project_id,
+)
 
 IDS = ("s1", "3f1c-44", "a/b", "../up", "a b?c#d%20", "tilde~step-1", "x~steps-1-2", "größe", "~7E", "a.b_c")
 
@@ -47,3 +55,28 @@ def test_folders_of_one_name_are_two_projects() -> None:
 )
 def test_a_title_becomes_a_readable_segment(title: str, key: str | None) -> None:
     assert partition_key(title) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "facts", "listed"),
+    [
+        ("say-hello", ("done", "claude", "$0.0123"), "say-hello · done · claude · $0.0123"),
+        (None, ("new", "vendor/a?b#c%20", "$0.0000"), "- · new · vendor:a:b:c:20 · $0.0000"),
+        ("x" * 48, ("done", "one", "$0.0000"), f"{'x' * 24}… · done · one · $0.0000"),
+        ("x" * 48, ("needs_approval", "m" * 99, "cost unknown"),
+         f"{'x' * 15}… · needs_approval · {'m' * 20} · cost unknown"),
+    ],
+)  # fmt: skip
+def test_a_listed_key_is_short_readable_and_still_names_its_session(
+    key: str | None, facts: tuple[str, ...], listed: str
+) -> None:
+    assert listed_key(key, *facts) == listed
+    assert is_listed_as(listed, key)
+    assert is_listed_as(listed_key(key, "running", "other", "$9.0000"), key)
+    assert not is_listed_as(listed, "say")
+    assert not is_listed_as(listed, "say-hello-again")
+
+
+def test_a_key_alone_names_its_sessions() -> None:
+    assert is_listed_as("say-hello", "say-hello")
+    assert not is_listed_as("say", "say-hello")

@@ -12,9 +12,9 @@ from test_migrations import old, opened  # noqa: F401
 from tracked import chat, every_kind, planned
 from tracking_reader import HERE, answer, asking, attributes, ended, logs
 
-from agent.tracking.backend import StoreBackend
-from state.session import SessionSettings
-from state.store.store import Store
+from sandbur.agent.tracking.backend import StoreBackend
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 from command import ROOT, Command
 from tracked import HOSTILE, Served, chat, served
 
-from state.store.store import Store
+from sandbur.state.installation import install_command
+from sandbur.state.store.store import Store
 
 TOKEN = "a-token_that-nobody-guesses"
 
@@ -239,11 +240,13 @@ def test_bad_input_is_said_in_one_sentence(
 
 
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['fastapi'] = None; from ui.cli import main; sys.exit(main(['ui']))"
+    code = (
+        "import sys; sys.modules['fastapi'] = None; from sandbur.ui.cli import main; sys.exit(main(['ui']))"
+    )
     environment = Command(tmp_path).env
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
     )
     assert ended.returncode == 52
-    assert "pip install 'sandbur[ui]'" in ended.stderr
+    assert ended.stderr.endswith(f"Install them: {install_command('ui')}\n")
     assert len(ended.stderr.splitlines()) == 1

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from state.application import ApplicationState
-from state.messages import Message, person_said, runtime_said
-from state.transcript import Transcript
+from sandbur.state.application import ApplicationState
+from sandbur.state.messages import Message, person_said, runtime_said
+from sandbur.state.transcript import Transcript
 
 
 def said(*texts: str) -> list[Message]:

@@ -12,12 +12,11 @@ import pytest
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from actions.ports import Prepared, Recovered, ToolContext, ToolOutcome
-from agent.session import Session
-from state.calls import CallDecision, Effect, PendingCall
-from state.errors import UsageError
-from state.files import FileChange
-from state.store.store import Store
+from sandbur.actions.ports import Prepared, Recovered, ToolContext, ToolOutcome
+from sandbur.agent.session.session import Session
+from sandbur.state.calls import CallDecision, Effect, FileChange, PendingCall
+from sandbur.state.errors import UsageError
+from sandbur.state.store.store import Store
 
 CHANGE = FileChange(path="/x", before=None, before_mode=None, after="0" * 64)
 
@@ -55,7 +54,7 @@ class Recovering(Recorder):
 DIES = """
 import asyncio, os, sys
 from scripted import Recorder, ScriptedModel, collect, open_session
-from state.store.store import Store
+from sandbur.state.store.store import Store
 from test_triage import Checked, act
 
 async def die(text):
@@ -151,7 +150,7 @@ async def test_a_second_crash_in_a_rerun_asks_again(store: Store) -> None:
     writer = again.writer("s1")
     writer.load()
     known = writer.chain.records, writer.chain.digest
-    writer.epoch = await again.index.claim(
+    writer.claim = await again.index.claim(
         "s1", f"{os.uname().nodename}:999999999:1:n", known, again.index.settings("s1"), ""
     )
     await journal.started(PendingCall(call_id="c1_0", tool="act", arguments='{"text": "a"}'))
@@ -227,3 +226,15 @@ async def test_saying_something_else_leaves_an_honest_result(store: Store) -> No
     await collect(session.carry_on())
     _, end = await collect(session.send("never mind"))
     assert (end.status, told(model)[0][0]) == ("done", "unknown")
+
+
+def test_what_is_known_of_a_call_is_stored_as_fields_of_the_call() -> None:
+    """As stores of every version have it."""
+    stored = (
+        '{"call_id":"c","tool":"act","arguments":"{}","effect":"effect","decision":"undecided","reason":"",'
+        '"decided_by":"policy","edited":false,"kind":"outcome_unknown","starts":2,"started_at":"then",'
+        '"output":"o","note":"n","settled_as":"done","settled_result":"r"}'
+    )
+    call = PendingCall.model_validate_json(stored)
+    assert (call.recovery.starts, call.recovery.settled_as, call.recovery.output) == (2, "done", "o")
+    assert call.model_dump_json() == stored

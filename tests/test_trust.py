@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.trust import is_trusted, trust
-from state.errors import ConfigError
+from sandbur.agent.config.trust import is_trusted, trust
+from sandbur.state.errors import ConfigError
 
 
 @pytest.fixture

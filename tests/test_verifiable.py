@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from mounts import mounted, needs_mounts
 
-from actions.ports import Prepared, ToolContext, ToolOutcome, Verifiable
-from actions.tools import builtin_tools
-from actions.tools.edit_file import EditFile
-from actions.tools.temporary_file import remove_leftovers, temporary_file
-from actions.tools.write_file import WriteFile
-from state.files import FileChange
+from sandbur.actions.ports import Prepared, ToolContext, ToolOutcome, Verifiable
+from sandbur.actions.tools.edit_file import EditFile
+from sandbur.actions.tools.registry import builtin_tools
+from sandbur.actions.tools.write_file import WriteFile
+from sandbur.actions.workspace.atomic_write import remove_leftovers, temporary_file
+from sandbur.state.calls import FileChange
 
 FileTool = WriteFile | EditFile
 
@@ -157,7 +157,8 @@ async def test_of_several_changes_a_part_is_unknown(tmp_path: Path):
 def test_of_agents_that_edit_one_file_none_loses_an_edit(tmp_path: Path):
     script = (
         "import asyncio, json, sys; from pathlib import Path\n"
-        "from actions.ports import ToolContext; from actions.tools.edit_file import EditFile\n"
+        "from sandbur.actions.ports import ToolContext\n"
+        "from sandbur.actions.tools.edit_file import EditFile\n"
         "folder, name, tool = Path(sys.argv[1]), sys.argv[2], EditFile()\n"
         "context = ToolContext('c1', folder, (folder,), print)\n"
         "async def edit(new):\n"
@@ -181,7 +182,8 @@ def write_and_die(folder: Path, point: str) -> None:
     """Overwrite `a.txt` in a process of its own that dies by SIGKILL at `point`."""
     script = (
         "import asyncio, json, sys; from pathlib import Path\n"
-        "from actions.ports import ToolContext; from actions.tools.write_file import WriteFile\n"
+        "from sandbur.actions.ports import ToolContext\n"
+        "from sandbur.actions.tools.write_file import WriteFile\n"
         "folder, tool = Path(sys.argv[1]), WriteFile()\n"
         "arguments = tool.parse(json.dumps({'path': 'a.txt', 'content': 'new' * 100_000}))\n"
         "asyncio.run(tool.run(arguments, ToolContext('c1', folder, (folder,), print)))\n"

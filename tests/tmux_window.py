@@ -23,14 +23,28 @@ class Terminal:
         self._socket = ""
 
     def start(self, line: str = "-m demo", width: int = 100, height: int = 40, **env: str) -> None:
-        # A socket of its own for each start: a server that is going away takes no new window.
-        self._socket = str(self._sockets / str(len(list(self._sockets.iterdir()))))
+        self._open(f"{self._command(line, env)}; echo exit=$?; sleep 60", width, height)
+
+    def start_in_shell(self, line: str = "-m demo", is_wrapped: bool = False, **env: str) -> None:
+        """Start the command from an interactive bash; wrapped: as the child of a script."""
+        script = self.folder / "sandbur.sh"
+        script.write_text(self._command(line, env).replace("&& ", "&& " if is_wrapped else "&& exec ", 1))
+        self._open("env PS1='shell> ' bash --norc --noprofile -i", 100, 40)
+        self.see("shell>")
+        self.type(f"bash {shlex.quote(str(script))}")
+
+    def _command(self, line: str, env: dict[str, str]) -> str:
         wanted = {"HOME": str(self.folder), "SANDBUR_HOME": str(self.folder / "data"), "LC_ALL": "C.UTF-8"}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in {**wanted, **env}.items())
         unset = "env -u EDITOR -u VISUAL -u TMUX -u NO_COLOR -u SANDBUR_LEASE_S " + settings
-        run = f"{unset} {shlex.quote(sys.executable)} -m ui.cli -C {shlex.quote(str(self.folder))} {line}"
+        program = f"{shlex.quote(sys.executable)} -m sandbur.ui.cli"
+        run = f"{unset} {program} -C {shlex.quote(str(self.folder))} {line}"
         root = shlex.quote(str(Path(__file__).resolve().parent.parent))
-        script = f"cd {root} && {run}; echo exit=$?; sleep 60"
+        return f"cd {root} && {run}"
+
+    def _open(self, script: str, width: int, height: int) -> None:
+        # A socket of its own for each start: a server that is going away takes no new window.
+        self._socket = str(self._sockets / str(len(list(self._sockets.iterdir()))))
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), script)
 
     def keys(self, *names: str) -> None:

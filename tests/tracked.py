@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from state.calls import CallDecision
-from state.errors import ModelError, StoreError
-from state.store.store import Store
+from sandbur.state.calls import CallDecision
+from sandbur.state.errors import ModelError, StoreError
+from sandbur.state.store.store import Store
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
@@ -120,7 +120,18 @@ class Served:
 @contextmanager
 def served(url: str, *flags: str, home: Path, env: dict[str, str] | None = None) -> "Iterator[Served]":
     """Lend a running `sandbur ui`."""
-    command = [sys.executable, "-m", "ui.cli", "ui", "--port", "0", "--no-open", "--store", url, *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "sandbur.ui.cli",
+        "ui",
+        "--port",
+        "0",
+        "--no-open",
+        "--store",
+        url,
+        *flags,
+    ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("SANDBUR", "BURR"))}
     environment = {**clean, "HOME": str(home), "SANDBUR_HOME": str(home / "sandbur"), **(env or {})}
     root = Path(__file__).parent.parent

@@ -16,9 +16,10 @@ from importlib import import_module
 from typing import Any
 
 MODULES = (
-    "ui.cli", "ui.headless", "ui.opening", "ui.results", "ui.steps", "agent.runtime", "agent.session",
-    "agent.graph", "agent.prompts", "agent.wiring", "agent.models.demo", "agent.models.connect",
-    "agent.models.catalogue", "state.store.timeline", "rich.markdown", "rich.table", "openai", "anthropic",
+    "sandbur.ui.cli", "sandbur.ui.headless", "sandbur.ui.open_session", "sandbur.ui.terminal.lines",
+    "sandbur.agent.runtime", "sandbur.agent.session.session", "sandbur.agent.graph", "sandbur.agent.prompts",
+    "sandbur.agent.wiring", "sandbur.agent.models.demo.model", "sandbur.agent.models.connect",
+    "sandbur.state.store.timeline", "rich.markdown", "rich.table", "openai", "anthropic",
 )  # fmt: skip
 
 
@@ -84,7 +85,7 @@ class Server:
 
 
 def main() -> int:
-    # `python -m ui.cli` has its folder there.
+    # `python -m sandbur.ui.cli` has its folder there.
     del sys.path[0]
     for name in MODULES:
         import_module(name)
@@ -99,7 +100,7 @@ def main() -> int:
     random.seed()
     sys.path.insert(0, request["cwd"])
     sys.argv = ["sandbur", *request["words"]]
-    from ui.cli import main as run
+    from sandbur.ui.cli import main as run
 
     return run()
 

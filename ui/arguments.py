@@ -2,14 +2,24 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
-from state.errors import UsageError
-from ui.grammar import COMMANDS, Parser, parser_for
-from ui.values import nearest
+from ..state.errors import UsageError
+from .grammar import COMMANDS, Parser, nearest, parser_for
+
+INSTEAD = {
+    "config": "Settings are flags, SANDBUR_* variables and ~/.config/sandbur/config.toml.",
+    "init": "A folder needs no setting up; an AGENTS.md in it is read.",
+    "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
+    "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or whichever is set.",
+    "mcp": "Tool servers cannot be added yet.",
+    "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
+    "update": "Install a newer version over this one; `sandbur doctor` says where it is.",
+    "upgrade": "Install a newer version over this one; `sandbur doctor` says where it is.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +99,15 @@ class Arguments:
 def parse(argv: Sequence[str]) -> Arguments:
     """Return what the command line says; raises `UsageError`, or `SystemExit` after printing help."""
     words = list(argv)
+    if len(words) == 2 and words[0] == "help" and words[1] in COMMANDS:
+        words = [words[1], "--help"]
     at = _command_position(words)
     command = words.pop(at) if at is not None else "chat"
     parser = parser_for(command)
     words, last = _split_at_dashes(words)
     found, extra = parser.parse_known_intermixed_args(words)
-    if last and vars(found).get("prompt", "") is None:
+    is_literal = bool(last) and vars(found).get("prompt", "") is None
+    if is_literal:
         found.prompt = last.pop(0)
     if extra or last:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
@@ -105,7 +118,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     arguments = Arguments(command=command, **values)
     _check_flags(arguments)
     _check_words(arguments)
-    return arguments
+    return arguments if is_literal else _lone_word(arguments)
 
 
 def _command_position(words: list[str]) -> int | None:
@@ -164,17 +177,27 @@ def _check_flags(arguments: Arguments) -> None:
 def _check_words(arguments: Arguments) -> None:
     _check_session_words(arguments)
     _check_command_flags(arguments)
-    command, prompt = arguments.command, arguments.prompt
-    if prompt is None:
-        return
-    if not prompt.strip():
+    if arguments.prompt is not None and not arguments.prompt.strip():
         raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..."')
-    is_message = arguments.print or arguments.continues or command != "chat" or prompt in COMMANDS
-    near = None if is_message else nearest(prompt, COMMANDS)
-    if near:
-        raise UsageError(
-            f"There is no command `{prompt}`; did you mean `{near}`?", f"As a message: sandbur -p {prompt}"
-        )
+
+
+def _lone_word(arguments: Arguments) -> Arguments:
+    """Take a single word for the command it was probably meant as; a message is rarely one."""
+    word = arguments.prompt
+    is_message = arguments.print or arguments.continues or arguments.command != "chat"
+    if word is None or is_message or len(word.split()) > 1:
+        return arguments
+    if word == "help":
+        parser_for("chat").print_help()
+        raise SystemExit(0)
+    if word == "version":
+        return replace(arguments, version=True, prompt=None)
+    as_message = f"As a message: sandbur -- {word}"
+    if word in INSTEAD:
+        raise UsageError(f"There is no command `{word}`.", f"{INSTEAD[word]} {as_message}")
+    if near := nearest(word, COMMANDS):
+        raise UsageError(f"There is no command `{word}`; did you mean `{near}`?", as_message)
+    return arguments
 
 
 def _check_session_words(arguments: Arguments) -> None:

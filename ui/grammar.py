@@ -1,18 +1,185 @@
 """The flags and commands as argparse parsers, one parser a command."""
 
 import argparse
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+from uuid import UUID
 
-from state.errors import UsageError
-from ui.review_grammar import COMMANDS as REVIEW_COMMANDS
-from ui.review_grammar import parsers as review_parsers
-from ui.terminal import put
-from ui.values import amount, count, duration, edit, names, one_of, position, size, uuid
+from ..state.errors import UsageError
+from .terminal.terminal import put
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_MOST_DAYS = 36_500
+
+
+def one_of(names: Sequence[str]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text in names:
+            return text
+        near = nearest(text, names)
+        wish = f"did you mean `{near}`?" if near else "it is one of " + ", ".join(names)
+        raise argparse.ArgumentTypeError(f"`{text}` does not fit; {wish}")
+
+    return check
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that was probably meant."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+
+
+def count(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
+
+
+def position(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"`{text}` is not a whole number")
+
+
+def port(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 65536:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"`{text}` is not a port, 0 to 65535")
+
+
+def amount(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if isfinite(value) and value > 0:
+        return value
+    raise argparse.ArgumentTypeError(f"`{text}` is not a number above 0")
+
+
+def uuid(text: str) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a UUID") from None
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def duration(text: str) -> timedelta:
+    """Read an age such as 30d."""
+    found = re.fullmatch(r"([0-9]{1,6})([smhdw])", text, re.ASCII)
+    age = timedelta(seconds=int(found[1]) * _SECONDS[found[2]]) if found else None
+    if age is None or age.days > _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"`{text}` is no age; write such as 30d, 12h or 2w")
+    return age
+
+
+def size(text: str) -> int:
+    """Read a size such as 1GB; KB is a thousand bytes, KiB is 1024."""
+    found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([kmgt]?)(i?)b?", text.lower(), re.ASCII)
+    if not found or (found[3] and not found[2]):
+        raise argparse.ArgumentTypeError(f"`{text}` is no size; write such as 500MB or 1GB")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
+
+
+def edit(text: str) -> str:
+    """Check that an edit of the state names what it changes."""
+    if not re.match(r"[A-Za-z_]\w*(\.-?\w+)*=", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"`{text[:60]}` is not PATH=VALUE, such as current_goal=...")
+    return text
+
+
+Add = Callable[[argparse.ArgumentParser], None]
+
+REVIEW_COMMANDS = {
+    "ui": "open the tracking UI on the store: runs, steps, state, model and tool calls",
+    "replay": "walk a recorded run through today's graph, offline, and show the first difference",
+    "test": "turn a recorded run into a test of your project: sandbur test add ID",
+    "diff": "compare two runs: steps, decisions, files, cost",
+    "bisect": "find the step after which a command fails, by the files as they were then",
+    "stats": "tokens, cost, time, failures and approvals of what is in the store",
+}
+_ID = "id, start of an id, or title"
+
+
+def parsers(surroundings: Add) -> dict[str, Add]:
+    """Return what adds the flags of each command; `surroundings` adds those that all of them take."""
+
+    def with_surroundings(add: Add) -> Add:
+        def both(parser: argparse.ArgumentParser) -> None:
+            add(parser)
+            surroundings(parser)
+
+        return both
+
+    adding = {"ui": _ui, "replay": _replay, "test": _test, "diff": _diff, "bisect": _bisect, "stats": _stats}
+    return {name: with_surroundings(add) for name, add in adding.items()}
+
+
+def _ui(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=port, default=7241, metavar="N", help="0: any free one (default 7241)")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS",
+                        help="where to listen (default 127.0.0.1); elsewhere a token is needed")  # fmt: skip
+    parser.add_argument("--no-open", action="store_true", help="open no browser")
+
+
+def _replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="ID", help=f"{_ID}; or a recording FILE")
+    parser.add_argument(
+        "--from", dest="from_seq", type=position, metavar="SEQ", help="begin behind this step"
+    )
+    parser.add_argument("--live", type=names, default=(), metavar="model|tools",
+                        help="ask the real model, or run the real tools (asks first)")  # fmt: skip
+    parser.add_argument("--ignore-tools", action="store_true",
+                        help="tools in other words, new or gone are no difference")  # fmt: skip
+    parser.add_argument("-m", "--model", metavar="PROVIDER/MODEL",
+                        help="what if: go on behind SEQ with this model, in a fork, for real")  # fmt: skip
+    parser.add_argument("--files", action="store_true", help="with -m: bring the files back first")
+    parser.add_argument("-y", "--yolo", action="store_true", help="ask nothing before real tools run")
+    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+
+
+def _test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", type=one_of(("add",)), metavar="add")
+    parser.add_argument("session", metavar="ID", help=_ID)
+    parser.add_argument(
+        "--name", default="", metavar="NAME", help="of the test; made of the title if left out"
+    )
+    parser.add_argument("--to", default="tests", metavar="DIR", help="where your tests are (default tests)")
+    parser.add_argument("--force", action="store_true", help="replace a recording of this name")
+
+
+def _diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="ID1", help=_ID)
+    parser.add_argument("other", metavar="ID2", help=_ID)
+    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+
+
+def _bisect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="ID", help=_ID)
+    parser.add_argument("--test", required=True, metavar="CMD",
+                        help="a shell command; exit 0: good, 125: skip, else: bad")  # fmt: skip
+    parser.add_argument("--timeout", type=amount, default=600.0, metavar="SECONDS",
+                        help="after which CMD counts as failed (default 600)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+
+
+def _stats(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--days", type=count, metavar="N", help="only the last N days")
+    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+
 
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 SETTLEMENTS = ("done", "failed", "rerun")
@@ -82,7 +249,7 @@ def parser_for(command: str) -> Parser:
         "graph": _graph,
         "doctor": _surroundings,
         "demo": _demo,
-        **review_parsers(_surroundings),
+        **parsers(_surroundings),
     }[command](parser)
     return parser
 

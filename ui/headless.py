@@ -1,25 +1,88 @@
 """Runs without a conversation: one message or one decision in, the result in the asked-for format out."""
 
+import select
+import stat
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from os import fstat, read
 from typing import TYPE_CHECKING
 
-from actions.events import Event, RunFinished, RunStarted
-from state.calls import PendingCall
-from state.errors import OutputLost, SandburError
-from ui.arguments import Arguments
-from ui.drive import View, drive
-from ui.jsonlines import encoded, failed, result_object, stream_object
-from ui.opening import open_session, opened
-from ui.results import end_lines
-from ui.sanitize import plain
-from ui.stdin import headless_prompt
-from ui.terminal import make_console, put, say
-from ui.waiting import waiting_lines
+from ..actions.events import Event, RunFinished, RunStarted
+from ..state.calls import PendingCall
+from ..state.errors import OutputLost, SandburError, UsageError
+from .arguments import Arguments
+from .json_output import encoded, failed, result_object, stream_object
+from .open_session import open_session, opened
+from .terminal.drive import View, drive
+from .terminal.lines import end_lines, waiting_lines
+from .terminal.sanitize import plain
+from .terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
-    from agent.session import Session
+    from ..agent.session.session import Session
+
+_MAX_BYTES = 10_000_000
+_PATIENCE_S = 3.0
+"""How long a pipe may stay silent when there is a prompt or a session to carry on without it."""
+
+
+def headless_prompt(words: str | None, continues: bool) -> str | None:
+    """Return what to send, None to carry a session on; raises `UsageError` if there is nothing to do."""
+    if words == "-":
+        prompt = _read_all()
+    else:
+        prompt = "\n\n".join(part for part in (clean(words or ""), _piped(words, continues)) if part.strip())
+    if prompt.strip():
+        return prompt
+    if continues and words is None:
+        return None
+    raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..." or echo ... | sandbur -p -')
+
+
+def clean(text: str) -> str:
+    """Return text without the surrogates that stand for undecodable bytes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _piped(words: str | None, continues: bool) -> str:
+    if not _is_piped():
+        return ""
+    if words is None and not continues:
+        return _read_all()
+    ready, _, _ = select.select([0], [], [], _PATIENCE_S)
+    if not ready:
+        say("Nothing came from stdin, so it is left out; `-p -` waits for it, `< /dev/null` skips this.")
+        return ""
+    return _read_all()
+
+
+def _is_piped() -> bool:
+    try:
+        kind = fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
+
+
+def _read_all() -> str:
+    if sys.stdin.isatty():
+        say("Type the prompt, then press Ctrl-D on an empty line.")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while part := read(0, 1 << 16):
+            parts.append(part)
+            size += len(part)
+            if size > _MAX_BYTES:
+                raise UsageError(
+                    f"stdin holds more than {_MAX_BYTES // 1_000_000} MB.",
+                    "Name a file in the prompt instead.",
+                )
+    except OSError as error:
+        raise UsageError(f"stdin cannot be read: {error.strerror}.") from None
+    return b"".join(parts).decode("utf-8", "replace").removeprefix("\ufeff")
+
 
 DEMO_GOAL = "My web site is slow, find out why."
 
@@ -52,7 +115,8 @@ async def run_to_end(
         say(resume_line(session.id))
         return lost.exit_code
     if arguments.record_only and finished.exit_code == 0:
-        say(f"Recorded. The run goes on with: sandbur -r {session.id}, or with: sandbur resume --due")
+        goes_on = f"The run goes on with: sandbur -r {session.id}, or with: sandbur resume --due"
+        say(f"Recorded. {'Other calls wait still.' if finished.pending else goes_on}")
     explain(finished, session.state.pending_tool_calls, session.settings.cwd)
     return finished.exit_code
 
@@ -106,7 +170,7 @@ class TextView:
     def __init__(self, arguments: Arguments, known: Iterable[PendingCall]) -> None:
         self._progress: View | None = None
         if not arguments.quiet:
-            from ui.render import Renderer
+            from .terminal.render import Renderer
 
             console = make_console(sys.stderr)
             self._progress = renderer = Renderer(console, answers=False, verbose=arguments.verbose)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from actions.events import (
+from ..actions.events import (
     ApprovalNeeded,
     ErrorRaised,
     Event,
@@ -12,6 +12,7 @@ from actions.events import (
     Notice,
     PendingDecision,
     PlanChanged,
+    PlanResumed,
     RunFinished,
     RunStarted,
     StepChanged,
@@ -22,10 +23,9 @@ from actions.events import (
     ToolRequested,
     UsageChanged,
 )
-from state.calls import PendingCall
-from state.errors import SandburError
-from state.plan import VibeStep
-from state.usage import Usage
+from ..state.application import Usage, VibeStep
+from ..state.calls import PendingCall
+from ..state.errors import SandburError
 
 Object = dict[str, Any]
 
@@ -168,6 +168,10 @@ def _tool_result(event: ToolFinished) -> Object:
     return _in_step(line, event.step_id)
 
 
+def _plan(event: PlanChanged | PlanResumed) -> Object:
+    return {"type": "plan", "steps": plan_objects(event.steps)}
+
+
 def _step(event: StepChanged) -> Object:
     line: Object = {"type": "step", "step_id": event.step_id, "status": event.status}
     return line if event.summary is None else {**line, "summary": event.summary}
@@ -180,7 +184,8 @@ _ENCODERS: dict[type, Callable[[Any], Object]] = {
     MessageAdded: _message,
     ToolRequested: _tool_use,
     ToolFinished: _tool_result,
-    PlanChanged: lambda event: {"type": "plan", "steps": plan_objects(event.steps)},
+    PlanChanged: _plan,
+    PlanResumed: _plan,
     StepChanged: _step,
     ApprovalNeeded: lambda event: {"type": "approval", "pending": pending_objects(event.pending)},
     UsageChanged: lambda event: {"type": "usage", **usage_object(event.usage)},

@@ -6,19 +6,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from state.errors import UsageError
-from ui.arguments import Arguments
-from ui.terminal import say
+from ..state.errors import UsageError
+from .arguments import Arguments
+from .terminal.terminal import say
 
 if TYPE_CHECKING:
-    from agent.options import RunOptions
-    from agent.runtime import Runtime
-    from agent.session import Session
-    from state.application import ExecutionMode
+    from ..agent.config.settings import RunOptions
+    from ..agent.runtime import Runtime
+    from ..agent.session.session import Session
+    from ..state.application import ExecutionMode
 
 
 def options_of(arguments: Arguments) -> "RunOptions":
-    from agent.options import RunOptions
+    from ..agent.config.settings import RunOptions
 
     mode = "yolo" if arguments.yolo else arguments.mode
     return RunOptions(
@@ -48,8 +48,8 @@ def enter_folder(path: Path | None) -> None:
 @asynccontextmanager
 async def opened(arguments: Arguments) -> "AsyncGenerator[Runtime]":
     """Open the runtime for the flags, and close it."""
-    from agent.runtime import Runtime
-    from ui.sanitize import plain
+    from ..agent.runtime import Runtime
+    from .terminal.sanitize import plain
 
     runtime = Runtime.open(options_of(arguments), os.environ, lambda notice: say(plain(notice)))
     try:
@@ -58,10 +58,15 @@ async def opened(arguments: Arguments) -> "AsyncGenerator[Runtime]":
         await runtime.aclose()
 
 
-async def open_session(runtime: "Runtime", arguments: Arguments, picked: str | None = None) -> "Session":
-    """Return the session that the flags name; `picked` answers `-r` without an ID."""
+async def open_session(
+    runtime: "Runtime", arguments: Arguments, picked: str | None = None, or_demo: bool = False
+) -> "Session":
+    """Return the session that the flags name; `picked` answers `-r` without an ID.
+
+    `or_demo`: without any model a new session takes the demo.
+    """
     if not arguments.continues:
-        return await runtime.create(arguments.session_id)
+        return await runtime.create(arguments.session_id, or_demo)
     found = picked or _named_session(runtime, arguments)
     if arguments.fork_session:
         found = await runtime.fork(found)

@@ -4,9 +4,12 @@ Loaded into every test run of an environment that has Sandbur, so it imports not
 """
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
+
+if TYPE_CHECKING:
+    from ..agent.history.replay.recorded_ports import Divergence
 
 
 class Replay(Protocol):
@@ -38,12 +41,32 @@ def _problem(recording: Path, ignore_tools: bool) -> str:
 def _replayed(recording: Path, ignore_tools: bool) -> str:
     import asyncio
 
-    from agent.replay.replay import replay_recording
-    from state.errors import SandburError
-    from ui.divergence import told
+    from ..agent.history.replay.replay import replay_recording
+    from ..state.errors import SandburError
 
     try:
         replayed = asyncio.run(replay_recording(recording, ignores_tools=ignore_tools))
     except SandburError as error:
         return f"{recording.name}: {error}"
     return "" if replayed.divergence is None else told(recording.name, replayed.divergence)
+
+
+_MAX_LINES = 80
+
+
+def told(name: str, found: "Divergence") -> str:
+    """Return a few lines that say which step of the recording `name` differs, and how."""
+    from .terminal.sanitize import one_line
+
+    shown = [f"  {one_line(line)}" for line in found.lines[:_MAX_LINES]]
+    left_out = len(found.lines) - len(shown)
+    more = [f"  ({left_out} lines more)"] if left_out > 0 else []
+    but_tools = "pass ignore_tools=True for tools, or " if found.kind == "request" else ""
+    return "\n".join(
+        [
+            f"{name}: step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}",
+            *shown,
+            *more,
+            f"- is recorded, + is this program. If the change is wanted, {but_tools}record the run anew.",
+        ]
+    )

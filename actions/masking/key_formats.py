@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from actions.masking.span import Span
+from .span import SecretSpan
 
 # Each pattern starts with letters or digits and one of "-", "_", "."; that beginning is what is looked for.
 # Bodies end with an open count and nothing after it: a failed match never costs more than its shortest form.
@@ -163,20 +163,20 @@ def _separator() -> re.Pattern[bytes]:
     return re.compile(rb"-(?<=[a-z0-9]-)(?=[a-z0-9-]{12})(?<=(?:" + b"|".join(ends) + rb")-)")
 
 
-def format_spans(data: bytes, folded: bytes) -> Iterator[Span]:
+def format_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     """Yield what has the form of a known key."""
     yield from _prefixed(data, folded)
     for literal, before, pattern, label in _BY_LITERAL:
         if literal in data:
             yield from _around(data, literal, before, _compiled(pattern), label)
     for found in _AWS_OR_GOOGLE.finditer(data):
-        yield Span(*found.span(), "Google key" if found[0].startswith(b"AIza") else "AWS key id")
+        yield SecretSpan(*found.span(), "Google key" if found[0].startswith(b"AIza") else "AWS key id")
     for found in _TWILIO.finditer(data):
-        yield Span(found.start() - 1, found.end(), "Twilio key")
+        yield SecretSpan(found.start() - 1, found.end(), "Twilio key")
     yield from _bots(data, folded)
 
 
-def _prefixed(data: bytes, folded: bytes) -> Iterator[Span]:
+def _prefixed(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     formats, done = _formats_by_head(), 0
     for found in _separator().finditer(folded):
         end = found.start()
@@ -188,29 +188,94 @@ def _prefixed(data: bytes, folded: bytes) -> Iterator[Span]:
             if (whole := pattern.match(data, start)) is not None:
                 done = whole.end()
                 if _DUMMY.search(whole[0][:80]) is None:
-                    yield Span(start, done, label)
+                    yield SecretSpan(start, done, label)
                 break
 
 
 def _around(
     data: bytes, literal: bytes, before: int, pattern: re.Pattern[bytes], label: str
-) -> Iterator[Span]:
+) -> Iterator[SecretSpan]:
     at = data.find(literal)
     while at >= 0:
         found = pattern.match(data, at - before) if at >= before else None
         if found is not None:
-            yield Span(*found.span(pattern.groups), label)
+            yield SecretSpan(*found.span(pattern.groups), label)
         at = data.find(literal, max(at + len(literal), found.end() if found is not None else 0))
 
 
-def _bots(data: bytes, folded: bytes) -> Iterator[Span]:
+def _bots(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     for found in _TELEGRAM.finditer(data):
         near = max(found.start() - 13, 0)
         whole = _TELEGRAM_WHOLE.search(data, near, found.start() + 100)
         if whole is not None and whole.start() <= found.start():
-            yield Span(*whole.span(), "Telegram bot token")
+            yield SecretSpan(*whole.span(), "Telegram bot token")
     for found in _DISCORD.finditer(folded):
         near = max(found.start() - 29, 0)
         whole = _DISCORD_WHOLE.search(data, near, found.start() + 100)
         if whole is not None:
-            yield Span(*whole.span(), "Discord bot token")
+            yield SecretSpan(*whole.span(), "Discord bot token")
+
+
+LABEL = "private key"
+BEGIN = re.compile(rb"-----?[ ]?BEGIN (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?[ ]?-----?")
+MOST_BYTES = 65_536
+
+_MARK = b"PRIVATE KEY"
+_END = re.compile(rb"-----?[ ]?END [A-Z0-9 ]{0,60}-----?")
+_ESCAPED = re.compile(
+    rb"(?:\\{1,2}[rnt])+(?:[A-Za-z-]{3,20}:[ ][^\\\r\n]{0,100}(?:\\{1,2}[rn])+)*[A-Za-z0-9+/]{16,}+"
+    rb"(?:(?:\\{1,2}[rn])*[A-Za-z0-9+/=]++)*+(?:\\{1,2}[rn])*"
+)
+_SPACED = re.compile(rb"[ ]{1,2}[A-Za-z0-9+/]{16,}+(?:[ ]?[A-Za-z0-9+/=]++)*+[ ]?")
+_REST_OF_LINE = re.compile(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\n")
+_LINE = re.compile(
+    rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*"
+    rb"(?P<body>[A-Za-z0-9+/=]{1,512}|[A-Za-z][A-Za-z-]{2,20}: [^\r\n]{0,256})?"
+    rb"(?:\\n)?[\"',;+\\ \t]*\r?(?:\n|\Z)"
+)
+_END_LINE = re.compile(rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*(?=----)")
+
+
+def key_block_spans(data: bytes) -> Iterator[SecretSpan]:
+    """Yield each private key from its first to its last line."""
+    if _MARK not in data:
+        return
+    at = 0
+    while (begin := BEGIN.search(data, at)) is not None:
+        end, _ = block_end(data, begin.end())
+        if end is not None:
+            yield SecretSpan(begin.start(), end, LABEL)
+        at = end or begin.end()
+
+
+def block_end(data: bytes, start: int) -> tuple[int | None, bool]:
+    """Return where the key ends whose first marker ended at `start`, and whether more could follow.
+
+    No end: this is no key, only talk of one.
+    """
+    line_end = _REST_OF_LINE.match(data, start)
+    if line_end is None:
+        return _on_one_line(data, start)
+    at, end = line_end.end(), None
+    while at < len(data) and at - start < MOST_BYTES:
+        if (marker := _END_LINE.match(data, at)) is not None and (last := _END.match(data, marker.end())):
+            return (last.end(), False) if end is not None else (None, False)
+        line = _LINE.match(data, at)
+        if line is None or (end is None and line["body"] is not None and len(line["body"]) < 16):
+            return end, False
+        if line["body"] is not None:
+            end = line.end("body")
+        at = line.end()
+    return end, at - start < MOST_BYTES
+
+
+def _on_one_line(data: bytes, start: int) -> tuple[int | None, bool]:
+    body = _ESCAPED.match(data, start)
+    spaced = _SPACED.match(data, start) if body is None else None
+    within = body or spaced
+    if within is None:
+        return None, start == len(data)
+    last = _END.match(data, within.end())
+    if last is not None:
+        return last.end(), False
+    return (within.end() if body is not None else None), False

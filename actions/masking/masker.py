@@ -4,16 +4,109 @@ import base64
 import codecs
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from urllib.parse import quote, quote_plus
 
-from actions.masking.formats import FOLD, format_spans
-from actions.masking.headers import header_spans, url_spans, user_flag_spans
-from actions.masking.key_blocks import key_block_spans
-from actions.masking.names import named_spans
-from actions.masking.span import PLACEHOLDER as PLACEHOLDER
-from actions.masking.span import Span, masked, merged, outside_placeholders
-from actions.masking.stream import StreamMasker
+from ..workspace.paths import FileProblem
+from ..workspace.text import FileText
+from .key_formats import BEGIN, FOLD, MOST_BYTES, block_end, format_spans, key_block_spans
+from .named_values import header_spans, named_spans, url_spans, user_flag_spans
+from .span import PLACEHOLDER as PLACEHOLDER
+from .span import SecretSpan, masked, merged, outside_placeholders, replaced
+
+MOST_HELD_BYTES = 16_384
+"""Of an unfinished line; of an unfinished private key it is more."""
+_LEAST_HELD_BYTES = 2048
+_CONTEXT_BYTES = 512
+_TELLING = re.compile(rb"(?i)pass|pwd|secret|token|credential|key|auth|cookie|bearer|://|----")
+_ALPHANUMERIC = re.compile(rb"[A-Za-z0-9]")
+
+
+class StreamMasker:
+    """Masks one stream. `feed` returns what can be shown now, `end` the rest."""
+
+    def __init__(self, find: Callable[[bytes], list[SecretSpan]], values: Sequence[bytes] = ()) -> None:
+        """Take what finds secrets, and the exact values that it looks for."""
+        self._find = find
+        self._values = values
+        self._longest = max(map(len, values), default=0)
+        self._shown = b""
+        """What was shown of the current line: examined again, but not shown again."""
+        self._held = b""
+
+    def feed(self, piece: str) -> str:
+        self._held += piece.encode("utf-8", "surrogatepass")
+        return self._show(self._showable())
+
+    def end(self) -> str:
+        return self._show(len(self._held))
+
+    def _showable(self) -> int:
+        """Return how much of what is held can be shown: nothing of it can be the beginning of a secret."""
+        held = self._held
+        lines_end = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
+        if (key := _open_key(held, lines_end)) is not None:
+            return key if len(held) - key <= MOST_BYTES else lines_end
+        rest = held[lines_end:]
+        line = rest if lines_end else self._shown + rest
+        if len(rest) > MOST_HELD_BYTES:
+            return self._cut()
+        if _TELLING.search(line) is not None:
+            return lines_end
+        word = max(rest.rfind(b" "), rest.rfind(b"\t")) + 1
+        first = _ALPHANUMERIC.search(rest, word)
+        return lines_end + min(first.start() if first is not None else len(rest), self._known_start(rest))
+
+    def _known_start(self, rest: bytes) -> int:
+        """Return where an exact value may have begun that goes on in the next piece."""
+        earliest = len(rest)
+        for value in self._values:
+            at = rest.find(value[:1], max(len(rest) - len(value) + 1, 0), earliest)
+            while at >= 0:
+                if value.startswith(rest[at:]):
+                    earliest = at
+                    break
+                at = rest.find(value[:1], at + 1, earliest)
+        return earliest
+
+    def _cut(self) -> int:
+        """Return where a line without end is cut: not within a secret, nor within a character."""
+        held = self._held
+        cut = len(held) - _LEAST_HELD_BYTES
+        for span in self._find(held):
+            if span.start < cut < span.end:
+                cut = span.start if span.start >= _LEAST_HELD_BYTES else len(held)
+        while cut < len(held) and held[cut] & 0xC0 == 0x80:
+            cut -= 1
+        return cut
+
+    def _show(self, size: int) -> str:
+        if not size:
+            return ""
+        examined = self._shown + self._held[:size]
+        spans = self._find(examined)
+        fresh = replaced(examined, spans, len(self._shown))
+        if spans:
+            fresh = masked(fresh, self._find)
+        self._held = self._held[size:]
+        line = max(examined.rfind(b"\n"), examined.rfind(b"\r")) + 1
+        self._shown = examined[max(line, len(examined) - _CONTEXT_BYTES) :]
+        return fresh.decode("utf-8", "surrogatepass")
+
+
+def _open_key(held: bytes, lines_end: int) -> int | None:
+    """Return where a private key begins whose end is still to come."""
+    lines = held[:lines_end]
+    if b"PRIVATE KEY" not in lines:
+        return None
+    at = 0
+    while (begin := BEGIN.search(lines, at)) is not None:
+        end, may_go_on = block_end(lines, begin.end())
+        if may_go_on:
+            return begin.start()
+        at = end or begin.end()
+    return None
+
 
 SHORTEST_VALUE = 8
 
@@ -21,7 +114,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_.$-]")
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-class Masker:
+class TextMasker:
     """Masks known values, and whatever looks like a secret; what was masked once stays as it is."""
 
     def __init__(self, values: Iterable[str] = (), named: Iterable[tuple[str, str]] = ()) -> None:
@@ -50,7 +143,7 @@ class Masker:
         """Return one for live output, where a secret may come in pieces."""
         return StreamMasker(self.spans, [value for value, _ in self._known])
 
-    def spans(self, data: bytes) -> list[Span]:
+    def spans(self, data: bytes) -> list[SecretSpan]:
         """Return the secrets in order, none overlapping another."""
         folded = data.translate(FOLD)
         found = [*self._known_spans(data), *key_block_spans(data), *format_spans(data, folded)]
@@ -60,11 +153,11 @@ class Masker:
         found += named_spans(data, folded)
         return merged(outside_placeholders(found, data)) if found else []
 
-    def _known_spans(self, data: bytes) -> Iterator[Span]:
+    def _known_spans(self, data: bytes) -> Iterator[SecretSpan]:
         for value, label in self._known:
             at = data.find(value)
             while at >= 0:
-                yield Span(at, at + len(value), label)
+                yield SecretSpan(at, at + len(value), label)
                 at = data.find(value, at + len(value))
 
 
@@ -80,3 +173,26 @@ def _forms(value: str) -> Iterator[bytes]:
         yield quote(plain, safe="").encode()
         yield quote_plus(plain).encode()
         yield base64.b64encode(plain).rstrip(b"=")
+
+
+def refuse_placeholders(name: str, text: str, old: FileText | None, advice: str) -> None:
+    """Raise a `FileProblem` with an advice if `text` has a placeholder that the file itself does not have."""
+    found = {match[0] for match in PLACEHOLDER.finditer(text)}
+    if found and old is not None:
+        before = old.text if old.text is not None else old.content.decode("latin-1")
+        found = {placeholder for placeholder in found if placeholder not in before}
+    if found:
+        raise FileProblem(
+            f"{name} has {min(found)} in it, which stands for a secret that you were not shown; writing it"
+            f" would destroy the real value. Nothing was changed. {advice}"
+        )
+
+
+def placeholder_note(old: str) -> str:
+    """Say why a piece with a placeholder is not found; empty if that is not the reason."""
+    found = PLACEHOLDER.search(old)
+    return (
+        ""
+        if found is None
+        else f" It has {found[0]} in it, for a secret that the file really has: leave it out."
+    )

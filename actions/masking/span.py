@@ -13,7 +13,7 @@ _MOST_PASSES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SecretSpan:
     """Where a secret stands in the examined bytes, and what it is called instead."""
 
     start: int
@@ -21,7 +21,7 @@ class Span:
     label: str
 
 
-def masked(data: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
+def masked(data: bytes, find: Callable[[bytes], list[SecretSpan]]) -> bytes:
     """Replace what is found until nothing is; the same object if there was nothing."""
     # What stood close to a secret may look like one only when that is gone.
     for _ in range(_MOST_PASSES):
@@ -32,7 +32,7 @@ def masked(data: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
     return data
 
 
-def replaced(data: bytes, spans: Iterable[Span], start: int = 0) -> bytes:
+def replaced(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> bytes:
     """Return `data` from `start` on with a placeholder for each span."""
     pieces: list[bytes] = []
     at = start
@@ -43,9 +43,9 @@ def replaced(data: bytes, spans: Iterable[Span], start: int = 0) -> bytes:
     return b"".join((*pieces, data[at:]))
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merged(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
     """Return the spans in order; what overlaps is one, named like the longest."""
-    joined: list[Span] = []
+    joined: list[SecretSpan] = []
     for span in sorted(spans, key=lambda one: (one.start, -one.end)):
         if not joined or span.start >= joined[-1].end:
             joined.append(span)
@@ -53,18 +53,18 @@ def merged(spans: Iterable[Span]) -> list[Span]:
         last = joined.pop()
         is_longer = span.end - span.start > last.end - last.start
         label = span.label if is_longer else last.label
-        joined.append(Span(last.start, max(last.end, span.end), label))
+        joined.append(SecretSpan(last.start, max(last.end, span.end), label))
     return joined
 
 
-def outside_placeholders(spans: list[Span], data: bytes) -> list[Span]:
+def outside_placeholders(spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
     """Return the spans that are no part of a placeholder."""
     if b"[masked " not in data:
         return spans
     taken = [found.span() for found in _PLACEHOLDER.finditer(data)]
     starts = [first for first, _ in taken]
 
-    def is_outside(span: Span) -> bool:
+    def is_outside(span: SecretSpan) -> bool:
         before = bisect_right(starts, span.start) - 1
         return before < 0 or span.end > taken[before][1]
 

@@ -7,19 +7,15 @@ from pathlib import Path
 
 from pydantic import Field
 
-from actions.ports import Prepared, ToolContext, ToolOutcome, Verified
-from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
-from actions.tools.atomic import real_target
-from actions.tools.diffs import unified
-from actions.tools.file_text import FileText, load
-from actions.tools.files import FileProblem
-from actions.tools.masked_text import placeholder_note, refuse_placeholders
-from actions.tools.places import resolved, shown, shown_from
-from actions.tools.planned_write import planned, prepared_in_thread, verified, write_planned
-from actions.tools.text_form import TextForm
-from actions.tools.write_file import link_note
-from state.calls import Effect
-from state.files import FileChange
+from ..masking.masker import placeholder_note, refuse_placeholders
+from ..ports import Prepared, ToolTraits
+from ..workspace.atomic_write import real_target
+from ..workspace.paths import FileProblem, resolved, shown, shown_from
+from ..workspace.planned_write import planned
+from ..workspace.text import FileText, TextForm, load, unified
+from .builtin import AROUND_SECRETS, WritingTool
+from .schema import PlainText, ToolArguments
+from .write_file import link_note
 
 _DESCRIPTION = (
     "Replace a piece of a text file. `old` must be in the file exactly once, character by character with all"
@@ -32,39 +28,19 @@ _COMPARING_S = 0.5
 _MOST_NUMBERS = 10
 
 
-class EditFileArguments(Arguments):
+class EditFileArguments(ToolArguments):
     path: PlainText = Field(description="The file; relative paths start at the working folder.")
     old: str = Field(min_length=1, description="The exact text to replace.")
     new: str = Field(description="The text to put there; empty to delete.")
     replace_all: bool = Field(False, description="Replace every occurrence. Default: false.")
 
 
-class EditFile:
-    effect: Effect = "verifiable"
+class EditFile(WritingTool[EditFileArguments]):
+    traits = ToolTraits(subject="path", writes_files=True, also_called=("edit",))
 
     def __init__(self) -> None:
-        self.spec = spec_of("edit_file", _DESCRIPTION, EditFileArguments)
-
-    def parse(self, arguments: str) -> EditFileArguments:
-        return parsed(self.spec, EditFileArguments, arguments)
-
-    def effect_of(self, arguments: EditFileArguments) -> Effect:
-        return self.effect
-
-    def subject(self, arguments: EditFileArguments) -> str:
-        return arguments.path
-
-    def paths(self, arguments: EditFileArguments) -> Sequence[str]:
-        return (arguments.path,)
-
-    async def prepare(self, arguments: EditFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
-        return await prepared_in_thread(lambda: _plan(arguments, context.cwd))
-
-    async def run(self, arguments: EditFileArguments, context: ToolContext) -> ToolOutcome:
-        return await write_planned(context.prepared or await self.prepare(arguments, context))
-
-    async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        return await verified(changes)
+        super().__init__("edit_file", _DESCRIPTION, EditFileArguments)
+        self.plan = _plan
 
 
 def _plan(arguments: EditFileArguments, cwd: Path) -> Prepared:
@@ -75,7 +51,7 @@ def _plan(arguments: EditFileArguments, cwd: Path) -> Prepared:
     file = load(target)
     if file.form is None or file.text is None:
         raise FileProblem(f"{shown(target)} is a binary file; edit_file changes text only.")
-    refuse_placeholders("new", arguments.new, file)
+    refuse_placeholders("new", arguments.new, file, AROUND_SECRETS)
     name = shown_from(path, cwd)
     text, count = _replaced(file.text, arguments, name)
     stored = _stored(target, file.form, text)

@@ -1,23 +1,24 @@
 """The tool `glob`: find files by name."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from posixpath import expanduser, join
 
 from pydantic import Field
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
-from actions.tools.files import FileProblem
-from actions.tools.matches import capped_lines
-from actions.tools.patterns import BadPattern, PathPattern, split_fixed
-from actions.tools.places import resolved, shown_from
-from actions.tools.ripgrep import find_ripgrep
-from actions.tools.search import Search
-from actions.tools.search_root import require_folder
-from actions.tools.walk import Wanted
-from state.calls import Effect
+from ..ports import ToolContext, ToolOutcome, ToolTraits
+from ..workspace.paths import FileProblem, require_folder, resolved, shown_from
+from ..workspace.patterns import BadPattern, PathPattern, split_fixed
+from ..workspace.tree import Wanted
+from .builtin import BuiltinTool
+from .schema import PlainText, ToolArguments
+from .search.engine import Search
+from .search.matches import capped_lines
+from .search.ripgrep import find_ripgrep
 
 MAX_FILES = 1000
+_WILDCARD = re.compile(r"[*?\[{]")
 
 _DESCRIPTION = (
     "Find files by a pattern with *, ?, [...], {a,b} and ** (any folders). A pattern without a slash matches"
@@ -27,30 +28,21 @@ _DESCRIPTION = (
 )
 
 
-class GlobArguments(Arguments):
+class GlobArguments(ToolArguments):
     pattern: PlainText = Field(description="Such as *.py, src/**/test_*.py or *.{yml,yaml}.")
     path: PlainText = Field(".", description="The folder to search. Default: the working folder.")
 
 
-class Glob:
-    effect: Effect = "read"
+class Glob(BuiltinTool[GlobArguments]):
+    traits = ToolTraits(subject="pattern", is_quiet=True)
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
-        self.spec = spec_of("glob", _DESCRIPTION, GlobArguments)
+        super().__init__("glob", _DESCRIPTION, GlobArguments)
         self._use_ripgrep = use_ripgrep
         self._limit_s = limit_s
 
-    def parse(self, arguments: str) -> GlobArguments:
-        return parsed(self.spec, GlobArguments, arguments)
-
-    def effect_of(self, arguments: GlobArguments) -> Effect:
-        return self.effect
-
-    def subject(self, arguments: GlobArguments) -> str:
-        return arguments.pattern
-
     def paths(self, arguments: GlobArguments) -> Sequence[str]:
-        return (arguments.path,)
+        return (arguments.path, _reach(arguments.pattern, arguments.path))
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
         fixed, rest = _fixed_outside(arguments.pattern)
@@ -72,6 +64,18 @@ class Glob:
         if not listing.is_complete:
             notes.append("[not all folders could be searched in time; use a narrower path]")
         return ToolOutcome("ok", "\n".join(lines + notes))
+
+
+def _reach(pattern: str, base: str) -> str:
+    """Return a folder that holds all that a search below `base` can find; `/` if the pattern can climb."""
+    pattern = expanduser(pattern)
+    found = _WILDCARD.search(pattern)
+    if found is None:
+        return join(base, pattern)
+    fixed, wild = pattern[: found.start()], pattern[found.start() :]
+    if ".." in wild or "{/" in wild or ",/" in wild:
+        return "/"
+    return join(base, fixed[: fixed.rfind("/") + 1])
 
 
 def _fixed_outside(pattern: str) -> tuple[str, str]:

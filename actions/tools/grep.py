@@ -1,22 +1,18 @@
 """The tool `grep`: find lines of files by a regular expression."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
-from actions.tools.dialect import BadExpression, bridged
-from actions.tools.files import FileProblem
-from actions.tools.matches import capped_lines
-from actions.tools.patterns import BadPattern, PathPattern
-from actions.tools.places import resolved, shown_from
-from actions.tools.ripgrep import find_ripgrep
-from actions.tools.search import Found, Search
-from actions.tools.search_root import folder_and_file
-from actions.tools.walk import Listing, Wanted
-from state.calls import Effect
+from ..ports import ToolContext, ToolOutcome, ToolTraits
+from ..workspace.paths import FileProblem, folder_and_file, resolved, shown_from
+from ..workspace.patterns import BadPattern, PathPattern
+from ..workspace.tree import Listing, Wanted
+from .builtin import BuiltinTool
+from .schema import PlainText, ToolArguments
+from .search.engine import Search, SearchResult
+from .search.matches import BadExpression, bridged, capped_lines
+from .search.ripgrep import find_ripgrep
 
 MAX_MATCHES = 250
 _MAX_FILE_BYTES = 64 << 20
@@ -28,7 +24,7 @@ _DESCRIPTION = (
 )
 
 
-class GrepArguments(Arguments):
+class GrepArguments(ToolArguments):
     pattern: PlainText = Field(max_length=4000, description="The regular expression.")
     path: PlainText = Field(".", description="A folder or one file. Default: the working folder.")
     glob: PlainText | None = Field(
@@ -36,25 +32,13 @@ class GrepArguments(Arguments):
     )
 
 
-class Grep:
-    effect: Effect = "read"
+class Grep(BuiltinTool[GrepArguments]):
+    traits = ToolTraits(subject="pattern", is_quiet=True)
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
-        self.spec = spec_of("grep", _DESCRIPTION, GrepArguments)
+        super().__init__("grep", _DESCRIPTION, GrepArguments)
         self._use_ripgrep = use_ripgrep
         self._limit_s = limit_s
-
-    def parse(self, arguments: str) -> GrepArguments:
-        return parsed(self.spec, GrepArguments, arguments)
-
-    def effect_of(self, arguments: GrepArguments) -> Effect:
-        return self.effect
-
-    def subject(self, arguments: GrepArguments) -> str:
-        return arguments.pattern
-
-    def paths(self, arguments: GrepArguments) -> Sequence[str]:
-        return (arguments.path,)
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
         try:
@@ -65,7 +49,7 @@ class Grep:
             return ToolOutcome("error", str(error))
         search = Search(root, find_ripgrep() if self._use_ripgrep else None, self._limit_s)
         listing = Listing(names) if names else await _candidates(search, only)
-        found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else Found()
+        found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else SearchResult()
         return ToolOutcome("ok", _report(found, listing, root, context.cwd))
 
 
@@ -77,7 +61,7 @@ async def _candidates(search: Search, only: PathPattern | None) -> Listing:
     return listing
 
 
-def _report(found: Found, listing: Listing, root: Path, cwd: Path) -> str:
+def _report(found: SearchResult, listing: Listing, root: Path, cwd: Path) -> str:
     lines = [
         f"{shown_from(root / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files

@@ -3,17 +3,15 @@
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from pydantic import Field
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
-from actions.tools.files import FileProblem, special_kind, translated
-from actions.tools.places import resolved, shown, size_text
-from state.calls import Effect
+from ..ports import ToolContext, ToolOutcome, ToolTraits
+from ..workspace.paths import FileProblem, resolved, shown, size_text, special_kind, translated
+from .builtin import BuiltinTool
+from .schema import PlainText, ToolArguments
 
 MAX_ENTRIES = 1000
 _MOST_READ = 200_000
@@ -24,27 +22,15 @@ _DESCRIPTION = (
 )
 
 
-class ListDirectoryArguments(Arguments):
+class ListDirectoryArguments(ToolArguments):
     path: PlainText = Field(description="The folder; relative paths start at the working folder.")
 
 
-class ListDirectory:
-    effect: Effect = "read"
+class ListDirectory(BuiltinTool[ListDirectoryArguments]):
+    traits = ToolTraits(subject="path", is_quiet=True, also_called=("ls",))
 
     def __init__(self) -> None:
-        self.spec = spec_of("list_directory", _DESCRIPTION, ListDirectoryArguments)
-
-    def parse(self, arguments: str) -> ListDirectoryArguments:
-        return parsed(self.spec, ListDirectoryArguments, arguments)
-
-    def effect_of(self, arguments: ListDirectoryArguments) -> Effect:
-        return self.effect
-
-    def subject(self, arguments: ListDirectoryArguments) -> str:
-        return arguments.path
-
-    def paths(self, arguments: ListDirectoryArguments) -> Sequence[str]:
-        return (arguments.path,)
+        super().__init__("list_directory", _DESCRIPTION, ListDirectoryArguments)
 
     async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolOutcome:
         try:

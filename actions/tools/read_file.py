@@ -4,19 +4,18 @@ import asyncio
 import codecs
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import Field
 
-from actions.ports import ToolContext, ToolOutcome
-from actions.tools.arguments import Arguments, Count, PlainText, parsed, spec_of
-from actions.tools.files import FileProblem, open_regular, translated
-from actions.tools.line_reader import LineReader, shown_line
-from actions.tools.places import resolved, shown, size_text
-from actions.tools.text_form import SAMPLE_BYTES, TextForm, binary_kind, detected
-from state.calls import Effect
+from ..ports import ToolContext, ToolOutcome, ToolTraits
+from ..workspace.line_reader import LineReader, shown_line
+from ..workspace.paths import FileProblem, IsFolder, open_regular, resolved, shown, size_text, translated
+from ..workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
+from .builtin import BuiltinTool
+from .schema import Count, PlainText, ToolArguments
 
 MAX_LINES = 2000
 MAX_BYTES = 50_000
@@ -33,34 +32,24 @@ _DESCRIPTION = (
 )
 
 
-class ReadFileArguments(Arguments):
+class ReadFileArguments(ToolArguments):
     path: PlainText = Field(description="The file; relative paths start at the working folder.")
     offset: Count = Field(1, description="First line to read, counted from 1. Default: 1.")
     limit: Count = Field(MAX_LINES, description=f"How many lines. Default and most: {MAX_LINES}.")
 
 
-class ReadFile:
-    effect: Effect = "read"
+class ReadFile(BuiltinTool[ReadFileArguments]):
+    traits = ToolTraits(subject="path", is_quiet=True, also_called=("read",))
 
     def __init__(self) -> None:
-        self.spec = spec_of("read_file", _DESCRIPTION, ReadFileArguments)
-
-    def parse(self, arguments: str) -> ReadFileArguments:
-        return parsed(self.spec, ReadFileArguments, arguments)
-
-    def effect_of(self, arguments: ReadFileArguments) -> Effect:
-        return self.effect
-
-    def subject(self, arguments: ReadFileArguments) -> str:
-        return arguments.path
-
-    def paths(self, arguments: ReadFileArguments) -> Sequence[str]:
-        return (arguments.path,)
+        super().__init__("read_file", _DESCRIPTION, ReadFileArguments)
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
         path = resolved(arguments.path, context.cwd)
         try:
             page = await asyncio.to_thread(_page, path, arguments.offset, min(arguments.limit, MAX_LINES))
+        except IsFolder:
+            return ToolOutcome("error", f"{shown(path)} is a folder; use list_directory to look into it.")
         except FileProblem as error:
             return ToolOutcome("error", str(error))
         return ToolOutcome("ok", page)

@@ -6,8 +6,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from actions.model_port import ToolSpec
-from actions.ports import BadArguments
+from ..ports import BadArguments, ToolSpec
 
 MAX_BYTES = 4_000_000
 """Longer arguments are refused: no sensible call needs them, and a history keeps them for ever."""
@@ -17,7 +16,7 @@ _NOUNS = {bool: "a boolean", int: "an integer", float: "a number", str: "a strin
 _WANTED = {"string": "a string", "integer": "an integer", "number": "a number", "boolean": "true or false"}
 
 
-class Arguments(BaseModel):
+class ToolArguments(BaseModel):
     """Closed and strict: an unknown name or another type is the model's mistake, and it is told so."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -39,10 +38,10 @@ PlainText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
 
 Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 
-ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
-def spec_of(name: str, description: str, model: type[Arguments]) -> ToolSpec:
+def spec_of(name: str, description: str, model: type[ToolArguments]) -> ToolSpec:
     """Describe a tool with a schema that every provider takes: one flat object, no references, no unions."""
     schema = model.model_json_schema()
     return ToolSpec(

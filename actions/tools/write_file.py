@@ -1,24 +1,19 @@
 """The tool `write_file`: create a file or replace its whole content."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
 
-from actions.ports import Prepared, ToolContext, ToolOutcome, Verified
-from actions.tools.arguments import Arguments, PlainText, parsed, spec_of
-from actions.tools.atomic import real_target
-from actions.tools.diffs import unified
-from actions.tools.file_text import FileText, load
-from actions.tools.files import FileProblem
-from actions.tools.masked_text import refuse_placeholders
-from actions.tools.places import resolved, shown, shown_from, size_text
-from actions.tools.planned_write import planned, prepared_in_thread, verified, write_planned
-from actions.tools.text_form import TextForm
-from state.calls import Effect
-from state.files import FileChange
+from ..masking.masker import refuse_placeholders
+from ..ports import Prepared, ToolTraits
+from ..workspace.atomic_write import real_target
+from ..workspace.paths import FileProblem, resolved, shown, shown_from, size_text
+from ..workspace.planned_write import planned
+from ..workspace.text import FileText, TextForm, load, unified
+from .builtin import AROUND_SECRETS, WritingTool
+from .schema import PlainText, ToolArguments
 
 _DESCRIPTION = (
     "Create a file, or replace the whole content of one, as one atomic step; missing folders are made."
@@ -26,37 +21,17 @@ _DESCRIPTION = (
 )
 
 
-class WriteFileArguments(Arguments):
+class WriteFileArguments(ToolArguments):
     path: PlainText = Field(description="The file; relative paths start at the working folder.")
     content: str = Field(description="The complete new content.")
 
 
-class WriteFile:
-    effect: Effect = "verifiable"
+class WriteFile(WritingTool[WriteFileArguments]):
+    traits = ToolTraits(subject="path", writes_files=True, content="content", also_called=("write",))
 
     def __init__(self) -> None:
-        self.spec = spec_of("write_file", _DESCRIPTION, WriteFileArguments)
-
-    def parse(self, arguments: str) -> WriteFileArguments:
-        return parsed(self.spec, WriteFileArguments, arguments)
-
-    def effect_of(self, arguments: WriteFileArguments) -> Effect:
-        return self.effect
-
-    def subject(self, arguments: WriteFileArguments) -> str:
-        return arguments.path
-
-    def paths(self, arguments: WriteFileArguments) -> Sequence[str]:
-        return (arguments.path,)
-
-    async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
-        return await prepared_in_thread(lambda: _plan(arguments, context.cwd))
-
-    async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutcome:
-        return await write_planned(context.prepared or await self.prepare(arguments, context))
-
-    async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        return await verified(changes)
+        super().__init__("write_file", _DESCRIPTION, WriteFileArguments)
+        self.plan = _plan
 
 
 def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:
@@ -65,7 +40,7 @@ def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:
     content, path = arguments.content, resolved(arguments.path, cwd)
     target = real_target(path)
     old = load(target) if target.exists() else None
-    refuse_placeholders("content", content, old)
+    refuse_placeholders("content", content, old, AROUND_SECRETS)
     form, notes = _form_for(content, old)
     text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
     stored = form.encode(text)

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from state.application import ApplicationState, ExecutionMode
+from ...state.application import ApplicationState, ExecutionMode
 
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
 
 _MODE_MEANINGS = {
@@ -28,9 +29,13 @@ class CommandAnswer:
     changes: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+def is_command(text: str) -> bool:
+    return _COMMAND.fullmatch(text.strip()) is not None
+
+
 def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
     """Return what a command does, or None if `text` is a message."""
-    match = re.fullmatch(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", text, re.DOTALL)
+    match = _COMMAND.fullmatch(text)
     if match is None:
         return None
     name, argument = match[1].lower(), (match[2] or "").strip()

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actions.model_port import ToolSpec
-from state.messages import Message, ToolUse
+from ...state.messages import Message, ToolUse
+from ..ports import ToolSpec
 
 MAX_STEPS = 30
 

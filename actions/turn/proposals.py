@@ -3,13 +3,13 @@
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from actions.decisions import RESERVED_NAMES
-from actions.model_port import Reply
-from actions.ports import BadArguments, Ports
-from state.application import ApplicationState, ExecutionMode
-from state.calls import PendingCall
-from state.messages import Message, ToolResult, ToolUse, tool_answered
+from ...state.application import ApplicationState, ExecutionMode
+from ...state.calls import PendingCall
+from ...state.messages import Message, ToolResult, ToolUse, tool_answered
+from ..ports import BadArguments, Ports, Reply
+from .decision_tools import RESERVED_NAMES
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _CUT = (
@@ -70,17 +70,24 @@ async def record_wishes(message: Message, pending: Sequence[PendingCall], ports:
 
 def judge(call_id: str, tool_name: str, arguments: str, ports: Ports, mode: ExecutionMode) -> PendingCall:
     """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
+    return judged(call_id, tool_name, arguments, ports, mode)[0]
+
+
+def judged(
+    call_id: str, tool_name: str, arguments: str, ports: Ports, mode: ExecutionMode
+) -> tuple[PendingCall, Any]:
+    """Return the call with what the gate says about it, and what its tool made of the arguments."""
     use = ToolUse(call_id=call_id, tool=tool_name, arguments=arguments)
     tool = ports.toolbox.get(tool_name)
     if tool is None:
         names = ", ".join(ports.toolbox)
-        return _invalid(use, f"There is no tool named {tool_name[:80]!r}. The tools are: {names}.")
+        return _invalid(use, f"There is no tool named {tool_name[:80]!r}. The tools are: {names}."), None
     try:
         parsed = tool.parse(arguments)
     except BadArguments as error:
-        return _invalid(use, str(error))
+        return _invalid(use, str(error)), None
     verdict = ports.gate.judge(tool, parsed, mode)
-    return PendingCall(
+    call = PendingCall(
         call_id=call_id,
         tool=tool_name,
         arguments=arguments,
@@ -89,6 +96,7 @@ def judge(call_id: str, tool_name: str, arguments: str, ports: Ports, mode: Exec
         decided_by="rule" if verdict.by_rule else "policy",
         reason=verdict.reason,
     )
+    return call, parsed
 
 
 def _invalid(use: ToolUse, reason: str) -> PendingCall:

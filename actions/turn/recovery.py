@@ -1,10 +1,10 @@
 """Settles what was running when a process died: by what it left behind, by a check, or by a person."""
 
-from actions.ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
-from actions.tool_runner import context_of, guarded, record_outcome
-from state.application import ApplicationState, ExecutionMode
-from state.calls import JournaledCall, PendingCall
-from state.crashpoints import reach
+from ...state.application import ApplicationState, ExecutionMode
+from ...state.calls import JournaledCall, PendingCall, recovering
+from ...state.crashpoints import reach
+from ..ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
+from .tool_runner import context_of, guarded, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
 _DONE = "It had been done when the process died: the files are as they were to become."
@@ -26,7 +26,8 @@ def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
     """Tell whether nobody knows, or has said, what came of a started call."""
     if recorded is None or recorded.move != "started":
         return False
-    return call.settled_as is None or recorded.starts > call.starts
+    known = call.recovery
+    return known.settled_as is None or recorded.starts > known.starts
 
 
 def waiting_or_told(call: PendingCall, mode: ExecutionMode) -> PendingCall:
@@ -40,9 +41,9 @@ async def _examined(
     if recorded is None or not is_open(call, recorded):
         return call
     reach("recovery_mid")
-    is_first = call.starts < recorded.starts
-    started = {"starts": recorded.starts, "started_at": recorded.at, "settled_as": None, "kind": "approval"}
-    call = call.model_copy(update=started)
+    is_first = call.recovery.starts < recorded.starts
+    call = recovering(call, starts=recorded.starts, started_at=recorded.at, settled_as=None)
+    call = call.model_copy(update={"kind": "approval"})
     if call.effect in _AGAIN_SAFE:
         return _again(call)
     verified = await _verified(call, ports)
@@ -56,17 +57,13 @@ async def _examined(
     if found.outcome is not None:
         await record_outcome(ports, call, found.outcome, "", None, flush=False)
         return call
-    unknown = {
-        "kind": "outcome_unknown",
-        "output": ports.masker.text(found.output),
-        "note": found.note,
-        "reason": "it was running when the process died",
-    }
+    call = recovering(call, output=ports.masker.text(found.output), note=found.note)
+    unknown = {"kind": "outcome_unknown", "reason": "it was running when the process died"}
     return waiting_or_told(call.model_copy(update=unknown), mode)
 
 
 def _again(call: PendingCall) -> PendingCall:
-    return call.model_copy(update={"settled_as": "rerun"})
+    return recovering(call, settled_as="rerun")
 
 
 async def _verified(call: PendingCall, ports: Ports) -> str:

@@ -1,17 +1,13 @@
 """A model call inside a plan step, as the step's first and as its further turns make it."""
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-from actions.decisions import FINISH_STEP, FinishStep, find_decision, why_unusable
-from actions.events import Event, MessageAdded, ToolRequested
-from actions.model_call import CALL_READS, converse, replied
-from actions.model_port import Reply
-from actions.ports import Ports
-from actions.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
-from state.application import ApplicationState
-from state.messages import Message, ToolUse
-from state.plan import VibeStep
+from ...state.application import ApplicationState, VibeStep
+from ...state.messages import Message, ToolUse
+from ..events import MessageAdded, ToolRequested
+from ..ports import Ports, Reply
+from .burr_action import Changes
+from .decision_tools import FINISH_STEP, FinishStep, find_decision, why_unusable
+from .model_call import CALL_READS, Cut, ask, overflow, replied
+from .proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 
 STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS]
 STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds"]
@@ -20,31 +16,28 @@ _RECORDED = "The step is closed."
 
 
 async def take_turn(
-    before: ApplicationState, ports: Ports, step: VibeStep
-) -> AsyncIterator[Event | dict[str, Any]]:
-    """Yield events, then the state changes; no changes at all means that the request does not fit."""
+    before: ApplicationState, ports: Ports, step: VibeStep, action: str, cut: Cut = ()
+) -> Changes:
+    """Return the state changes of the turn that `action` is; the compressor's if the request does not fit."""
+    if cut:
+        ports.emit(MessageAdded("assistant", cut[0].text, step.step_id))
+        longer = step.model_copy(update={"chat_history": step.chat_history.append(*cut)})
+        return {"vibe_plan": with_step(before, longer), "active_step_id": step.step_id}
     histories = (before.chat_history, step.chat_history)
-    reply: Reply | None = None
-    async for item in converse(before, ports, histories):
-        if isinstance(item, Reply):
-            reply = item
-        else:
-            yield item
+    reply = await ask(before, ports, histories)
     if reply is None:
-        return
+        return overflow(before, action)
     message = with_unique_ids(reply.message, ports)
     changes = _judge(before, ports, step, reply, message)
     await record_wishes(message, changes["pending_tool_calls"], ports)
     if message.text:
-        yield MessageAdded("assistant", message.text, step.step_id)
+        ports.emit(MessageAdded("assistant", message.text, step.step_id))
     for call in changes["pending_tool_calls"]:
-        yield ToolRequested(call.call_id, call.tool, call.arguments, step.step_id)
-    yield {**replied(before, ports, histories, reply), **changes, "active_step_id": step.step_id}
+        ports.emit(ToolRequested(call.call_id, call.tool, call.arguments, step.step_id))
+    return {**replied(before, ports, histories, reply), **changes, "active_step_id": step.step_id}
 
 
-def _judge(
-    before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply, message: Message
-) -> dict[str, Any]:
+def _judge(before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply, message: Message) -> Changes:
     """Return the state changes of the reply: the step is closed, or more calls are wanted."""
     finish = _finish_of(reply, message)
     if finish is not None:

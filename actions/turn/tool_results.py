@@ -1,14 +1,54 @@
 """How results get into the active history: one per call, in call order, whatever happened."""
 
-from collections.abc import Sequence
+import hashlib
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from actions.ports import Ports
-from actions.scratch import clear_once_committed
-from actions.step_turn import with_step
-from state.application import ApplicationState
-from state.calls import JournaledCall, PendingCall
-from state.messages import Outcome, ToolResult, encodable, runtime_said, tool_answered
+from ...state.application import ApplicationState
+from ...state.calls import JournaledCall, PendingCall
+from ...state.crashpoints import reach
+from ...state.messages import Outcome, ToolResult, encodable, runtime_said, tool_answered
+from ..ports import Ports
+from .step_turn import with_step
+
+
+def scratch_of(ports: Ports, call_id: str) -> Path | None:
+    """Return where a call keeps things; None if the session has no place for that."""
+    if ports.scratch is None:
+        return None
+    # Call ids come from providers, so they are no file names.
+    return ports.scratch / hashlib.sha256(call_id.encode()).hexdigest()[:24]
+
+
+def clear(scratch: Path | None) -> None:
+    if scratch is not None and scratch.exists():
+        reach("scratch_mid")
+        shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(OSError):
+            scratch.parent.rmdir()
+
+
+def clear_once_committed(ports: Ports, call_id: str) -> None:
+    """Let go of what a call left as soon as its result is on disk."""
+    scratch = scratch_of(ports, call_id)
+    ports.journal.once_committed(lambda: clear(scratch))
+
+
+def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
+    """Remove what killed runs left of calls that are not open, as soon as the session is surely ours."""
+    kept = {scratch_of(ports, call_id) for call_id in open_calls}
+
+    def sweep() -> None:
+        if ports.scratch is not None and ports.scratch.is_dir():
+            with suppress(OSError):
+                for folder in set(ports.scratch.iterdir()) - kept:
+                    clear(folder)
+
+    ports.journal.once_committed(sweep)
+
 
 _UNKNOWN = (
     "This was running when the process died (started {at}). It may or may not have taken effect.{note}"
@@ -61,15 +101,16 @@ def settled(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | N
         return None
     if recorded.result is not None:
         return recorded.result
-    if recorded.starts <= call.starts:
-        if call.settled_as == "rerun":
+    known = call.recovery
+    if recorded.starts <= known.starts:
+        if known.settled_as == "rerun":
             return None
-        if call.settled_as is not None:
-            said = f"\n{call.settled_result}" if call.settled_result else ""
-            outcome: Outcome = "ok" if call.settled_as == "done" else "error"
-            return result(call, outcome, _SETTLED[call.settled_as] + said)
-    note = f" {call.note}" if call.note else ""
-    output = f"\n{call.output}" if call.output else "none is known."
+        if known.settled_as is not None:
+            said = f"\n{known.settled_result}" if known.settled_result else ""
+            outcome: Outcome = "ok" if known.settled_as == "done" else "error"
+            return result(call, outcome, _SETTLED[known.settled_as] + said)
+    note = f" {known.note}" if known.note else ""
+    output = f"\n{known.output}" if known.output else "none is known."
     return result(call, "unknown", _UNKNOWN.format(at=recorded.at, note=note, output=output))
 
 

@@ -4,19 +4,26 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from actions.events import Event, ToolFinished, ToolOutput, ToolStarted
-from actions.ports import BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
-from actions.scratch import clear, clear_once_committed, scratch_of
-from actions.tool_results import result
-from state.calls import PendingCall
-from state.crashpoints import reach
-from state.errors import SandburError
-from state.messages import ToolResult
+from ...state.calls import PendingCall
+from ...state.cancellation import over
+from ...state.crashpoints import reach
+from ...state.messages import ToolResult
+from ..events import ToolFinished, ToolOutput, ToolStarted
+from ..ports import BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
+from ..task_group import task_group
+from .tool_results import clear, clear_once_committed, result, scratch_of
 
-Events = asyncio.Queue[Event | None]
 ResultT = TypeVar("ResultT")
+
+
+class ReadyCall(NamedTuple):
+    """An approved call with what its tool made of the arguments, and its place among the calls."""
+
+    offset: int
+    call: PendingCall
+    arguments: Any
 
 
 class ToolRunner:
@@ -29,47 +36,51 @@ class ToolRunner:
         self._slots = asyncio.Semaphore(ports.max_concurrent_reads)
         self._running = 0
 
-    async def run(self, batch: Sequence[tuple[int, PendingCall]], events: Events) -> None:
-        """Run the calls at once; `None` in `events` marks the end."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._running = len(batch)
-                for offset, call in batch:
-                    group.create_task(self._run_one(offset, call, events))
-        except* SandburError as errors:
-            raise errors.exceptions[0] from None
-        finally:
-            events.put_nowait(None)
+    async def run(self, batch: Sequence[ReadyCall]) -> None:
+        """Run the calls at once and tell of them; nothing of them runs behind this."""
+        running = asyncio.ensure_future(self._run_all(batch))
+        if cancelled := await over(running, running.cancel):
+            # A result that could not be stored now is queued; the end of the run tries again and says why.
+            raise cancelled
+        running.result()
 
-    async def _run_one(self, offset: int, call: PendingCall, events: Events) -> None:
+    async def _run_all(self, batch: Sequence[ReadyCall]) -> None:
+        async with task_group() as group:
+            self._running = len(batch)
+            for ready in batch:
+                group.create_task(self._run_one(*ready))
+
+    async def _run_one(self, offset: int, call: PendingCall, arguments: Any) -> None:
         async with self._slots:
             shown = self._ports.masker.stream()
 
             def emit(chunk: str) -> None:
                 if text := shown.feed(chunk):
-                    events.put_nowait(ToolOutput(call.call_id, text))
+                    self._ports.emit(ToolOutput(call.call_id, text))
 
             context = context_of(self._ports, call, emit)
-            ready = await guarded(call, lambda: self._prepared(call, context))
+            ready = await guarded(call, lambda: self._prepared(call, arguments, context))
             await self._started(call, ready)
-            events.put_nowait(ToolStarted(call.call_id, call.tool, self._step_id))
+            self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))
             began = time.monotonic()
             try:
-                outcome = await self._act(call, ready, context)
+                outcome = await self._act(call, arguments, ready, context)
                 if tail := shown.end():
-                    events.put_nowait(ToolOutput(call.call_id, tail))
+                    self._ports.emit(ToolOutput(call.call_id, tail))
                 reach("tool_ran")
             except asyncio.CancelledError as cancelled:
                 outcome = _interrupted(cancelled, time.monotonic() - began)
-                await self._record(offset, call, outcome, began, events, flush=True)
+                await self._record(offset, call, outcome, began, flush=True)
                 raise
-            await self._record(offset, call, outcome, began, events, flush=self._running > 1)
+            await self._record(offset, call, outcome, began, flush=self._running > 1)
 
-    async def _prepared(self, call: PendingCall, context: ToolContext) -> Prepared | ToolOutcome | None:
+    async def _prepared(
+        self, call: PendingCall, arguments: Any, context: ToolContext
+    ) -> Prepared | ToolOutcome | None:
         tool = self._ports.toolbox[call.tool]
         if not isinstance(tool, Verifiable):
             return None
-        return await tool.prepare(tool.parse(call.arguments), context)
+        return await tool.prepare(arguments, context)
 
     async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> None:
         # What an earlier start left must not be taken for what this one will leave.
@@ -78,29 +89,23 @@ class ToolRunner:
         await self._ports.journal.started(call, known.changes, known.pre_images)
 
     async def _act(
-        self, call: PendingCall, ready: Prepared | ToolOutcome | None, context: ToolContext
+        self, call: PendingCall, arguments: Any, ready: Prepared | ToolOutcome | None, context: ToolContext
     ) -> ToolOutcome:
         if isinstance(ready, ToolOutcome):
             return ready
         tool = self._ports.toolbox[call.tool]
         ready_context = replace(context, prepared=ready)
-        return await guarded(call, lambda: tool.run(tool.parse(call.arguments), ready_context))
+        return await guarded(call, lambda: tool.run(arguments, ready_context))
 
     async def _record(
-        self,
-        offset: int,
-        call: PendingCall,
-        outcome: ToolOutcome,
-        began: float,
-        events: Events,
-        flush: bool,
+        self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
     ) -> None:
         duration_ms = int((time.monotonic() - began) * 1000)
         edited = f"(the user edited this call: {call.arguments})\n" if call.edited else ""
         answer = await record_outcome(self._ports, call, outcome, edited, duration_ms, flush)
         self._running -= 1
         self.results[offset] = answer
-        events.put_nowait(
+        self._ports.emit(
             ToolFinished(call.call_id, call.tool, outcome.outcome, answer.content, duration_ms, self._step_id)
         )
 

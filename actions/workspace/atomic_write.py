@@ -1,19 +1,110 @@
 """Replaces a file as a whole: a reader, or a crash, finds the old content or the new, never a mix."""
 
+import asyncio
 import errno
+import fcntl
 import os
+import re
 import secrets
 import stat
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
-from actions.tools.files import FileProblem, require_regular, translated
-from actions.tools.folder_lock import one_at_a_time
-from actions.tools.places import shown
-from actions.tools.temporary_file import TemporaryFile, temporary_file
-from state.crashpoints import reach
+from ...state.cancellation import over
+from ...state.crashpoints import reach
+from ..ports import ToolOutcome
+from .paths import FileProblem, require_regular, shown, translated
+
+_PATIENCE_S = 2.0
+_PAUSE_S = 0.001
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Generator[None]:
+    """Hold the folder's lock for the moment between a last look at a file and its replacement.
+
+    It is advice among agents: whoever else holds it, or a file system without locks, stops nobody for long.
+    """
+    with ExitStack() as stack:
+        # A folder that cannot be read can still be written to.
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            _lock(descriptor)
+        yield
+
+
+def _lock(descriptor: int) -> None:
+    latest = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > latest:
+                return None
+        time.sleep(_PAUSE_S)
+
+
+_NAME = re.compile(r"\.sandbur-[0-9a-f]{12}\.tmp")
+
+
+class TemporaryFile(NamedTuple):
+    path: Path
+    descriptor: int
+    """Open for writing, and locked for as long as its writer lives."""
+
+
+@contextmanager
+def temporary_file(target: Path, mode: int) -> Generator[TemporaryFile]:
+    """Make an empty file beside `target` that is gone afterwards unless it was renamed."""
+    try:
+        temporary = _locked_file(target, mode)
+    except PermissionError:
+        raise FileProblem(
+            f"{shown(target)} cannot be written: its folder takes no new files,"
+            " which a safe replacement needs."
+        ) from None
+    try:
+        yield temporary
+    finally:
+        os.close(temporary.descriptor)
+        temporary.path.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files in `folder` whose writer is dead: the system took its lock away."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if _NAME.fullmatch(path.name):
+                # Locked by a living writer, gone meanwhile, or on a file system without locks.
+                with suppress(OSError):
+                    _remove_unlocked(path)
+
+
+def _remove_unlocked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _locked_file(target: Path, mode: int) -> TemporaryFile:
+    while True:
+        path = target.with_name(f".sandbur-{secrets.token_hex(6)}.tmp")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Before it was locked, somebody who clears leftovers away may have taken it for one.
+        if os.fstat(descriptor).st_nlink:
+            return TemporaryFile(path, descriptor)
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +238,19 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+async def done_in_thread(work: Callable[[], str]) -> ToolOutcome:
+    """Return what `work` says, or its problem; a cancellation leaves only after the work has ended."""
+    running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
+    if await over(running):
+        # A thread cannot be stopped. What it did is told, not left open.
+        raise asyncio.CancelledError(running.result().content)
+    return running.result()
+
+
+def _outcome(work: Callable[[], str]) -> ToolOutcome:
+    try:
+        return ToolOutcome("ok", work())
+    except FileProblem as error:
+        return ToolOutcome("error", str(error))

@@ -1,14 +1,71 @@
 """Contents of files by their SHA-256, in a private folder of bounded size; any of them may be missing."""
 
+import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Set
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from actions.tools.file_state import digest_of
+from ...state.crashpoints import reach
+from ...state.store.lease import is_gone, new_runner
+from .atomic_write import Version
+from .paths import FileProblem, open_regular
+from .text import MAX_BYTES
 
-MAX_BYTES = 200_000_000
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A link counts as a file whose content is its target."""
+
+    version: Version | None = None
+    """None: there is nothing."""
+    mode: int | None = None
+    """As in `FileChange`; None where there is neither file nor link."""
+    content: bytes | None = None
+    """None too if it is too large or cannot be read."""
+
+    @property
+    def digest(self) -> str | None:
+        return None if self.content is None else digest_of(self.content)
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def recorded_mode(mode: int) -> int | None:
+    """Return a mode as it is recorded; None for what is neither a file nor a link."""
+    if stat.S_ISLNK(mode):
+        return mode
+    return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
+
+
+def state_at(path: Path, max_bytes: int = MAX_BYTES) -> FileState:
+    """Read what is there."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return FileState()
+    try:
+        if stat.S_ISLNK(status.st_mode):
+            return FileState(Version.of(status), status.st_mode, os.fsencode(path.readlink()))
+        with open_regular(path) as file:
+            status = os.fstat(file.fileno())
+            content = file.read(max_bytes + 1)
+    except (FileProblem, OSError):
+        return FileState(Version.of(status), recorded_mode(status.st_mode))
+    return FileState(
+        Version.of(status), recorded_mode(status.st_mode), content if len(content) <= max_bytes else None
+    )
+
+
+MAX_CACHED_BYTES = 200_000_000
+_TEMPORARY = "tmp-"
+"""Begins the name of a file that is being written; the name of the process follows."""
 
 
 class ContentCache:
@@ -17,7 +74,7 @@ class ContentCache:
     Nothing is synced: what a power loss damages is found out by its digest.
     """
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, folder: Path, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._max_bytes = max_bytes
         self._folder = folder / "contents"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -80,17 +137,35 @@ class ContentCache:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a private file such that nobody ever sees a part of it."""
-    temporary = f"{path.parent}/tmp-{secrets.token_hex(6)}"
+    temporary = f"{path.parent}/{_TEMPORARY}{_writer(os.getpid())}{secrets.token_hex(6)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             remaining = memoryview(content)
             while remaining:
                 remaining = remaining[file.write(remaining) :]
+        reach("content_mid")
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def sweep_temporaries(folder: Path) -> None:
+    """Remove the parts of files that processes left here when they were killed."""
+    for place in (folder, folder / "contents"):
+        # What cannot be looked at or removed now is in nobody's way.
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                name = entry.name.removeprefix(_TEMPORARY)
+                if name != entry.name and is_gone(name):
+                    Path(entry.path).unlink(missing_ok=True)
+
+
+@cache
+def _writer(pid: int) -> str:
+    """Return a name of this process; asked with its number, as a fork is another one."""
+    return new_runner()
 
 
 def _age(path: Path) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from actions.tools.files import FileProblem, open_regular
-from actions.tools.patterns import BadPattern, Parts, alternatives_of, compiled, fits
+from .paths import FileProblem, open_regular
+from .patterns import BadPattern, Parts, alternatives_of, compiled, fits
 
 _MOST_BYTES = 1_000_000
 _TRAILING_BLANKS = re.compile(r"(?<!\\)[ \t]+$")

@@ -3,6 +3,7 @@
 import difflib
 import errno
 import os
+import re
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,7 +11,37 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from actions.tools.places import shown
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def resolved(path: str, cwd: Path) -> Path:
+    """Return the absolute path; `..` stays, because behind a link only the system knows what it means."""
+    return cwd / os.path.expanduser(path)  # noqa: PTH111 -- Path.expanduser raises for unknown users
+
+
+def shown(path: str | Path) -> str:
+    """Return a path as one line of valid text: bytes that are no UTF-8 replaced, controls written out."""
+    text = os.fsencode(path).decode(errors="replace")
+    return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def shown_from(path: str | Path, cwd: Path) -> str:
+    """Return a path as the model should write it: relative below the working folder, else absolute."""
+    text, base = os.fspath(path), os.path.join(os.fspath(cwd), "")  # noqa: PTH118 -- keeps the slash
+    return shown(text[len(base) :] if text.startswith(base) and len(text) > len(base) else text)
+
+
+def size_text(size: int) -> str:
+    """Return a size for people, such as `12.3 KB`."""
+    if size < 1000:
+        return f"{size} bytes" if size != 1 else "1 byte"
+    value = float(size)
+    for unit in ("KB", "MB", "GB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} TB"
+
 
 _SPECIAL = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -35,6 +66,10 @@ _MOST_NAMES = 5000
 
 class FileProblem(Exception):
     """A file cannot be used as asked; the message is for the model."""
+
+
+class IsFolder(FileProblem):
+    """A folder where a file is wanted."""
 
 
 def problem(path: Path, error: OSError, wish: str) -> FileProblem:
@@ -64,7 +99,7 @@ def special_kind(mode: int) -> str | None:
 def require_regular(path: Path, status: os.stat_result) -> None:
     """Refuse folders, pipes, sockets and devices."""
     if stat.S_ISDIR(status.st_mode):
-        raise FileProblem(f"{shown(path)} is a folder; use list_directory to look into it.")
+        raise IsFolder(f"{shown(path)} is a folder.")
     if not stat.S_ISREG(status.st_mode):
         kind = special_kind(status.st_mode) or "no regular file"
         raise FileProblem(f"{shown(path)} is {kind}, not a file with content.")
@@ -107,3 +142,21 @@ def similar_names(folder: Path, name: str) -> list[str]:
     lowered = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
     return [shown(lowered[match]) for match in near]
+
+
+def require_folder(path: Path) -> Path:
+    """Return the folder itself, all links followed."""
+    root, names = folder_and_file(path)
+    if names:
+        raise FileProblem(f"{shown(path)} is a file, not a folder.")
+    return root
+
+
+def folder_and_file(path: Path) -> tuple[Path, list[str]]:
+    """Return the folder to start in, and the one file to search if the path is a file."""
+    with translated(path, "searched"):
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            return path, []
+        require_regular(path, status)
+        return path.parent, [path.name]

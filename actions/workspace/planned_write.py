@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actions.ports import Prepared, ToolOutcome, Verified
-from actions.tools.atomic import Version, missing_folders, replace_content
-from actions.tools.file_state import digest_of, state_at
-from actions.tools.file_text import FileText
-from actions.tools.files import FileProblem
-from actions.tools.finished_work import done_in_thread
-from actions.tools.places import shown
-from actions.tools.temporary_file import remove_leftovers
-from state.files import FileChange
+from ...state.calls import FileChange
+from ..ports import Prepared, ToolOutcome, Verified
+from .atomic_write import Version, done_in_thread, missing_folders, remove_leftovers, replace_content
+from .content_cache import digest_of, state_at
+from .paths import FileProblem, shown
+from .text import FileText
 
 
 @dataclass(frozen=True, slots=True)

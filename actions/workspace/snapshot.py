@@ -1,29 +1,130 @@
 """The files of a workspace as they are before a command, so that what the command did to them can be told."""
 
+import hashlib
 import json
 import os
+import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actions.tools.content_cache import ContentCache, write_whole
-from actions.tools.file_state import digest_of, recorded_mode
-from actions.tools.known_files import (
-    MAX_FILE_BYTES,
-    MAX_TOTAL_BYTES,
-    Files,
-    KnownFile,
-    belongs_to_database,
-    digest_at,
-    dumped,
-    loaded,
-    look,
-)
-from actions.tools.places import size_text
-from actions.tools.tree import MOST_FILES, MOST_SECONDS, FileStat, Folders, Tree, tree_below
-from state.files import FileChange
+from ...state.calls import FileChange
+from ..ports import Changed, ToolContext
+from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
+from .paths import FileProblem, open_regular, size_text
+from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, FileStat, Folders, Tree, tree_below
+
+MAX_FILE_BYTES = 1_000_000
+MAX_TOTAL_BYTES = 50_000_000
+_TICK_NS = 20_000_000
+_COARSE_TICK_NS = 2_000_000_000
+_MAX_HASHED_BYTES = 64_000_000
+_CHUNK_BYTES = 1_000_000
+_DATABASE = b"SQLite format 3\0"
+_BESIDE_DATABASES = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    status: FileStat
+    digest: str | None
+    """None: the content was not kept."""
+    is_settled: bool
+    """False if it was read so soon after a change that the next change might leave the same times."""
+
+    def still(self, status: FileStat) -> bool:
+        """Tell whether the file is surely the same."""
+        return self.is_settled and status == self.status
+
+
+Files = dict[str, KnownFile]
+
+
+def look_at_files(top: str, statuses: Mapping[str, FileStat], known: Files, contents: ContentCache) -> Files:
+    """Return all files with their digests, and keep the contents that are new, up to the limits."""
+    files: Files = {}
+    total = 0
+    for path, status in statuses.items():
+        is_kept = status.size <= MAX_FILE_BYTES and total + status.size <= MAX_TOTAL_BYTES
+        is_kept = is_kept and not belongs_to_database(path)
+        total += status.size if is_kept else 0
+        old = known.get(path)
+        if not is_kept:
+            files[path] = KnownFile(status, None, True)
+        elif old is not None and old.digest is not None and old.digest in contents and old.still(status):
+            files[path] = old
+        else:
+            files[path] = _read_file(top + path, status, contents)
+    return files
+
+
+def belongs_to_database(path: str) -> bool:
+    """Tell by its name whether the file is a part of an SQLite database.
+
+    Putting single files of a database back would destroy it, and it may be our own store.
+    """
+    return path.endswith(_BESIDE_DATABASES)
+
+
+def _read_file(path: str, status: FileStat, contents: ContentCache) -> KnownFile:
+    began_ns = time.time_ns()
+    content = _content(path, status)
+    if content is None or content.startswith(_DATABASE):
+        return KnownFile(status, None, True)
+    # Where times have no fractions of a second, the next change may go unseen for that long.
+    tick_ns = _TICK_NS if status.changed_ns % 1_000_000_000 else _COARSE_TICK_NS
+    return KnownFile(status, contents.put(content), status.changed_ns + tick_ns < began_ns)
+
+
+def _content(path: str, status: FileStat) -> bytes | None:
+    """Read a small file or link; None if that is not possible or it changes meanwhile."""
+    try:
+        if stat.S_ISLNK(status.mode):
+            return os.fsencode(os.readlink(path))  # noqa: PTH115 -- a Path would cost more than the call
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            content = os.read(descriptor, status.size + 1)
+            same = FileStat.of(os.fstat(descriptor)) == status and len(content) == status.size
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    return content if same else None
+
+
+def digest_at(path: str, status: FileStat) -> str | None:
+    """Return the digest of what is there now; None if it is too large or cannot be read."""
+    try:
+        if stat.S_ISLNK(status.mode):
+            return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()  # noqa: PTH115
+        if status.size > _MAX_HASHED_BYTES:
+            return None
+        total = hashlib.sha256()
+        with open_regular(Path(path)) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                total.update(chunk)
+        return total.hexdigest()
+    except (FileProblem, OSError):
+        return None
+
+
+def dumped(files: Files) -> str:
+    return json.dumps(
+        {path: [*known.status, known.digest, known.is_settled] for path, known in files.items()}
+    )
+
+
+def loaded(rows: Mapping[str, list[Any]]) -> Files:
+    """Read what `dumped` wrote; raises `ValueError`, `TypeError` or `AttributeError` for anything else."""
+    return {path: _known_file(row) for path, row in rows.items()}
+
+
+def _known_file(row: list[Any]) -> KnownFile:
+    mode, size, modified_ns, changed_ns, inode, digest, is_settled = row
+    return KnownFile(FileStat(mode, size, modified_ns, changed_ns, inode), digest, is_settled)
+
 
 _TOUCH_EVERY_S = 3600.0
 _FORMAT = 1
@@ -78,8 +179,8 @@ class Snapshot:
         tree = tree_below(top, own)
         contents = ContentCache(cache)
         index = cache / f"index-{digest_of(os.fsencode(top))[:16]}.json"
-        known = _known(index)
-        files = look(top, tree.files, known, contents)
+        known = _known_files(index)
+        files = look_at_files(top, tree.files, known, contents)
         snapshot = cls(_Place(top, own, tree.folders, tree.is_complete), files, contents, _note(tree, files))
         snapshot._save(record, index, files != known)
         return snapshot
@@ -88,7 +189,7 @@ class Snapshot:
     def load(cls, record: Path, cache: Path) -> "Snapshot | None":
         """Return the snapshot that another process took; None if its record is missing or damaged."""
         try:
-            read = _read(record)
+            read = _read_record(record)
             folders = dict.fromkeys(read["folders"])
             place = _Place(read["top"], tuple(read["left_out"]), folders, read["is_complete"], False)
             return cls(place, loaded(read["files"]), ContentCache(cache), read["note"])
@@ -167,17 +268,17 @@ def _folder(path: Path) -> str:
     return os.path.join(os.path.realpath(path), "")  # noqa: PTH118 -- keeps the slash
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_record(path: Path) -> dict[str, Any]:
     found = json.loads(path.read_bytes())
     if found["format"] != _FORMAT:
         raise ValueError("written by another version")
     return found
 
 
-def _known(index: Path) -> Files:
+def _known_files(index: Path) -> Files:
     """Return what an earlier snapshot knew; nothing if that cannot be read."""
     try:
-        return loaded(_read(index)["files"])
+        return loaded(_read_record(index)["files"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
@@ -210,7 +311,7 @@ def _note(tree: Tree, files: Files) -> str:
     unkept = sum(known.digest is None for known in files.values())
     parts = [
         f"no more than {_counted(len(files))} were looked at"
-        f" (the limit is {MOST_FILES:,}, or {MOST_SECONDS:g} s)",
+        f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
         f"the content of {_counted(unkept)} was not kept (over {size_text(MAX_FILE_BYTES)} each,"
         f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, or a database)",
         f"the name of {_counted(tree.unnamed)} is no valid text",
@@ -222,3 +323,46 @@ def _note(tree: Tree, files: Files) -> str:
 
 def _counted(number: int) -> str:
     return f"{number:,} {'file' if number == 1 else 'files'}"
+
+
+_RECORD = "files.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FilesBefore:
+    """The files as they were before the command."""
+
+    note: str = ""
+    """What cannot be undone, in a sentence; empty if all can."""
+    snapshot: Snapshot | None = None
+
+    def compare(self) -> Changed:
+        """Return what is different now. Takes a while."""
+        return _changed(self.snapshot.changes) if self.snapshot is not None else Changed()
+
+
+def look(context: ToolContext, folder: Path) -> FilesBefore:
+    """Look at the workspace, and leave in the call's folder what another process needs. Takes a while."""
+    if context.cache is None:
+        return FilesBefore()
+    try:
+        left_out = (*context.private, folder)
+        snapshot = Snapshot.take(context.cwd, context.cache, folder / _RECORD, left_out)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return FilesBefore(f"Changes of files cannot be undone: they cannot be recorded ({why}).")
+    return FilesBefore(snapshot.note, snapshot)
+
+
+def left(context: ToolContext, folder: Path) -> Changed:
+    """Return what a command did whose agent looked before it, and died. Takes a while."""
+    snapshot = None if context.cache is None else Snapshot.load(folder / _RECORD, context.cache)
+    return Changed() if snapshot is None else _changed(snapshot.changes)
+
+
+def _changed(compare: Callable[[], tuple[tuple[FileChange, ...], dict[str, bytes]]]) -> Changed:
+    try:
+        return Changed(*compare())
+    except OSError:
+        # The workspace is gone, or may not be entered any more.
+        return Changed()

@@ -1,8 +1,18 @@
 """How the text of a file is stored: encoding, byte order mark and line ends; tells text from binary."""
 
 import codecs
+import difflib
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
 from typing import Literal
+
+from .atomic_write import Version
+from .paths import FileProblem, open_regular, shown, size_text, translated
 
 SAMPLE_BYTES = 65_536
 """How much of a file decides what it is."""
@@ -114,3 +124,82 @@ def _unmarked_utf16(sample: bytes) -> TextForm | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else TextForm(encoding)
+
+
+MAX_LINES = 200
+MAX_LINE_CHARACTERS = 300
+_MOST_PAIRS = 4_000_000
+_CONTEXT = 3
+_RANGES = re.compile(r"@@ -(\d+)(\S*) \+(\d+)(\S*) @@")
+
+
+def unified(old: str, new: str, name: str) -> str:
+    """Return a capped unified diff; a sentence where comparing would take too long."""
+    before, after = _lines(old), _lines(new)
+    start = max(_common(before, after) - _CONTEXT, 0)
+    before, after = before[start:], after[start:]
+    same_end = max(_common(before[::-1], after[::-1]) - _CONTEXT, 0)
+    before, after = before[: len(before) - same_end], after[: len(after) - same_end]
+    if len(before) * len(after) > _MOST_PAIRS:
+        return f"(no diff: {len(before):,} lines from line {start + 1} on became {len(after):,})"
+    diff = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=_CONTEXT)
+    return "\n".join(_capped([text for line in diff for text in _written(line, start)]))
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """Return how many lines are equal from the start."""
+    pairs = zip(count(), left, right)
+    return next((index for index, a, b in pairs if a != b), min(len(left), len(right)))
+
+
+def _written(line: str, start: int) -> Iterator[str]:
+    if ranges := _RANGES.match(line):
+        old, old_length, new, new_length = ranges.groups()
+        yield f"@@ -{int(old) + start}{old_length} +{int(new) + start}{new_length} @@"
+        return
+    text = line.removesuffix("\n").removesuffix("\r")
+    yield text if len(text) <= MAX_LINE_CHARACTERS else text[:MAX_LINE_CHARACTERS] + "... [line cut]"
+    if not line.endswith("\n"):
+        yield "\\ No newline at end of file"
+
+
+def _capped(lines: list[str]) -> list[str]:
+    if len(lines) <= MAX_LINES:
+        return lines
+    return [*lines[:MAX_LINES], f"[{len(lines) - MAX_LINES} more lines of the diff left out]"]
+
+
+MAX_BYTES = 64_000_000
+"""Larger files are not changed as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    version: Version
+    mode: int
+    """Permission bits."""
+    content: bytes
+    form: TextForm | None
+    """None if the file is no text."""
+    text: str | None
+
+
+def load(path: Path) -> FileText:
+    """Read a whole file, with what is needed to notice that it was changed since."""
+    with open_regular(path) as file, translated(path, "read"):
+        status = os.fstat(file.fileno())
+        version = Version.of(status)
+        if version.size > MAX_BYTES:
+            raise FileProblem(
+                f"{shown(path)} is too large to be changed as a whole ({size_text(version.size)};"
+                f" the limit is {size_text(MAX_BYTES)}). Use a shell command."
+            )
+        content = file.read(MAX_BYTES + 1)
+    form = text_form(content)
+    text = form.decode(content) if form else None
+    return FileText(version, stat.S_IMODE(status.st_mode), content, form, text)

@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
-from actions.tools.ignore import FolderRules, rules_above, rules_in
+from .gitignore import FolderRules, rules_above, rules_in
 
-MOST_FILES = 5000
+MOST_SNAPSHOT_FILES = 5000
 MOST_SECONDS = 10.0
 
 Folders = Mapping[str, FolderRules | None]
@@ -59,7 +60,7 @@ def tree_below(
     pending: deque[tuple[str, FolderRules | None]] = deque([("", above)])
     while pending:
         folder, above = pending.popleft()
-        entries = _entries(top + folder, device, tuple(left_out))
+        entries = _entries_with_status(top + folder, device, tuple(left_out))
         if known and folder in known:
             rules = known[folder]
         else:
@@ -70,11 +71,11 @@ def tree_below(
             if folder + entry.name in sure or not _is_ignored(entry, status, rules)
         ]
         files = {folder + entry.name: FileStat.of(status) for entry, status in kept if _is_file(status)}
-        if len(tree.files) + len(files) > MOST_FILES or time.monotonic() > deadline:
+        if len(tree.files) + len(files) > MOST_SNAPSHOT_FILES or time.monotonic() > deadline:
             tree.is_complete = False
             break
         _add(tree, folder, rules, files)
-        pending += ((f"{folder}{entry.name}/", rules) for entry, status in kept if _is_folder(status))
+        pending += ((f"{folder}{entry.name}/", rules) for entry, status in kept if _is_folder_status(status))
     return tree
 
 
@@ -87,7 +88,7 @@ def _add(tree: Tree, folder: str, rules: FolderRules | None, files: dict[str, Fi
             tree.unnamed += 1
 
 
-def _entries(
+def _entries_with_status(
     folder: str, device: int, left_out: tuple[str, ...]
 ) -> list[tuple[os.DirEntry[str], os.stat_result]]:
     """Return the entries on this file system, in an order that is the same every time."""
@@ -114,10 +115,10 @@ def _with_status(entries: list[os.DirEntry[str]]) -> Iterator[tuple[os.DirEntry[
 def _is_ignored(entry: os.DirEntry[str], status: os.stat_result, rules: FolderRules | None) -> bool:
     if entry.name == ".git":
         return True
-    return rules is not None and bool(rules.ignores(entry.path, _is_folder(status)))
+    return rules is not None and bool(rules.ignores(entry.path, _is_folder_status(status)))
 
 
-def _is_folder(status: os.stat_result) -> bool:
+def _is_folder_status(status: os.stat_result) -> bool:
     return stat.S_ISDIR(status.st_mode)
 
 
@@ -131,3 +132,79 @@ def _is_text(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+MOST_FILES = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which files a search looks at; links are never followed."""
+
+    hidden: bool = False
+    max_file_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Listing:
+    """Paths relative to the folder, in no order."""
+
+    paths: list[str] = field(default_factory=list[str])
+    is_complete: bool = True
+
+
+def files_below(root: Path, wanted: Wanted, deadline: float, stop: Event) -> Listing:
+    """Walk the tree until done, stopped or late."""
+    listing = Listing()
+    top = os.path.join(os.path.realpath(root), "")  # noqa: PTH118 -- keeps the slash
+    folders: list[tuple[str, FolderRules | None]] = [(top, rules_above(Path(top)))]
+    while folders:
+        if stop.is_set() or time.monotonic() > deadline or len(listing.paths) > MOST_FILES:
+            listing.is_complete = False
+            break
+        folder, above = folders.pop()
+        entries = _entries(folder)
+        rules = rules_in(folder, [entry.name for entry in entries], above)
+        for entry in _kept(entries, rules, wanted):
+            if _is_folder_entry(entry):
+                folders.append((entry.path + "/", rules))
+            elif _is_wanted_file(entry, wanted):
+                listing.paths.append(entry.path[len(top) :])
+    return listing
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _kept(
+    entries: list[os.DirEntry[str]], rules: FolderRules | None, wanted: Wanted
+) -> Iterator[os.DirEntry[str]]:
+    for entry in entries:
+        if entry.name == ".git":
+            continue
+        said = rules.ignores(entry.path, _is_folder_entry(entry)) if rules is not None else None
+        is_unasked = said is None and not wanted.hidden and entry.name.startswith(".")
+        if not said and not is_unasked:
+            yield entry
+
+
+def _is_folder_entry(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _is_wanted_file(entry: os.DirEntry[str], wanted: Wanted) -> bool:
+    try:
+        if not entry.is_file(follow_symlinks=False):
+            return False
+        limit = wanted.max_file_bytes
+        return limit is None or entry.stat(follow_symlinks=False).st_size <= limit
+    except OSError:
+        return False

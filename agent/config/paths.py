@@ -2,10 +2,11 @@
 
 import os
 import pwd
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from state.errors import ConfigError, UsageError
+from ...state.errors import ConfigError, UsageError
 
 
 def user_home(env: Mapping[str, str]) -> Path:
@@ -61,3 +62,48 @@ def repository_root(folder: Path) -> Path | None:
 def _absolute(path: str, env: Mapping[str, str]) -> Path:
     there = expanded(path, env)
     return there if there.is_absolute() else current_folder() / there
+
+
+def read_bytes(path: Path, max_bytes: int) -> tuple[bytes, int] | None:
+    """Return the first `max_bytes` of the file and its size; None if there is no such file."""
+    try:
+        # Without O_NONBLOCK a named pipe in the file's place would be waited for without end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            raise ConfigError(
+                f"{path} is a link to a file that does not exist.", "Repair or remove it."
+            ) from None
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Correct or remove it.") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+        raise ConfigError(f"{path} is {kind}; a text file is needed there.", "Rename or remove it.")
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(max_bytes), status.st_size
+
+
+def decoded(content: bytes, path: Path) -> str:
+    """Return the bytes as UTF-8 text."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise ConfigError(
+            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} in line {line}, column {column}.",
+            "Save the file as UTF-8.",
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ConfigError(f"{path} holds a NUL character in line {line}.", "Save it as plain UTF-8 text.")
+    return text
+
+
+def refuse_if_world_writable(path: Path) -> None:
+    """Refuse a file that decides what may run, if any user of the machine can rewrite it."""
+    if path.exists() and path.stat().st_mode & stat.S_IWOTH:
+        raise ConfigError(f"{path} can be changed by every user of this machine.", f"Run: chmod o-w {path}")

@@ -1,24 +1,82 @@
 """The settings of a run: flags, then environment, then project file, then user file, then defaults."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from actions.tools import TOOL_NAMES
-from agent.config_file import ConfigValues, ProviderTable, checked, parse_config
-from agent.environment import read_environment
-from agent.models.profiles import ProviderOverride
-from agent.options import RunOptions
-from agent.paths import config_home, current_folder, data_home, expanded, repository_root
-from agent.pricing import Price
-from agent.rules import parse_rule
-from agent.store_url import checked_store_url, default_store_url
-from agent.text_files import read_bytes, refuse_if_world_writable
-from agent.trust import CONFIG_NAME, MAX_CONFIG_BYTES, is_trusted
-from state.application import ExecutionMode
-from state.errors import ConfigError, SandburError, UsageError
+from ...actions.tools.registry import declared
+from ...state.application import ExecutionMode
+from ...state.databases.url import SCHEMES, server_url
+from ...state.errors import ConfigError, SandburError, StoreError, UsageError
+from ..models.providers import ProviderOverride
+from ..policy.rules import parse_rule
+from ..pricing import Price
+from .paths import (
+    config_home,
+    current_folder,
+    data_home,
+    expanded,
+    read_bytes,
+    refuse_if_world_writable,
+    repository_root,
+)
+from .sources import ConfigValues, ProviderTable, checked, parse_config, read_environment
+from .trust import CONFIG_NAME, MAX_CONFIG_BYTES, is_trusted
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    model: str | None = None
+    """`provider/model`."""
+    fallback_models: tuple[str, ...] = ()
+    mode: ExecutionMode | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    cwd: Path | None = None
+    add_dirs: tuple[Path, ...] = ()
+    max_turns: int | None = None
+    """Model calls of one run."""
+    max_budget_usd: float | None = None
+    timeout_s: float | None = None
+    store: str | None = None
+
+
+_SQLITE = "sqlite:///"
+
+
+def default_store_url(home: Path) -> str:
+    return f"{_SQLITE}{home / 'sandbur.db'}"
+
+
+def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
+    """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
+    name = scheme.group().lower() if scheme else ""
+    if name.partition("+")[0] in SCHEMES:
+        return _checked_server_url(text, source, error)
+    path = text.removeprefix(_SQLITE)
+    if name != "sqlite" or path == text:
+        what = f"`{name}:`" if name and name != "sqlite" else "this"
+        raise error(
+            f"{source}: {what} is no store URL.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+        )
+    if not path or path.endswith("/") or path == ":memory:" or "\0" in path:
+        raise error(f"{source}: the store needs a file that lasts.", "Write sqlite:///PATH with a file name.")
+    file = Path(path)
+    return f"{_SQLITE}{file if file.is_absolute() else current_folder() / file}"
+
+
+def _checked_server_url(text: str, source: str, error: type[SandburError]) -> str:
+    try:
+        server_url(text)
+    except StoreError as problem:
+        raise error(f"{source}: {problem.message}", problem.hint) from None
+    return text
+
 
 ValueT = TypeVar("ValueT")
 
@@ -202,7 +260,7 @@ def _rules(layers: list[_Layer], key: Literal["allow", "deny"]) -> tuple[str, ..
     for layer in layers:
         for text in getattr(layer.values, key) or ():
             try:
-                rules[parse_rule(text, TOOL_NAMES).text] = None
+                rules[parse_rule(text, declared()).text] = None
             except UsageError as error:
                 raise layer.error(f"{layer.name}: {error.message}", error.hint) from None
     return tuple(rules)

@@ -10,10 +10,9 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from agent.paths import config_home
-from agent.text_files import decoded, read_bytes, refuse_if_world_writable
-from state.errors import ConfigError
-from state.record import Record
+from ...state.errors import ConfigError
+from ...state.messages import Record
+from .paths import config_home, decoded, read_bytes, refuse_if_world_writable
 
 CONFIG_NAME = ".sandbur/config.toml"
 MAX_CONFIG_BYTES = 1 << 20

@@ -1,16 +1,52 @@
 """What a provider's refusal means: try again, or one of our errors."""
 
 import json
+import os
 import re
-from collections.abc import Mapping
+import ssl
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from socket import EAI_AGAIN, gaierror
 from typing import Any, cast
 
-from agent.models.context_full import says_context_full
-from agent.models.endpoint import Endpoint
-from state.errors import ContextFull, CredentialsError, ModelError, Overloaded
+from ...state.errors import ConfigError, ContextFull, CredentialsError, ModelError, Overloaded, Unreachable
+from .providers import Endpoint
+
+_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
+_STATUSES = frozenset({400, 413, 422, 500})
+"""llama.cpp and Ollama answer 500 for it; a 429 that speaks of tokens is a rate."""
+
+_TEXTS = re.compile(
+    "|".join(
+        (
+            r"context[_ ]length[_ ]exceeded",
+            r"maximum context length",
+            r"(exceeds?|exceeded|longer than|too long for|larger than) (the |your |this |its |available )*"
+            r"(model'?s? |available |maximum |max )*(context|model length)",
+            r"exceeds the context window",
+            r"prompt is too long",
+            r"prompt too long",
+            r"input is too long",
+            r"exceed context limit",
+            r"input token count .{0,40}exceeds",
+            r"input length .{0,20}exceeds",
+            r"range of input length should be",
+            r"maximum prompt length is",
+            r"prompt token count of \d+ exceeds",
+            r"reduce the length of the (messages|input|prompt)",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+
+def says_context_full(status: int, code: str, text: str) -> bool:
+    if code in _CODES:
+        return True
+    return status in _STATUSES and _TEXTS.search(text) is not None
+
 
 MAX_DETAIL_CHARS = 300
 
@@ -33,6 +69,8 @@ class Transient(Exception):
         retry_after_s: float | None = None,
         max_tries: int | None = None,
         lasting: type[ModelError] = Overloaded,
+        hint: str = "",
+        is_refusal: bool = False,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -42,6 +80,9 @@ class Transient(Exception):
         """Fewer tries than the policy allows, if set."""
         self.lasting = lasting
         """What it becomes when no try is left."""
+        self.hint = hint
+        self.is_refusal = is_refusal
+        """The server itself said no; else it is the connection or the answer that failed."""
 
 
 class Rejected(ModelError):
@@ -89,7 +130,7 @@ def judge(refusal: Refusal, endpoint: Endpoint) -> Exception:
         )
     if status in (408, 409, 429) or status >= 500:
         what = _what_happened(status, detail, endpoint)
-        return Transient(what, retry_after_s(refusal.headers))
+        return Transient(what, retry_after_s(refusal.headers), is_refusal=True)
     return _lasting(status, detail, endpoint)
 
 
@@ -174,3 +215,68 @@ def _seconds_until(date: str) -> float | None:
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return (when - datetime.now(UTC)).total_seconds()
+
+
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+def unreached(error: Exception, endpoint: Endpoint) -> Exception:
+    """Return what a lost connection is: `Transient`, or `Unreachable` where trying again does not help."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Unreachable(
+                f"The certificate of {endpoint.base_url} does not verify:"
+                f" {readable(cause.verify_message, endpoint)}.",
+                "If a proxy of this network signs certificates, name the file of its CA in SSL_CERT_FILE;"
+                " else check the base URL and the clock of this machine.",
+            )
+        if isinstance(cause, gaierror):
+            return _unresolved(cause, endpoint)
+        if isinstance(cause, ConnectionRefusedError) and endpoint.profile.start_command:
+            return Unreachable(
+                f"No {endpoint.provider} is running at {endpoint.base_url}.",
+                f"Start it with: {endpoint.profile.start_command}",
+            )
+    reason = readable(str(error.__cause__ or error), endpoint)
+    return Transient(f"cannot reach {endpoint.base_url} ({reason})")
+
+
+def unusable_settings(error: Exception, endpoint: Endpoint) -> ConfigError | None:
+    """Return what made it impossible to start a client at all; None: no setting explains it."""
+    if isinstance(error, OSError):
+        named = " and ".join(f"{name}={os.environ[name]}" for name in _said(_CERTIFICATES))
+        reason = readable(error.strerror or str(error), endpoint)
+        problem = f"No certificates can be read from {readable(named, endpoint)}: {reason}."
+    else:
+        # Without the values: they may hold a password.
+        named = " and ".join(_said(_PROXIES))
+        is_socks = isinstance(error, ImportError)
+        problem = f"A proxy in {named} cannot be used: " + (
+            "for SOCKS, the package socksio is missing." if is_socks else "its address is none."
+        )
+    return ConfigError(problem, "Correct or unset it.") if named else None
+
+
+def _unresolved(error: gaierror, endpoint: Endpoint) -> Exception:
+    what = f"cannot find the host of {endpoint.base_url} ({readable(error.strerror or '', endpoint)})"
+    hint = "Check the base URL for a mistyped name, and the network of this machine."
+    if proxies := _said(_PROXIES[:3]):
+        hint = f"{hint} {' and '.join(proxies)} may name the host, too."
+    if error.errno == EAI_AGAIN:
+        return Transient(what, max_tries=2, lasting=Unreachable, hint=hint)
+    return Unreachable(f"{what[0].upper()}{what[1:]}.", hint)
+
+
+def _said(names: tuple[str, ...]) -> list[str]:
+    """Return those of the variables that are set, in capitals or, as proxies often are, in small letters."""
+    return [name for each in names for name in (each, each.lower()) if os.environ.get(name)]
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+                yield from _causes(one)
+        error = error.__cause__ or error.__context__

@@ -1,15 +1,17 @@
-"""A streamed Chat Completions reply, from any server that calls itself compatible."""
+"""OpenAI Chat Completions: how a history becomes its `messages`."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from actions.events import TextDelta, ThinkingDelta
-from actions.model_port import FinishReason
-from agent.models.dialect import Delta, Draft, Tokens
-from agent.models.endpoint import Endpoint
-from agent.models.failures import Transient, judge, refusal_in_stream
-from agent.models.reply_parts import (
-    Call,
+from ...actions.events import TextDelta, ThinkingDelta
+from ...actions.ports import FinishReason, ToolSpec
+from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
+from .failures import Transient, judge, refusal_in_stream
+from .providers import Endpoint
+from .requests import Delta, Draft, Tokens, encode, legal_id, legal_name, opened, sendable_text
+from .streaming import (
+    PartialCall,
     TextFlow,
     as_json_text,
     as_list,
@@ -21,8 +23,6 @@ from agent.models.reply_parts import (
     settle_ids,
     text_blocks,
 )
-from agent.models.wire_json import legal_name, sendable_text
-from state.messages import Block, Thinking
 
 _AFTER_FINISH_S = 10.0
 """Usage comes after the finish reason; not every server closes or says `[DONE]` then."""
@@ -43,11 +43,11 @@ class ChatReply:
         self._details: list[dict[str, Any]] = []
         self._extra: dict[str, Any] = {}
         self._refusal = TextFlow()
-        self._calls: list[Call] = []
-        self._call_at: dict[int | str | None, Call] = {}
+        self._calls: list[PartialCall] = []
+        self._call_at: dict[int | str | None, PartialCall] = {}
         self._finish: str | None = None
         self._is_done = False
-        self._tokens = Tokens()
+        self.tokens = Tokens()
 
     @property
     def patience_s(self) -> float | None:
@@ -62,7 +62,7 @@ class ChatReply:
         if data.get("error") or name == "error":
             raise judge(refusal_in_stream(data), self._endpoint)
         if usage := as_object(data.get("usage")):
-            self._tokens = openai_tokens(usage, "prompt_tokens", "completion_tokens")
+            self.tokens = openai_tokens(usage, "prompt_tokens", "completion_tokens")
         choices = as_list(data.get("choices"))
         if choices:
             choice = as_object(choices[0])
@@ -109,14 +109,14 @@ class ChatReply:
         if extra := as_object(piece.get("extra_content")):
             call.extra["extra_content"] = extra
 
-    def _call_of(self, call_id: str, index: Any, name: str, arguments: str) -> Call:
+    def _call_of(self, call_id: str, index: Any, name: str, arguments: str) -> PartialCall:
         """Find the call that a piece belongs to: by index, by id, else the last one."""
         place = index if isinstance(index, int) else None
         known = self._call_at.get(place if place is not None else call_id or None)
         if known is None and place is None and not name and self._calls:
             known = self._calls[-1]
         if known is None or _is_another(known, call_id, name, arguments):
-            known = Call(id=call_id)
+            known = PartialCall(id=call_id)
             self._calls.append(known)
         known.id = known.id or call_id
         self._call_at[place] = known
@@ -137,7 +137,7 @@ class ChatReply:
         thinking: tuple[Block, ...] = (Thinking(text=thought),) if thought else ()
         blocks = (*thinking, *text_blocks(text), *(call.use() for call in self._calls))
         wire = None if had_twins else self._wire(text)
-        return finished(Draft(blocks, self._finish_reason(), self._tokens, wire), who)
+        return finished(Draft(blocks, self._finish_reason(), self.tokens, wire), who)
 
     def _finish_reason(self) -> FinishReason:
         if self._refusal.text:
@@ -158,7 +158,7 @@ class ChatReply:
         return message
 
 
-def _is_another(known: Call, call_id: str, name: str, arguments: str) -> bool:
+def _is_another(known: PartialCall, call_id: str, name: str, arguments: str) -> bool:
     """Tell whether a named piece begins a new call although its index or id is known.
 
     Some servers number all parallel calls 0, some give them one id; others repeat id and name in every piece.
@@ -170,6 +170,120 @@ def _is_another(known: Call, call_id: str, name: str, arguments: str) -> bool:
     return bool(arguments.strip()) and known.is_whole
 
 
-def _sent_back(call: Call) -> dict[str, Any]:
+def _sent_back(call: PartialCall) -> dict[str, Any]:
     function = {"name": legal_name(call.name), "arguments": sendable_text(call.arguments)}
     return {"id": call.id, "type": "function", "function": function, **call.extra}
+
+
+class ChatDialect:
+    path = "/chat/completions"
+    binds_prefix = False
+    optional_fields: Mapping[str, re.Pattern[str]] = {
+        "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+        "stream_options": re.compile(r"stream_options|include_usage"),
+        "output_limit": re.compile(r"max_tokens|max_completion_tokens"),
+        "wire": re.compile(r"reasoning|thought_signature|extra_content"),
+    }
+
+    def __init__(self, endpoint: Endpoint, max_output_tokens: int | None = None) -> None:
+        self._endpoint = endpoint
+        self._profile = endpoint.profile
+        self._max_output_tokens = max_output_tokens
+        self.key = f"chat {endpoint.name}"
+
+    def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
+        fields: dict[str, Any] = {"model": self._endpoint.model, "stream": True}
+        if self._profile.reports_usage_on_request and "stream_options" not in without:
+            fields["stream_options"] = {"include_usage": True}
+        if self._max_output_tokens and "output_limit" not in without:
+            fields[self._profile.output_limit_field] = self._max_output_tokens
+        if tools:
+            fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
+        start = opened(fields, "messages")
+        return start + encode({"role": "system", "content": system}) + b"," if system else start
+
+    def role(self, message: Message) -> str:
+        return message.role
+
+    def glue(self, before: str | None, role: str) -> bytes:
+        return b"" if before is None else b","
+
+    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
+        if forced_tool is None or not self._profile.forces_tools or "tool_choice" in without:
+            return b"]}"
+        choice = {"type": "function", "function": {"name": forced_tool}}
+        return b'],"tool_choice":' + encode(choice) + b"}"
+
+    def can_replay(self, message: Message) -> bool:
+        return self._endpoint.said(message.wire) and isinstance(message.wire and message.wire.body, dict)
+
+    def fragment(self, message: Message, replay: bool) -> bytes:
+        if replay and message.wire is not None:
+            return encode(message.wire.body)
+        match message.role:
+            case "user":
+                return self._user(message)
+            case "assistant":
+                return self._assistant(message)
+            case "tool":
+                return b",".join(
+                    self._result(block) for block in message.blocks if isinstance(block, ToolResult)
+                )
+
+    def reader(self) -> ChatReply:
+        return ChatReply(self._endpoint)
+
+    def _user(self, message: Message) -> bytes:
+        if all(isinstance(block, Text) for block in message.blocks):
+            return encode({"role": "user", "content": message.text}) if message.text else b""
+        parts = [part for block in message.blocks if (part := _part(block))]
+        return encode({"role": "user", "content": parts})
+
+    def _assistant(self, message: Message) -> bytes:
+        calls = [self._call(use) for use in message.tool_uses]
+        if not calls:
+            return encode({"role": "assistant", "content": message.text}) if message.text else b""
+        return encode(
+            {
+                "role": "assistant",
+                "content": message.text or None,
+                "tool_calls": calls,
+                **(self._profile.call_message_extra or {}),
+            }
+        )
+
+    def _call(self, use: ToolUse) -> dict[str, Any]:
+        function = {"name": legal_name(use.tool), "arguments": sendable_text(use.arguments)}
+        return {
+            "id": self._id(use.call_id),
+            "type": "function",
+            "function": function,
+            **(self._profile.rebuilt_call_extra or {}),
+        }
+
+    def _result(self, result: ToolResult) -> bytes:
+        return encode({"role": "tool", "tool_call_id": self._id(result.call_id), "content": result.content})
+
+    def _id(self, call_id: str) -> str:
+        return legal_id(call_id, self._profile.max_id_chars, is_strict=False)
+
+
+def _function(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+
+
+def _part(block: Block) -> dict[str, Any] | None:
+    match block:
+        case Text() if block.text:
+            return {"type": "text", "text": block.text}
+        case Image():
+            return {"type": "image_url", "image_url": {"url": _data_url(block.media_type, block.data)}}
+        case Document():
+            data = _data_url(block.media_type, block.data)
+            return {"type": "file", "file": {"filename": block.name, "file_data": data}}
+        case _:
+            return None
+
+
+def _data_url(media_type: str, data: str) -> str:
+    return f"data:{media_type};base64,{data}"

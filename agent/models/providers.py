@@ -1,9 +1,12 @@
 """The known providers: where they are, which key they want, what they understand."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
+
+from ...state.messages import Wire
 
 WireFormat = Literal["chat", "responses", "messages"]
 
@@ -34,6 +37,8 @@ class Profile:
     """How long the stream may be silent."""
     context_window: int | None = None
     """Of every model, where the server decides and not the model."""
+    start_command: str = ""
+    """Starts the server, where that is up to the person."""
 
     def owns(self, url: str) -> bool:
         """Tell whether the address is the company's own, also a regional one."""
@@ -100,6 +105,7 @@ PROFILES: Mapping[str, Profile] = {
             base_url="http://127.0.0.1:11434/v1",
             idle_s=600,
             context_window=32_768,
+            start_command="ollama serve",
         ),
         Profile(
             name="deepseek",
@@ -133,3 +139,85 @@ PROFILES: Mapping[str, Profile] = {
         ),
     )
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    profile: Profile
+    model: str
+    base_url: str
+    api_key: str = field(repr=False)
+    key_env: str
+    """Where the key came from or should come from; empty if none is needed."""
+    sends_ambient_headers: bool
+    """True if the headers that the SDK reads from its environment may go to this host."""
+
+    @property
+    def provider(self) -> str:
+        return self.profile.name
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    def said(self, wire: Wire | None) -> bool:
+        """Tell whether this very model wrote it."""
+        return wire is not None and (wire.provider, wire.model) == (self.provider, self.model)
+
+
+DEFAULT_WINDOW = 128_000
+_DEFAULT_OUTPUT_TOKENS = 8_192
+_CLAUDE_OUTPUT_TOKENS = 32_000
+"""Every Claude since 4 can write this much; more would eat into the window of the smaller ones."""
+
+_CLAUDE = re.compile(r"claude-[a-z]+-(\d+)(?:[-.](\d{1,2})(?!\d))?")
+_WINDOWS = tuple(
+    (re.compile(pattern), window)
+    for pattern, window in (
+        (r"claude-[a-z]+-(4[-.][6-9]|[5-9])", 1_000_000),
+        (r"claude", 200_000),
+        (r"gpt-(5\.[4-9]|[6-9])", 1_050_000),
+        (r"gpt-5", 400_000),
+        (r"gpt-4\.1", 1_000_000),
+        (r"gpt-4", 128_000),
+        (r"o[1-9]\b", 200_000),
+        (r"gemini-", 1_048_576),
+        (r"deepseek-v[4-9]", 1_000_000),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claude:
+    """What the Messages API lets this model do."""
+
+    max_output_tokens: int
+    thinks_adaptively: bool
+
+
+def context_window(model: str) -> int:
+    """Return how many tokens the model takes, as far as its name tells."""
+    name = _bare(model)
+    return next((window for pattern, window in _WINDOWS if pattern.match(name)), DEFAULT_WINDOW)
+
+
+def claude(model: str) -> Claude:
+    found = _CLAUDE.match(_bare(model))
+    if found is None:
+        return Claude(_DEFAULT_OUTPUT_TOKENS, thinks_adaptively=False)
+    version = (int(found[1]), int(found[2] or 0))
+    return Claude(
+        _CLAUDE_OUTPUT_TOKENS if version >= (4, 0) else _DEFAULT_OUTPUT_TOKENS,
+        thinks_adaptively=version >= (4, 6),
+    )
+
+
+def reasons(model: str) -> bool:
+    """Tell whether this is an OpenAI model that can summarize its reasoning."""
+    name = _bare(model)
+    return re.match(r"gpt-[5-9]|o[1-9]\b|codex", name) is not None and "-chat" not in name
+
+
+def _bare(model: str) -> str:
+    """Return the name without a vendor in front, as routers write it."""
+    return model.rpartition("/")[2].lower()

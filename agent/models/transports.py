@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent.models.endpoint import Endpoint
-from agent.models.failures import Refusal, Transient, judge, readable
-from agent.models.reply_parts import cut
+from .failures import Refusal, Transient, judge, unreached, unusable_settings
+from .providers import Endpoint
+from .streaming import cut
 
 if TYPE_CHECKING:
     from httpx2 import Response, Timeout
@@ -51,7 +51,7 @@ class SdkTransport:
     async def post(self, path: str, content: bytes) -> "Response":
         if self._sdk is None:
             await asyncio.to_thread(self._load)
-            self._sdk = self._sdk or self._start(self._endpoint)
+            self._sdk = self._sdk or self._started()
         sdk = self._sdk
         from httpx2 import HTTPError, Response
 
@@ -70,6 +70,16 @@ class SdkTransport:
             # The SDKs read the body of an error answer unguarded.
             raise cut(self._endpoint.provider) from error
 
+    def _started(self) -> Sdk:
+        from httpx2 import InvalidURL
+
+        try:
+            return self._start(self._endpoint)
+        except (OSError, ValueError, ImportError, InvalidURL) as error:
+            if (refused := unusable_settings(error, self._endpoint)) is None:
+                raise
+            raise refused from error
+
     async def aclose(self) -> None:
         if self._sdk is not None:
             await self._sdk.client.close()
@@ -83,8 +93,7 @@ def translated(error: Any, module: Any, endpoint: Endpoint) -> Exception:
         return judge(Refusal(error.status_code, error.body, headers), endpoint)
     if isinstance(error, module.APITimeoutError):
         return Transient(f"{endpoint.base_url} does not answer")
-    cause = readable(str(error.__cause__ or error.message), endpoint)
-    return Transient(f"cannot reach {endpoint.base_url} ({cause})")
+    return unreached(error, endpoint)
 
 
 def connect_timeout() -> "Timeout":
@@ -102,3 +111,46 @@ def headers_without(variable: str, endpoint: Endpoint, omit: Any) -> dict[str, A
         headers |= {line.partition(":")[0].strip(): omit for line in lines if ":" in line}
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
     return headers
+
+
+def load_anthropic() -> None:
+    import anthropic  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+
+def start_anthropic(endpoint: Endpoint) -> Sdk:
+    import anthropic
+
+    headers = headers_without("ANTHROPIC_CUSTOM_HEADERS", endpoint, anthropic.omit)
+    if not endpoint.sends_ambient_headers:
+        # The API itself takes the bearer key; compatible servers may only know the older header.
+        headers["x-api-key"] = endpoint.api_key
+    client = anthropic.AsyncAnthropic(
+        api_key=endpoint.api_key,
+        base_url=endpoint.base_url,
+        max_retries=0,
+        timeout=connect_timeout(),
+        # The key and the conversation are for this address and for no other one that it may point to.
+        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
+        open_telemetry=False,
+    )
+    return Sdk(anthropic, client, headers)
+
+
+def load_openai() -> None:
+    import openai  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+
+def start_openai(endpoint: Endpoint) -> Sdk:
+    import openai
+
+    client = openai.AsyncOpenAI(
+        api_key=endpoint.api_key,
+        base_url=endpoint.base_url,
+        max_retries=0,
+        timeout=connect_timeout(),
+        # The key and the conversation are for this address and for no other one that it may point to.
+        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+    )
+    if not endpoint.sends_ambient_headers:
+        client.organization = client.project = None
+    return Sdk(openai, client, headers_without("OPENAI_CUSTOM_HEADERS", endpoint, openai.omit))

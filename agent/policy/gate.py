@@ -6,15 +6,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from actions.ports import Tool, Verdict
-from agent import path_rules, shell_rules
-from agent.path_rules import Workspace
-from agent.rules import Rule, literal_of
-from state.application import ExecutionMode
+from ...actions.ports import Tool, ToolTraits, Verdict
+from ...state.application import ExecutionMode
+from . import path_rules, shell_rules
+from .path_rules import Workspace
+from .rules import Rule, literal_of
 
-SHELL = "run_shell_command"
-_WRITES_A_FILE = frozenset({"write_file", "edit_file"})
-_SEARCHES_BY_PATTERN = "glob"
 _PROTECTED = frozenset({".git", ".sandbur"})
 """Files in these folders can run commands or change the rules, so `auto-edit` still asks for them."""
 
@@ -24,6 +21,7 @@ class _Call:
     """What the rules look at."""
 
     tool: str
+    traits: ToolTraits
     is_read_only: bool
     subject: str
     paths: tuple[str, ...]
@@ -69,7 +67,7 @@ class Policy:
             return Verdict("allow", f"allowed by rule {', '.join(rules)}", by_rule=True)
         if mode == "plan":
             return Verdict("deny", f"plan mode only looks inside the workspace: {concern}")
-        if mode == "auto-edit" and call.tool in _WRITES_A_FILE:
+        if mode == "auto-edit" and call.traits.writes_files:
             return self._edit(call)
         return Verdict("ask", concern)
 
@@ -97,7 +95,7 @@ class Policy:
         whole = next((rule for rule in rules if rule.pattern is None), None)
         if whole is not None:
             return [whole.text]
-        if call.tool == SHELL:
+        if call.traits.runs_commands:
             return self._covering_command(rules, call)
         return self._covering_paths(rules, call)
 
@@ -137,7 +135,7 @@ class Policy:
     def _hits(self, rule: Rule, call: _Call) -> bool:
         if rule.pattern is None:
             return True
-        if call.tool == SHELL:
+        if call.traits.runs_commands:
             return shell_rules.hits(rule.pattern, call.subject)
         if fnmatchcase(call.subject, rule.pattern):
             return True
@@ -145,13 +143,10 @@ class Policy:
 
 
 def _described(tool: Tool, arguments: Any) -> _Call:
-    name, is_read_only = tool.spec.name, tool.effect == "read"
-    subject, paths = tool.subject(arguments), tuple(tool.paths(arguments))
+    is_read_only, paths = tool.effect == "read", tuple(tool.paths(arguments))
     if is_read_only and not paths:
         paths = (".",)
-    if name == _SEARCHES_BY_PATTERN:
-        paths = (*paths, *(path_rules.reach(subject, path) for path in paths if path != subject))
-    return _Call(name, is_read_only, subject, paths)
+    return _Call(tool.spec.name, tool.traits, is_read_only, tool.subject(arguments), paths)
 
 
 def _shown(path: str) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from posixpath import basename, expanduser, isabs, join, normpath, realpath
 
 _WILDCARD = re.compile(r"[*?\[]")
-_SEARCH_WILDCARD = re.compile(r"[*?\[{]")
 _TOKEN = re.compile(r"/\*\*/|/\*\*$|^\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 _MEANINGS = {
     "/**/": "/(?:.+/)?",
@@ -42,18 +41,6 @@ class Workspace:
     def outside(self, paths: Iterable[str]) -> str | None:
         """Return the first path that leaves the workspace."""
         return next((path for path in paths if not self.contains(path)), None)
-
-
-def reach(pattern: str, base: str) -> str:
-    """Return a folder that holds all that a search below `base` can find; `/` if the pattern can climb."""
-    pattern = expanduser(pattern)
-    found = _SEARCH_WILDCARD.search(pattern)
-    if found is None:
-        return join(base, pattern)
-    fixed, wild = pattern[: found.start()], pattern[found.start() :]
-    if ".." in wild or "{/" in wild or ",/" in wild:
-        return "/"
-    return join(base, fixed[: fixed.rfind("/") + 1])
 
 
 def is_pattern(pattern: str) -> bool:

@@ -6,20 +6,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from agent.path_rules import is_pattern
-from state.errors import UsageError
+from ...actions.tools.registry import declared
+from ...state.errors import UsageError
+from .path_rules import is_pattern
 
 _RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
-_ALSO_CALLED = {
-    "bash": "run_shell_command",
-    "shell": "run_shell_command",
-    "exec": "run_shell_command",
-    "ls": "list_directory",
-    "read": "read_file",
-    "write": "write_file",
-    "edit": "edit_file",
-}
-"""What other agents call these tools -> our name, for the hint only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,9 @@ def literal_of(pattern: str) -> str | None:
 
 
 def _hint(tool: str, tools: Collection[str]) -> str:
-    near = get_close_matches(tool.lower(), tools, n=1) or [_ALSO_CALLED.get(tool.lower(), "")]
-    if near[0] in tools:
+    called = tool.lower()
+    near = get_close_matches(called, tools, n=1)
+    near += [name for name, traits in declared().items() if called in traits.also_called and name in tools]
+    if near:
         return f"Did you mean `{near[0]}`?"
     return f"The tools are: {', '.join(sorted(tools))}."

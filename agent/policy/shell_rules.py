@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from posixpath import basename
 
-from actions.tools.shell_reader import ShellReader, SimpleCommand
+from ...actions.tools.shell.parser import ShellReader, SimpleCommand
 
 MAX_CHARS = 131_072
 """Linux refuses longer single arguments, so no longer text reaches `sh -c`."""

@@ -4,12 +4,11 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from state.session import SessionSettings
-from state.trace import Conditions
+from ...state.session import SessionSettings
+from ...state.trace import Conditions
 
 if TYPE_CHECKING:
-    from actions.model_port import ToolSpec
-    from actions.ports import Ports
+    from ...actions.ports import Ports, ToolSpec
 
 _DIGEST_CHARS = 12
 

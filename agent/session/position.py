@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from state.application import ApplicationState
-from state.errors import SandburError, SessionHeld, StoreError
-from state.session import SessionSettings
-from state.store.lease import BEAT_S
-from state.store.owner import new_runner
-from state.store.store import Store
-from state.store.writer import SessionWriter
+from ...state.application import ApplicationState
+from ...state.errors import SandburError, SessionHeld, StoreError
+from ...state.session import SessionSettings
+from ...state.store.lease import BEAT_S, new_runner
+from ...state.store.store import Store
+from ...state.store.writer import SessionWriter
 
 if TYPE_CHECKING:
     from burr.core import Application
@@ -29,7 +29,6 @@ class Position:
         self.application = application
         self.store = store
         self._runner = new_runner()
-        self._beating: asyncio.Task[None] | None = None
         self._changes: dict[str, Any] = {}
         self._changed_behind = -1
         self.on_lost: Callable[[SandburError], None] = _ignore
@@ -65,15 +64,28 @@ class Position:
         self.application.update_state(self.application.state.wipe(delete=[_PRIOR_STEP]))
 
     async def claim(self, settings: SessionSettings, message: str) -> None:
-        """Take the right to write, creating the session if it is new; raises `StoreError`."""
-        index = self.store.index
-        await index.acreate(self.session_id, settings)
+        """Get the right to write, which the next commit takes together with what it writes.
+
+        It makes the session if it is new. Raises `StoreError`.
+        """
         writer = self._writer
         known = writer.chain.records, writer.chain.digest
         title = " ".join(message.split())[:MAX_TITLE_CHARS]
-        writer.epoch = await index.claim(self.session_id, self._runner, known, settings, title)
-        self._beating = asyncio.ensure_future(self._beat())
-        self._number_from(writer.last_seq)
+        writer.claim = await self.store.index.claim(self.session_id, self._runner, known, settings, title)
+        writer.once_committed(self._start_beating)
+        self.renumber()
+
+    async def take(self) -> None:
+        """Take the right to write before anything else is to be written."""
+        await self._writer.commit()
+
+    async def elsewhere(self) -> StoreError | None:
+        """Return why this process could not go on now: another one runs the session, or went on with it."""
+        chain, index = self._writer.chain, self.store.index
+        known = chain.records, chain.digest
+        return await self.store.database.offload(
+            lambda: index.elsewhere(self.session_id, self._runner, known)
+        )
 
     async def settle(self) -> None:
         """Write what an interruption kept from being written: results, a finished step, nothing else."""
@@ -85,17 +97,14 @@ class Position:
         position = fields.get(_PRIOR_STEP)
         if position is not None and writer.is_behind(values):
             await writer.save(writer.last_seq + 1, position, values)
-        self._number_from(writer.last_seq)
+        self.renumber()
 
     async def release(self, status: str, wake_at: str = "") -> None:
         """Record what is still to be recorded, and give the right to write back."""
         epoch = self._writer.epoch
         if epoch is None:
             return
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
-            self._beating = None
+        await self.store.heart.end(self)
         # Whoever looks later sees from the dead owner, too, that the run is over.
         try:
             await self._writer.release(status, wake_at)
@@ -116,20 +125,31 @@ class Position:
     def _writer(self) -> SessionWriter:
         return self.store.writer(self.session_id)
 
-    async def _beat(self) -> None:
-        """Renew the lease until another process has it; a store that fails says so at the next write."""
-        while True:
+    def _start_beating(self) -> None:
+        self.store.heart.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
+
+    async def _beat(self, writer: SessionWriter, loop: asyncio.AbstractEventLoop) -> None:
+        """Renew the lease until another process has it; a store that fails says so at the next write.
+
+        It beats in a loop of its own: the one of the run may be busy, or over without a release.
+        """
+        while not loop.is_closed():
             await asyncio.sleep(BEAT_S)
             try:
-                await self._writer.beat()
+                await writer.beat()
             except SessionHeld as lost:
-                return self.on_lost(lost)
+                with suppress(RuntimeError):  # the loop has ended meanwhile
+                    loop.call_soon_threadsafe(self._lose, lost)
+                return
             except StoreError:
                 continue
 
-    def _number_from(self, last_seq: int) -> None:
+    def _lose(self, error: SandburError) -> None:
+        self.on_lost(error)
+
+    def renumber(self) -> None:
         """Make the next step follow the last stored one: Burr counts steps that never finished, too."""
-        state = self.application.state
+        state, last_seq = self.application.state, self._writer.last_seq
         if last_seq < 0:
             numbered = state.wipe(delete=[_SEQUENCE_ID])
         else:

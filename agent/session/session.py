@@ -1,34 +1,50 @@
 """One conversation: takes messages and decisions in, and passes every event of a run on."""
 
 import asyncio
+import os
+import pwd
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from actions.commands import answer_command
-from actions.events import Event, Notice, RunStarted
-from actions.proposals import judge
-from actions.triage import triage, waiting_or_told
-from agent.conditions import conditions_of
-from agent.limits import Limits
-from agent.outcome import finished
-from agent.position import Position
-from agent.rules import exact_rule
-from agent.run import Run
-from agent.telemetry.observer import Observe, nobody
-from agent.version import VERSION
-from agent.whoami import whoami
-from state.application import ApplicationState, ExecutionMode
-from state.calls import CallDecision, PendingCall
-from state.errors import UsageError
-from state.messages import encodable
-from state.session import SessionSettings
-from state.store.store import Store
-from state.trace import RunBegan, RunEnded
+from ...actions.events import Event, Notice, PlanResumed, RunStarted
+from ...actions.turn.commands import answer_command
+from ...actions.turn.proposals import judge
+from ...actions.turn.recovery import triage, waiting_or_told
+from ...actions.turn.tool_results import sweep_once_committed
+from ...state.application import ApplicationState, ExecutionMode
+from ...state.calls import CallDecision, PendingCall
+from ...state.databases.database import told_here
+from ...state.errors import StoreError, UsageError
+from ...state.messages import encodable
+from ...state.session import SessionSettings
+from ...state.store.store import Store
+from ...state.trace import RunBegan, RunEnded
+from ..policy.rules import exact_rule
+from ..version import VERSION
+from .conditions import conditions_of
+from .position import Position
+from .run import Limits, Observe, Run, finished, nobody
 
 if TYPE_CHECKING:
     from burr.core import Application
 
-    from actions.ports import Ports
+    from ...actions.ports import Ports
+
+_MAX_CHARS = 120
+
+
+@cache
+def whoami() -> str:
+    """Return what `SANDBUR_USER` says, for a bot that passes people's decisions on; else user@host."""
+    if named := " ".join(os.environ.get("SANDBUR_USER", "").split()):
+        return encodable(named)[:_MAX_CHARS]
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # accounts in containers need no name
+        name = str(uid)
+    return encodable(f"{name}@{os.uname().nodename}")
 
 
 class Session:
@@ -74,16 +90,22 @@ class Session:
         """Take a message or a command in and go on until done or stopped."""
         text = self._ports.masker.text(encodable(text))
         answer = answer_command(text.strip(), self.state)
-        if self.next_action != "prompt":
-            if answer is not None:
-                # The graph stands in the middle of a turn, and a command does not end it.
-                self._position.change(**answer.changes)
-                return self._answer(answer.notice)
-            self._position.back_to_prompt()
+        if answer is not None and self.next_action != "prompt":
+            # The graph stands in the middle of a turn, and a command does not end it.
+            self._position.change(**answer.changes)
+            return self._answer(answer.notice)
         return self._start("prompt", {"user_input": text}, is_command=answer is not None)
 
     def carry_on(self) -> AsyncIterator[Event]:
-        """Go on from the exact action at which the session stands."""
+        """Go on from the exact action at which the session stands.
+
+        Raises `UsageError` if nothing was ever said in it.
+        """
+        if not len(self.state.chat_history):
+            raise UsageError(
+                f"Session {self.id} has no message yet, so there is nothing to go on with.",
+                f"Send one: sandbur -p -r {self.id} MESSAGE",
+            )
         return self._start(None, {})
 
     def decide(self, decisions: Sequence[CallDecision], record_only: bool = False) -> AsyncIterator[Event]:
@@ -95,6 +117,10 @@ class Session:
             raise UsageError(f"No call of session {self.id} waits for a decision.")
         signed = (each if each.by else each.model_copy(update={"by": whoami()}) for each in decisions)
         return self._start("human_confirm", {"decisions": tuple(signed)}, record_only)
+
+    async def elsewhere(self) -> StoreError | None:
+        """Return why this process could not go on now: `SessionHeld` or `SessionMoved`; None if it could."""
+        return await self._position.elsewhere()
 
     async def examine(self) -> None:
         """Find out what came of the calls that were running when the process of the last run died."""
@@ -127,8 +153,8 @@ class Session:
     def _judged_again(self, call: PendingCall) -> PendingCall:
         mode = self.state.execution_mode
         if call.kind == "outcome_unknown":
-            return waiting_or_told(call, mode) if call.settled_as is None else call
-        if call.decision == "invalid" or call.decided_by == "person" or call.starts:
+            return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
+        if call.decision == "invalid" or call.decided_by == "person" or call.recovery.starts:
             return call
         return judge(call.call_id, call.tool, call.arguments, self._ports, mode)
 
@@ -143,35 +169,41 @@ class Session:
         record_only: bool = False,
         is_command: bool = False,
     ) -> AsyncIterator[Event]:
+        run = self._run = Run(
+            self._position,
+            self._ports.events,
+            self._ports.journal,
+            self._ports.trace,
+            self._limits,
+            first,
+            inputs,
+            record_only,
+            is_command,
+            self._observe,
+        )
         message = "" if is_command else inputs.get("user_input", "")
         async for notice in self._claimed(message):
             yield notice
         try:
             await self.examine()
+            if first == "prompt" and self.next_action != "prompt":
+                self._position.back_to_prompt()
             if first is None:
                 self._judge_again()
                 self._position.change(bad_rounds=0)
             self._record_beginning(first)
-            run = self._run = Run(
-                self._position,
-                self._ports.journal,
-                self._ports.trace,
-                self._limits,
-                first,
-                inputs,
-                record_only,
-                is_command,
-                self._observe,
-            )
+            await self._sweep()
+            plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
             try:
-                yield self._started()
-                async for event in run.events():
+                async for event in run.events(self._started()):
                     yield event
+                    if isinstance(event, RunStarted) and plan:
+                        yield PlanResumed(plan)
             finally:
                 await run.interrupt()
+                if not run.is_recorded:
+                    self._ports.trace.add(RunEnded(status="interrupted", action=self.next_action))
         finally:
-            if self._position.is_held:
-                self._ports.trace.add(RunEnded(status="interrupted", action=self.next_action))
             await self._position.leave()
 
     def _record_beginning(self, first: str | None) -> None:
@@ -188,10 +220,17 @@ class Session:
             )
         )
 
+    async def _sweep(self) -> None:
+        """Let go of what killed runs left, except of calls of which nobody knows what came of them."""
+        pending = [call.call_id for call in self.state.pending_tool_calls]
+        recorded = await self._ports.journal.recorded(pending)
+        started = [call_id for call_id, call in recorded.items() if call.move == "started"]
+        sweep_once_committed(self._ports, started)
+
     async def _claimed(self, message: str) -> AsyncIterator[Event]:
-        """Take the right to write; yield what is to be said while that takes its time."""
+        """Get the right to write; yield what is to be said while that takes its time."""
         heard: asyncio.Queue[str | None] = asyncio.Queue()
-        self._position.store.database.on_notice = heard.put_nowait
+        self._position.store.database.on_notice = told_here(heard.put_nowait)
         task = asyncio.ensure_future(self._position.claim(self.settings, message))
         task.add_done_callback(lambda _: heard.put_nowait(None))
         try:

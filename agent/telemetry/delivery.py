@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from queue import SimpleQueue
 from urllib.parse import urlsplit
 
-from agent.telemetry.settings import Signal
+from .settings import Signal
 
 CLOSE_S = 2.0
 """How long the end of a process may wait for a collector."""
@@ -93,6 +94,28 @@ class Complaints(logging.Handler):
         _ROOT.removeHandler(self)
         problems = [channel.problem for channel in self._channels.values()]
         return next((text for text in (*problems, self._other) if text), "")
+
+
+class Worker:
+    """Does one thing after the other, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Have `work` done soon; never waits."""
+        self._work.put(work)
+
+    def end(self, timeout_s: float) -> None:
+        """Wait until everything is done, but not longer than this."""
+        self._work.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
 
 
 def end(channels: Mapping[Signal, Channel], shutdowns: Mapping[Signal, Callable[[], None]]) -> None:

@@ -25,10 +25,10 @@ from opentelemetry.sdk.trace.export import (
 )
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from agent.telemetry.delivery import Channel
-from agent.telemetry.names import AGENT
-from agent.telemetry.settings import Exporter, TelemetrySettings
-from agent.version import VERSION
+from ..version import VERSION
+from .delivery import Channel
+from .names import AGENT
+from .settings import Exporter, TelemetrySettings
 
 # Most runs are short, and every process would begin its sums anew.
 _DELTA: dict[type, AggregationTemporality] = {

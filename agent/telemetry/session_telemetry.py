@@ -1,10 +1,10 @@
 """Hears all that the runs of one session tell, and has it passed on as telemetry."""
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from actions.events import (
+from ...actions.events import (
     ApprovalNeeded,
     Event,
     MessageAdded,
@@ -13,16 +13,42 @@ from actions.events import (
     ToolRequested,
     ToolStarted,
 )
-from actions.model_port import Model, ModelRequest, Reply
-from actions.ports import Trace
-from agent.telemetry import names
-from agent.telemetry.attributes import Attributes
-from agent.telemetry.content import Content
-from agent.telemetry.overheard_model import OverheardModel
-from agent.telemetry.run_span import Outlet, RunSpan
-from state.application import ApplicationState
-from state.calls import PendingCall
-from state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
+from ...actions.ports import Model, ModelEvent, ModelRequest, Reply, Trace
+from ...state.application import ApplicationState
+from ...state.calls import PendingCall
+from ...state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
+from . import names
+from .spans import Attributes, Content, Outlet, RunSpan
+
+
+class OverheardModel:
+    """Passes everything on as it comes."""
+
+    def __init__(self, model: Model) -> None:
+        self.request: ModelRequest | None = None
+        """The last one; None before the first."""
+        self.reply: Reply | None = None
+        """The answer to it; None as long as there is none."""
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def context_window(self) -> int:
+        return self._model.context_window
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.request, self.reply = request, None
+        async for event in self._model.stream(request):
+            if isinstance(event, Reply):
+                self.reply = event
+            yield event
+
 
 _TOLD = (ApprovalNeeded, MessageAdded, Notice, ToolFinished, ToolRequested, ToolStarted)
 

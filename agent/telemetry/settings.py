@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 from urllib.parse import urlsplit
 
-from state.errors import ConfigError
+from ...state.errors import ConfigError
 
 Signal = Literal["traces", "metrics"]
 Exporter = Literal["otlp", "console", "none"]

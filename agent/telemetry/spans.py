@@ -1,30 +1,105 @@
 """The spans of one run: its own, and below it those of its model calls and its tool calls."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.util.types import AttributeValue
 
-from actions.events import ToolFinished, ToolStarted
-from agent.telemetry import names
-from agent.telemetry.attributes import (
-    Attributes,
-    line_of,
-    ns_of,
-    of_beginning,
-    of_call,
-    of_end,
-    of_model_call,
-    of_operation,
-    of_start,
-)
-from agent.telemetry.meters import Meters
-from agent.telemetry.worker import Worker
-from state.calls import PendingCall
-from state.messages import encodable
-from state.trace import ModelCalled, RunBegan, RunEnded
-from state.usage import Usage
+from ...actions.events import ToolFinished, ToolStarted
+from ...state.application import Usage
+from ...state.calls import PendingCall
+from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable
+from ...state.trace import ModelCalled, RunBegan, RunEnded
+from ...state.transcript import Transcript
+from ..version import VERSION
+from . import names
+from .delivery import Worker
+from .names import Meters
+
+Attributes = dict[str, AttributeValue]
+
+_MAX_MESSAGE_CHARS = 300
+
+
+def of_operation(operation: str, session_id: str) -> Attributes:
+    return {names.OPERATION: operation, names.CONVERSATION_ID: encodable(session_id)}
+
+
+def of_beginning(began: RunBegan) -> Attributes:
+    return {
+        names.AGENT_NAME: names.AGENT,
+        names.AGENT_VERSION: VERSION,
+        names.PROVIDER: names.provider_of(began.model),
+        names.REQUEST_MODEL: encodable(names.model_of(began.model)),
+        names.RUN_MODE: began.mode,
+        names.FIRST_ACTION: began.action,
+    }
+
+
+def of_end(ended: RunEnded, used: Usage, tool_calls: int) -> Attributes:
+    return {
+        names.RUN_STATUS: ended.status,
+        names.NEXT_ACTION: ended.action,
+        names.LLM_CALLS: used.llm_calls,
+        names.TOOL_CALLS: tool_calls,
+        **of_usage(used),
+    }
+
+
+def of_model_call(call: ModelCalled) -> Attributes:
+    found: Attributes = {
+        names.PROVIDER: names.provider_of(call.model),
+        names.REQUEST_MODEL: encodable(names.model_of(call.model)),
+        names.REQUEST_STREAM: True,
+    }
+    if call.first_ms is not None:
+        found[names.FIRST_CHUNK_S] = call.first_ms / 1000
+    if call.finish is None:
+        return found
+    return {**found, names.FINISH_REASONS: [call.finish], **of_usage(call.used)}
+
+
+def of_usage(usage: Usage) -> Attributes:
+    """Return what is known; a model that reads no cache says nothing about it."""
+    known = {
+        names.INPUT_TOKENS: usage.input_tokens,
+        names.OUTPUT_TOKENS: usage.output_tokens,
+        names.CACHE_READ_TOKENS: usage.cache_read_tokens or None,
+        names.CACHE_WRITE_TOKENS: usage.cache_write_tokens or None,
+        names.COST_USD: usage.cost_usd,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def of_call(call: ToolStarted | ToolFinished | PendingCall) -> Attributes:
+    return {names.TOOL_NAME: encodable(call.tool), names.TOOL_CALL_ID: encodable(call.call_id)}
+
+
+def of_start(event: ToolStarted, call: PendingCall | None) -> Attributes:
+    found: Attributes = {**of_call(event), names.TOOL_TYPE: "function"}
+    if event.step_id is not None:
+        found[names.STEP_ID] = event.step_id
+    if call is not None:
+        found |= {names.EFFECT: call.effect, names.DECIDED_BY: call.decided_by}
+    if call is not None and call.edited:
+        found[names.EDITED] = True
+    return found
+
+
+def line_of(text: str) -> str:
+    """Return text on one line, cut."""
+    return " ".join(encodable(text).split())[:_MAX_MESSAGE_CHARS]
+
+
+def ns_of(at: str) -> int:
+    """Return a stored time, which has milliseconds, in nanoseconds."""
+    return round(datetime.fromisoformat(at).timestamp() * 1000) * 1_000_000
+
 
 _RETRY_SIGNS = ("trying again in", "Starting over with")
 """Of a model call's notices, those with which it begins once more."""
@@ -93,7 +168,7 @@ class RunSpan:
         if call.error is not None:
             self._fail(span, call.error.code, call.error.message)
         span.end(start_ns + call.duration_ms * 1_000_000)
-        self._used += call.usage
+        self._used += call.used
         self._outlet.meters.model_called(call, len(retries))
 
     def requested(self, call_id: str) -> None:
@@ -166,3 +241,78 @@ class RunSpan:
     def _fail(self, span: Span, code: str, message: str) -> None:
         span.set_attribute(names.ERROR_TYPE, code)
         span.set_status(Status(StatusCode.ERROR, line_of(self._mask(message)) or code))
+
+
+_MAX_CHARS = 64 * 1024
+"""Of one attribute; of a history the newest messages are kept."""
+_MAX_PART_CHARS = 16 * 1024
+
+
+class Content:
+    """Writes content with the secrets taken out."""
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        self._mask = mask
+
+    def text(self, text: str, most: int = _MAX_CHARS) -> str:
+        """Return text that is exported as it is: arguments, results."""
+        masked = self._mask(encodable(text))
+        left_out = len(masked) - most
+        return masked if left_out <= 0 else f"{masked[:most]}[... {left_out} characters left out]"
+
+    def instructions(self, system: str) -> str:
+        return _json([{"type": "text", "content": self.text(system)}])
+
+    def said(self, role: str, text: str) -> str:
+        return _json([{"role": role, "parts": [{"type": "text", "content": self.text(text)}]}])
+
+    def request(self, histories: Iterable[Transcript]) -> str:
+        """Return messages in the order in which they were said; where it is too much, without the oldest."""
+        found: list[Mapping[str, Any]] = []
+        room = _MAX_CHARS
+        for message in _newest_first(tuple(histories)):
+            written = self._message(message)
+            room -= len(_json(written))
+            if found and room < 0:
+                break
+            found.insert(0, written)
+        return _json(found)
+
+    def reply(self, message: Message, finish: str) -> str:
+        return _json([{**self._message(message), "finish_reason": finish}])
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        return {"role": message.role, "parts": [self._part(block) for block in message.blocks]}
+
+    def _part(self, block: Block) -> dict[str, Any]:
+        match block:
+            case Text():
+                return {"type": "text", "content": self.text(block.text, _MAX_PART_CHARS)}
+            case Thinking():
+                return {"type": "reasoning", "content": self.text(block.text, _MAX_PART_CHARS)}
+            case ToolUse():
+                arguments = _value(self.text(block.arguments, _MAX_PART_CHARS))
+                return {"type": "tool_call", "id": block.call_id, "name": block.tool, "arguments": arguments}
+            case ToolResult():
+                content = self.text(block.content, _MAX_PART_CHARS)
+                return {"type": "tool_call_response", "id": block.call_id, "response": content}
+            case _:
+                return {"type": block.kind, "mime_type": block.media_type}
+
+
+def _newest_first(histories: tuple[Transcript, ...]) -> Iterator[Message]:
+    for history in reversed(histories):
+        for log, start, end in reversed(history.spans):
+            yield from (log.messages[index] for index in range(end - 1, start - 1, -1))
+
+
+def _value(arguments: str) -> Any:
+    """Return arguments as the conventions want them; what is no JSON stays text."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _json(value: Any) -> str:
+    return encodable(json.dumps(value, ensure_ascii=False))

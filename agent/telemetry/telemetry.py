@@ -3,17 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from actions.ports import Masker, Trace
-from agent.telemetry import names
-from agent.telemetry.delivery import CLOSE_S, Channel, Complaints, end
-from agent.telemetry.settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
-from agent.telemetry.worker import Worker
-from agent.version import VERSION
-from state.errors import ConfigError
+from ...actions.ports import Masker, Trace
+from ...state.errors import ConfigError
+from ...state.installation import install_command
+from ..version import VERSION
+from .delivery import CLOSE_S, Channel, Complaints, Worker, end
+from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
 
 if TYPE_CHECKING:
-    from agent.telemetry.run_span import Outlet
-    from agent.telemetry.session_telemetry import SessionTelemetry
+    from .session_telemetry import SessionTelemetry
+    from .spans import Outlet
 
 Shutdowns = dict[Signal, Callable[[], None]]
 
@@ -39,14 +38,14 @@ class Telemetry:
         except ImportError as missing:
             raise ConfigError(
                 f"Telemetry is switched on, but {missing.name or 'OpenTelemetry'} is not installed.",
-                "Install it with: pip install 'sandbur[otel]'",
+                f"Install it with: {install_command('otel')}",
             ) from None
         except ValueError as invalid:
             raise ConfigError(f"OpenTelemetry does not take its settings: {invalid}") from None
 
     def session(self, session_id: str, log: Trace, masker: Masker) -> "SessionTelemetry":
         """Return what watches the runs of one session."""
-        from agent.telemetry.session_telemetry import SessionTelemetry
+        from .session_telemetry import SessionTelemetry
 
         return SessionTelemetry(session_id, log, self._outlet, masker.text, self._has_content)
 
@@ -62,15 +61,15 @@ def _opened(
 ) -> "tuple[Outlet, Shutdowns]":
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    from agent.telemetry.exporters import meter_provider, tracer_provider
-    from agent.telemetry.meters import Meters
-    from agent.telemetry.run_span import Outlet
+    from .exporters import meter_provider, tracer_provider
+    from .names import SCOPE, Meters
+    from .spans import Outlet
 
     traces = tracer_provider(settings, channels["traces"])
     metrics = meter_provider(settings, channels["metrics"], env)
     outlet = Outlet(
-        tracer=traces.get_tracer(names.SCOPE, VERSION),
-        meters=Meters(metrics.get_meter(names.SCOPE, VERSION)),
+        tracer=traces.get_tracer(SCOPE, VERSION),
+        meters=Meters(metrics.get_meter(SCOPE, VERSION)),
         parent=TraceContextTextMapPropagator().extract(settings.parent),
         worker=Worker(),
     )

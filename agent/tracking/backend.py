@@ -5,33 +5,31 @@ import os
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from burr.tracking.common.models import PointerModel
 from burr.tracking.server import schema
-from burr.tracking.server.backend import (  # pyright: ignore[reportMissingTypeStubs]
-    AnnotationsBackendMixin,
-    BackendBase,
-    BurrSettings,
-)
+from burr.tracking.server.backend import AnnotationsBackendMixin, BackendBase, BurrSettings  # pyright: ignore[reportMissingTypeStubs]
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic_settings import BaseSettings
 
-from agent.secrets import masker_for
-from agent.tracking.names import AppName, app_id, app_name, partition_key, project_id
-from agent.tracking.pages import Page, SessionPages
-from agent.tracking.session_head import SessionHead
-from agent.tracking.texts import Texts
-from state.errors import SessionNotFound, StoreError
-from state.session import SessionSummary
-from state.store.annotations import Annotation, Annotations
-from state.store.store import Store
+from ...state.errors import SessionNotFound, StoreError
+from ...state.maintenance.annotations import Annotation, Annotations
+from ...state.session import SessionSummary
+from ...state.store.store import Store
+from ..history.insight.stats import usage_at
+from ..secrets import masker_for
+from .entries import AppName, app_id, app_name, is_listed_as, listed_key, partition_key, project_id
+from .pages import Page, SessionPages
+from .texts import Texts
 
 AnyT = TypeVar("AnyT")
 
 _MOST_SESSIONS = 4
 _MOST_STEPS = 20_000
+_MOST_COSTS = 2000
 
 
 class StoreBackend(BackendBase, AnnotationsBackendMixin):
@@ -48,6 +46,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         self._annotations = Annotations(self._store.database, tenant)
         self._tenant = tenant
         self._texts = Texts(masker_for(os.environ, Path.cwd()))
+        self._cost = lru_cache(_MOST_COSTS)(self._cost_at)
         self._sessions: dict[str, SessionPages] = {}
         self._turn = asyncio.Lock()
         self._boot = os.urandom(8).hex()
@@ -85,11 +84,12 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         self, request: Request, project_id: str, partition_key: str | None, limit: int, offset: int
     ) -> tuple[Sequence[schema.ApplicationSummary], int]:
         """Return the sessions of a folder, newest first."""
-        found = [self._summary(session) for session in await self._sessions_of(project_id)]
+        found = await self._sessions_of(project_id)
         if partition_key is not None and partition_key != "null":
-            found = [summary for summary in found if summary.partition_key == partition_key]
+            found = [one for one in found if is_listed_as(partition_key, self._key(one.title))]
         offset, limit = max(0, offset), max(0, limit)
-        return found[offset : offset + limit], len(found)
+        page = found[offset : offset + limit]
+        return await self._read(lambda: [self._summary(session) for session in page]), len(found)
 
     async def _sessions_of(self, project: str) -> list[SessionSummary]:
         sessions = await self._read(self._store.sessions)
@@ -101,16 +101,26 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         if session.parent_id is not None:
             name = app_id(AppName(session.parent_id))
             parent = PointerModel(app_id=name, sequence_id=session.parent_seq, partition_key=key)
+        cost = self._cost(session.id, session.steps, session.updated_at)
+        model = session.model.partition("/")[2] or session.model
         tags = {"title": session.title, "status": session.status, "model": session.model}
         return schema.ApplicationSummary(
             app_id=app_id(AppName(session.id)),
-            partition_key=key,
+            partition_key=listed_key(key, session.status, self._texts.shown(model), cost),
             first_written=_time(session.created_at),
             last_written=_time(session.updated_at),
             num_steps=session.steps,
             tags=self._texts.value(tags, 200),
             parent_pointer=parent,
         )
+
+    def _cost_at(self, session_id: str, steps: int, updated_at: str) -> str:
+        """Return what a session of so many steps has cost; `updated_at` says how long that holds."""
+        try:
+            cost = usage_at(self._store.database, session_id, steps - 1).cost_usd
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            cost = None  # a record is damaged
+        return "cost unknown" if cost is None else f"${cost:.4f}"
 
     async def get_application_logs(
         self, request: Request, project_id: str, app_id: str, partition_key: str | None
@@ -141,9 +151,8 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         """Return what is known of a session; of those that were looked at last some are kept."""
         pages = self._sessions.pop(session_id, None)
         if pages is None:
-            head = SessionHead(self._store.database, self._tenant, session_id)
-            texts = Texts(masker_for(os.environ, Path(head.settings.cwd)))
-            pages = SessionPages(self._store.database, head, texts)
+            cwd = self._store.index.settings(session_id).cwd
+            pages = SessionPages(self._store, session_id, Texts(masker_for(os.environ, Path(cwd))))
         self._sessions[session_id] = pages
         others = list(self._sessions)[:-1]
         while others and (

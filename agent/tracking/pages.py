@@ -2,21 +2,35 @@
 
 import hashlib
 import json
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, cast
 
-from agent.tracking.entries import attributes
-from agent.tracking.graph_model import graph_json
-from agent.tracking.names import AppName, app_id, partition_key
-from agent.tracking.plan_steps import Stretch, stretches
-from agent.tracking.recording import Recording
-from agent.tracking.session_head import Head, SessionHead
-from agent.tracking.steps import StepRenderer
-from agent.tracking.tail import Tail, tail
-from agent.tracking.texts import Texts
-from state.errors import SessionNotFound
-from state.store.database import Database
+from burr.tracking.common.models import ActionModel, ApplicationModel, TransitionModel
+
+from ...state.errors import SessionNotFound
+from ...state.store.sessions import Fork, Head
+from ...state.store.store import Store
+from ..graph import build_graph
+from .entries import AppName, app_id, attributes, partition_key
+from .live_recording import LiveRecording, Stretch, Tail, stretches, tail
+from .steps import StepRenderer
+from .texts import Texts
+
+
+@cache
+def graph_json() -> bytes:
+    """Return the graph as JSON; nothing of it runs, so it is bound to nothing."""
+    graph = build_graph(cast(Any, None))
+    model = ApplicationModel(
+        entrypoint="prompt",
+        actions=[ActionModel.from_action(action) for action in graph.actions],
+        transitions=[TransitionModel.from_transition(transition) for transition in graph.transitions],
+    )
+    return model.model_dump_json().encode()
+
 
 Json = dict[str, Any]
 
@@ -25,6 +39,8 @@ PAGE_STEPS = 100
 _LEAST_STEPS = 50
 """How many of the newest steps a run page shows, up to twice as many; a browser takes time for each row."""
 _MOST_CACHED_BYTES = 12_000_000
+_FORKS_EVERY_S = 2.0
+"""Nothing tells that a session was forked, and looking for it reads the whole list."""
 
 
 class Page(NamedTuple):
@@ -45,11 +61,19 @@ class _Cut(NamedTuple):
 
 
 class SessionPages:
-    def __init__(self, database: Database, head: SessionHead, texts: Texts) -> None:
-        self._database = database
-        self._head = head
+    """Raises `SessionNotFound` where the tenant of the store has no session of this name."""
+
+    def __init__(self, store: Store, session_id: str, texts: Texts) -> None:
+        self._store = store
+        self._id = session_id
         self._texts = texts
-        self._recording = Recording(database, head.session_id, head.parent)
+        self._settings = store.index.settings(session_id)
+        summary = store.index.summary(session_id)
+        parent_id, seq = summary.parent_id, summary.parent_seq
+        self._parent = None if parent_id is None or seq is None else (parent_id, seq)
+        self._recording = self._unread()
+        self._forks: Sequence[Fork] = ()
+        self._forks_until = 0.0
         self._read: Head | None = None
         self._stretches: Sequence[Stretch] = ()
         self._final: dict[int, bytes] = {}
@@ -63,7 +87,7 @@ class SessionPages:
 
     def page(self, name: AppName, known_version: str = "") -> Page:
         """Return a page as it is now; raises `SessionNotFound`."""
-        head = self._head.look()
+        head = self._store.index.head(self._id)
         version = self._version(head)
         if version == known_version:
             return Page(version, None)
@@ -75,14 +99,20 @@ class SessionPages:
         return Page(version, self._body(name, head))
 
     def _version(self, head: Head) -> str:
-        facts = repr((head.records, head.status, head.life, head.title, self._head.forks()))
+        if time.monotonic() >= self._forks_until:
+            self._forks = self._store.index.forks(self._id)
+            self._forks_until = time.monotonic() + _FORKS_EVERY_S
+        facts = repr((head.records, head.status, head.life, head.title, self._forks))
         return hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()[:32]
 
     def _restart(self) -> None:
         """Forget what was read: the session is another one than it was."""
-        self._recording = Recording(self._database, self._head.session_id, self._head.parent)
+        self._recording = self._unread()
         self._final.clear()
         self._final_bytes = 0
+
+    def _unread(self) -> LiveRecording:
+        return LiveRecording(self._store.database, self._id, self._parent)
 
     def _body(self, name: AppName, head: Head) -> bytes:
         cut = self._cut(name)
@@ -90,7 +120,7 @@ class SessionPages:
         steps = list(self._steps(cut, end))
         facts = {
             "children": list(self._children(cut, head)),
-            "parent_pointer": self._parent(head) if cut.spawned_at is None else None,
+            "parent_pointer": self._parent_pointer(head) if cut.spawned_at is None else None,
             "spawning_parent_pointer": self._spawner(cut, head),
         }
         # Steps are JSON already; the rest is small.
@@ -149,7 +179,7 @@ class SessionPages:
 
     def _about(self, begun: Json) -> list[Json]:
         """Return the session's settings as an attribute of its first step."""
-        settings = self._texts.value(self._head.settings.model_dump(mode="json"))
+        settings = self._texts.value(self._settings.model_dump(mode="json"))
         return attributes(begun["sequence_id"], None, {"session": settings}, begun["start_time"])
 
     def _children(self, cut: _Cut, head: Head) -> Iterator[Json]:
@@ -157,13 +187,13 @@ class SessionPages:
         if cut.spawned_at is None:
             for first in range(0, cut.first, PAGE_STEPS):
                 last = min(first + PAGE_STEPS, cut.first) - 1
-                page = AppName(self._head.session_id, None, steps[first].seq, steps[last].seq)
+                page = AppName(self._id, None, steps[first].seq, steps[last].seq)
                 yield self._child(page, cut.first, "spawn_start", head)
             for stretch in self._stretches:
                 if cut.first <= stretch.first < cut.end:
-                    name = AppName(self._head.session_id, stretch.name)
+                    name = AppName(self._id, stretch.name)
                     yield self._child(name, stretch.first, "spawn_start", head)
-        for fork in self._head.forks():
+        for fork in self._forks:
             at = bisect_left(steps, fork.at_seq, key=lambda step: step.seq)
             if steps and cut.first <= min(at, len(steps) - 1) < cut.end:
                 yield self._child(AppName(fork.session_id), min(at, len(steps) - 1), "fork", head)
@@ -178,23 +208,23 @@ class SessionPages:
             "sequence_id": step.seq,
         }
 
-    def _parent(self, head: Head) -> Json | None:
-        if self._head.parent is None:
+    def _parent_pointer(self, head: Head) -> Json | None:
+        if self._parent is None:
             return None
-        parent_id, seq = self._head.parent
+        parent_id, seq = self._parent
         return self._pointer(AppName(parent_id), seq, head)
 
     def _spawner(self, cut: _Cut, head: Head) -> Json | None:
         if cut.spawned_at is None:
             return None
-        return self._pointer(AppName(self._head.session_id), cut.spawned_at, head)
+        return self._pointer(AppName(self._id), cut.spawned_at, head)
 
     def _pointer(self, name: AppName, seq: int | None, head: Head) -> Json:
         key = partition_key(self._texts.shown(head.title))
         return {"type": "pointer_data", "app_id": app_id(name), "sequence_id": seq, "partition_key": key}
 
     def _first_seq(self) -> int:
-        return 0 if self._head.parent is None else self._head.parent[1] + 1
+        return 0 if self._parent is None else self._parent[1] + 1
 
 
 def _encoded(step: Json) -> bytes:

@@ -1,24 +1,185 @@
 """Steps of a session in the form of Burr's log: begin, end, spans, attributes, streams."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from agent.tracking import runs_view
-from agent.tracking.entries import SpanDraft, attributes, begin_entry, end_entry, spans, stream
-from agent.tracking.intervals import Interval, interval
-from agent.tracking.messages import arguments_view, message_view
-from agent.tracking.recording import RecordedStep, Recording
-from agent.tracking.said import Said
-from agent.tracking.spans import later, model_span, tool_spans
-from agent.tracking.state_view import state_view
-from agent.tracking.tail import Tail
-from agent.tracking.texts import Texts
-from state.store.line_texts import step_text
+from ...state.application import ApplicationState
+from ...state.messages import Message, ToolResult
+from ...state.store.recording import CallMove, MessagePages, RecordedStep, Reference, elements
+from ...state.store.timeline import step_text
+from ...state.trace import RunEnded
+from .entries import (
+    SpanDraft,
+    attributes,
+    begin_entry,
+    end_entry,
+    failure_text,
+    later,
+    model_span,
+    spans,
+    stream,
+    tool_spans,
+)
+from .live_recording import Interval, LiveRecording, Tail, interval
+from .texts import Texts, arguments_view, message_view
 
 Json = dict[str, Any]
 
+_KEPT = ("call_id", "tool", "decision", "decided_by", "reason", "edited", "settled_as")
+
+
+def told(passed: Interval, texts: Texts) -> Json:
+    """Return what is to be said about the run that a step belongs to, and about its calls."""
+    said: Json = {}
+    if passed.began is not None and passed.began.record is not None:
+        said["run"] = {"at": passed.began.at, **texts.value(passed.began.record.model_dump())}
+    if passed.attempts:
+        said["earlier_attempts"] = [
+            {"at": one.began.at, "ended": _end(one.ended, texts)} for one in passed.attempts
+        ]
+    if proposed := _moves(passed.moves, "proposed", texts):
+        said["proposed_calls"] = proposed
+    return said
+
+
+def left(after: Interval, texts: Texts) -> Json:
+    """Return how the run ended behind a step, if it did."""
+    return {"run_ended": _end(after.leaving, texts)} if after.was_left else {}
+
+
+def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
+    """Return what came from outside: a message, or decisions."""
+    if step.action == "prompt":
+        return {"user_input": texts.shown(str(step.after.get("user_input") or ""))}
+    if step.action == "human_confirm":
+        return {"decisions": _moves(passed.moves, "decided", texts) or _changed(step, texts)}
+    return {}
+
+
+def _changed(step: RecordedStep, texts: Texts) -> list[Json]:
+    """Return the decisions of a session whose journal does not have them."""
+    before = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
+    return [
+        {name: texts.value(call[name]) for name in _KEPT if call.get(name)}
+        for call in elements(step.after, "pending_tool_calls")
+        if call != before.get(call["call_id"])
+    ]
+
+
+def _moves(moves: Iterable[CallMove], kind: str, texts: Texts) -> list[Json]:
+    return [
+        {"call_id": move.call_id, "at": move.at, **texts.value(move.body)}
+        for move in moves
+        if move.move == kind
+    ]
+
+
+def _end(ended: RunEnded | None, texts: Texts) -> Any:
+    if ended is None:
+        return "its process died"
+    said: Json = {"status": ended.status, "duration_ms": ended.duration_ms}
+    if ended.error is not None:
+        said["error"] = failure_text(ended.error.code, ended.error.message, texts)
+    return said
+
+
+class SaidMessages:
+    """Messages by their place, and the arguments of the calls that they ask for."""
+
+    def __init__(self, pages: MessagePages, wanted: Sequence[Reference], texts: Texts) -> None:
+        self._texts = texts
+        self._messages = {place: pages.message(place) for place in wanted}
+        found = (message for message in self._messages.values() if message is not None)
+        self._asked = {use.call_id: use.arguments for message in found for use in message.tool_uses}
+        self._shown: dict[str, Any] = {}
+
+    def messages(self, places: Sequence[Reference]) -> list[Message | None]:
+        return [self._messages[place] for place in places]
+
+    def results(self, places: Sequence[Reference]) -> dict[str, ToolResult]:
+        """Return the results in these messages by call."""
+        found = (message for message in self.messages(places) if message is not None)
+        blocks = (block for message in found for block in message.blocks)
+        return {block.call_id: block for block in blocks if isinstance(block, ToolResult)}
+
+    def arguments(self, call_ids: Sequence[str]) -> Mapping[str, Any]:
+        """Return the arguments of calls, as JSON where they are."""
+        for call_id in call_ids:
+            if call_id not in self._shown:
+                self._shown[call_id] = arguments_view(self._asked.get(call_id, ""), self._texts)
+        return {call_id: self._shown[call_id] for call_id in call_ids}
+
+
+Added = Mapping[str | None, Sequence[Json]]
+"""Step of the plan (None: the global history) -> the messages that a step added."""
+
+_FIRST = ("user_input", "current_goal", "workflow_mode", "phase", "execution_mode")
+_UNCHANGED = "(at their defaults)"
+
+
+def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], texts: Texts) -> Json:
+    """Return the state; `arguments` are those of the calls known so far."""
+    fields = step.after
+    plan = elements(fields, "vibe_plan")
+    shown: Json = {name: texts.value(fields[name]) for name in _FIRST if name in fields}
+    shown["chat_history"] = _history(fields.get("chat_history"), added.get(None, ()))
+    shown["vibe_plan"] = [_plan_line(one, texts) for one in plan]
+    for one in plan:
+        if one.get("step_id") == fields.get("active_step_id"):
+            shown["active_step"] = _active_step(one, added, texts)
+    shown["pending_tool_calls"] = [
+        _pending(call, arguments, texts) for call in elements(fields, "pending_tool_calls")
+    ]
+    shown |= {name: texts.value(value) for name, value in fields.items() if name not in shown}
+    shown = _without_defaults(shown)
+    for name in ("usage", "turn_usage"):
+        if isinstance(shown.get(name), dict):
+            shown[name] = {key: value for key, value in shown[name].items() if value != 0}
+    return shown
+
+
+def _without_defaults(shown: Json) -> Json:
+    """Name what says nothing on one line: a page shows every field on two."""
+    default = _defaults()
+    usual = [name for name, value in shown.items() if name in default and value == default[name]]
+    told = {name: value for name, value in shown.items() if name not in usual}
+    return told | ({_UNCHANGED: ", ".join(usual)} if usual else {})
+
+
+@cache
+def _defaults() -> Json:
+    return ApplicationState().model_dump(mode="json", exclude={"chat_history", "user_input"})
+
+
+def _history(spans: Sequence[Sequence[Any]] | None, added: Sequence[Json]) -> Json:
+    count = sum(int(end) - int(start) for _, _, start, end in spans or ())
+    return {"messages": count, "added": list(added)} if added else {"messages": count}
+
+
+def _plan_line(step: Json, texts: Texts) -> str:
+    line = f"{step.get('step_id')}. {step.get('status', 'pending')}: {step.get('description', '')}"
+    analysis = step.get("analysis")
+    return texts.shown(f"{line}\n{analysis}" if analysis else line, 600)
+
+
+def _active_step(step: Json, added: Added, texts: Texts) -> Json:
+    shown = {name: texts.value(value) for name, value in step.items() if name != "chat_history"}
+    shown["chat_history"] = _history(step.get("chat_history"), added.get(step.get("step_id"), ()))
+    return shown
+
+
+def _pending(call: Json, arguments: Mapping[str, Any], texts: Texts) -> Json:
+    shown = {name: texts.value(value) for name, value in call.items()}
+    if not shown.get("arguments"):
+        # They are on disk once, in the message that asks for the call.
+        shown["arguments"] = arguments.get(str(call.get("call_id")), "")
+    return shown
+
+
 _LOOK_BACK = 20
 """Steps in front of one that may say what its calls are and what its request adds."""
+_DAMAGED = "(damaged record)"
 _NO_END = "unknown: no end is recorded"
 _PEOPLE = ("prompt", "human_confirm")
 """Actions in front of which a session waits."""
@@ -27,23 +188,25 @@ _PEOPLE = ("prompt", "human_confirm")
 class StepRenderer:
     """Renders the steps of a recording from index `first` to before `end`."""
 
-    def __init__(self, recording: Recording, first: int, end: int, texts: Texts) -> None:
+    def __init__(self, recording: LiveRecording, first: int, end: int, texts: Texts) -> None:
         self._recording = recording
         self._texts = texts
         steps = recording.steps[max(0, first - _LOOK_BACK) : end]
-        self._said = Said(recording, [reference for step in steps for reference in step.added], texts)
+        wanted = [place for step in steps for place in step.added]
+        self._said = SaidMessages(MessagePages(recording.database), wanted, texts)
 
     def step(self, index: int) -> Json:
         """Return the step at `index` as Burr logs it."""
         step, passed = self._recording.steps[index], interval(self._recording, index)
-        said = runs_view.told(passed, self._texts)
-        if self._recording.trace:
-            said |= runs_view.left(interval(self._recording, index + 1), self._texts)
-        inputs = runs_view.inputs(step, passed, self._texts)
+        said = told(passed, self._texts)
+        if self._recording.traces:
+            said |= left(interval(self._recording, index + 1), self._texts)
+        action = step.action or _DAMAGED
+        inputs = run_inputs(step, passed, self._texts)
         state = self._state(step, self._added(step))
         return {
-            "step_start_log": begin_entry(step.seq, self._began_at(index, passed), step.action, inputs),
-            "step_end_log": end_entry(step.seq, step.at, step.action, state, self._result(step)),
+            "step_start_log": begin_entry(step.seq, self._began_at(index, passed), action, inputs),
+            "step_end_log": end_entry(step.seq, step.at, action, state, self._result(step)),
             **self._beside(step.seq, index, passed, said, step.at, step.at),
         }
 
@@ -54,7 +217,7 @@ class StepRenderer:
         began_at = self._began_at(len(steps), passed) or end.at
         said = {
             **({"waits_for": end.waits_for} if end.waits_for else {}),
-            **runs_view.told(passed, self._texts),
+            **told(passed, self._texts),
         }
         state = self._state(steps[-1], {}) if steps else {}
         finished = None
@@ -93,25 +256,25 @@ class StepRenderer:
             return passed.attempts[-1].began.at
         if index == 0:
             return own_end
-        if own_end and not self._recording.trace and steps[index].action in _PEOPLE:
+        if own_end and not self._recording.traces and steps[index].action in _PEOPLE:
             return own_end
         # Clocks may be set back.
         return min(steps[index - 1].at, own_end or steps[index - 1].at)
 
     def _state(self, step: RecordedStep, added: Mapping[str | None, Sequence[Json]]) -> Json:
-        calls = [call for call in step.after.get("pending_tool_calls") or () if call]
+        calls = elements(step.after, "pending_tool_calls")
         arguments = self._said.arguments([str(call.get("call_id")) for call in calls])
         return state_view(step, added, arguments, self._texts)
 
     def _added(self, step: RecordedStep) -> dict[str | None, list[Json]]:
-        return {
-            step_id: [message_view(message, self._texts) for message in messages]
-            for step_id, messages in self._said.by_history(step.added).items()
-        }
+        found: dict[str | None, list[Json]] = {}
+        for place, message in zip(step.added, self._said.messages(step.added), strict=True):
+            found.setdefault(place.step_id, []).append(message_view(message, self._texts))
+        return found
 
     def _result(self, step: RecordedStep) -> Json:
         try:
-            found = step_text(step.action, step.before, step.after, self._said.lines(step.added), {})
+            found = step_text(step, self._said.messages(step.added), {})
         except (KeyError, TypeError, AttributeError):
             return {"summary": "(the record of this step is damaged)"}
         result: Json = {"summary": self._texts.shown(found.text)}
@@ -136,16 +299,16 @@ class StepRenderer:
     def _edited(self, index: int) -> Json:
         """Return the arguments that a person put in place of the model's."""
         steps = self._recording.steps
-        calls: Sequence[Json | None] = steps[index - 1].after.get("pending_tool_calls") or () if index else ()
+        calls = elements(steps[index - 1].after, "pending_tool_calls") if index else ()
         return {
             str(call["call_id"]): arguments_view(str(call["arguments"]), self._texts)
             for call in calls
-            if call is not None and call.get("arguments")
+            if call.get("arguments")
         }
 
-    def _new_messages(self, index: int) -> list[Json]:
+    def _new_messages(self, index: int) -> list[Message | None]:
         """Return the messages since the request before."""
-        new: list[Json] = []
+        new: list[Message | None] = []
         for at in range(index - 1, max(-1, index - _LOOK_BACK), -1):
             new = self._said.messages(self._recording.steps[at].added) + new
             if interval(self._recording, at).models:

@@ -1,12 +1,14 @@
 """Makes stored text fit for a page: secrets masked, cut, nothing invisible that reorders or hides."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from actions.ports import Masker
-from actions.tools.plain_text import plain
+from ...actions.ports import Masker
+from ...actions.tools.shell.output import plain
+from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 
 _REORDERING = re.compile(r"[\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
 _UNSEEN = re.compile(r"[\xad\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb]")
@@ -49,3 +51,36 @@ class Texts:
             left_out = len(cast("Sequence[Any]", value)) - _MAX_ELEMENTS
             return [*elements, f"... ({left_out} more)"] if left_out > 0 else elements
         return value
+
+
+Json = dict[str, Any]
+
+
+def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Json:
+    """Return what a message says under the name of who says it, long texts cut."""
+    if message is None:
+        return {"?": "(damaged record)"}
+    view: Json = {}
+    for block in message.blocks:
+        match block:
+            case Text() | Thinking():
+                name = message.origin if isinstance(block, Text) else "thinking"
+                view[name] = view.get(name, "") + texts.shown(block.text, limit)
+            case ToolUse():
+                asked = arguments_view(block.arguments, texts, limit)
+                view.setdefault("calls", []).append({block.tool: asked, "call_id": block.call_id})
+            case ToolResult():
+                kept = {name: getattr(block, name) for name in ("tool", "outcome", "duration_ms", "call_id")}
+                view |= {**kept, "content": texts.shown(block.content, limit)}
+            case Image() | Document():
+                size = f"{block.kind} {block.media_type}, {len(block.data):,} bytes"
+                view.setdefault("attached", []).append(size)
+    return view
+
+
+def arguments_view(arguments: str, texts: Texts, limit: int = 2000) -> Any:
+    """Return a call's arguments as JSON, or as the text they are."""
+    try:
+        return texts.value(json.loads(arguments), limit)
+    except (ValueError, RecursionError):
+        return texts.shown(arguments, limit)

@@ -14,9 +14,8 @@ from burr.common.types import BaseCopyable
 from burr.core import State
 from burr.core.persistence import AsyncBaseStatePersister, BaseStatePersister, PersistedStateData
 
-from state.store.burr.opening import SharedStates
-from state.store.burr.rows import AppKey, Known
-from state.store.burr.states import BurrStates, Step
+from .rows import AppKey, Known
+from .states import BurrStates, SharedStates, Step
 
 _DEFAULT_PARTITION = ""
 _State: Any = State

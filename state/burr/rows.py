@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from state.errors import StoreError
-from state.store.burr.json_patch import apply
-from state.store.database import Guard, Statement
+from ..databases.database import GuardedUpdate, Statement
+from ..errors import StoreError
+from .json_diff import apply
 
 VERSION = 1
 
@@ -139,12 +139,14 @@ def state_of(rows: Sequence[Row], key: AppKey, store: str) -> Known:
     return known
 
 
-def transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], Guard]:
+def transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], GuardedUpdate]:
     """Return what writes a row once: the insert itself is the claim, as its key can be there only once."""
     marks = ", ".join("?" * (1 + len(row)))
     insert = f"INSERT INTO burr_states (app_hash, {COLUMNS}) VALUES ({marks})"
     landed = "SELECT 1 FROM burr_states WHERE app_hash = ? AND sequence_id = ? AND digest = ?"
-    guard = Guard((insert, (key.app_hash, *row)), (landed, (key.app_hash, row.sequence_id, row.digest)))
+    guard = GuardedUpdate(
+        (insert, (key.app_hash, *row)), (landed, (key.app_hash, row.sequence_id, row.digest))
+    )
     app = (
         "INSERT INTO burr_apps (partition_hash, app_hash, partition_key, app_id, saved_at, sequence_id)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (partition_hash, app_hash)"

@@ -1,13 +1,20 @@
 """The states of Burr applications in a store: one transaction a step, with what the step changed."""
 
 import json
-from collections.abc import Sequence
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from state.errors import StoreError
-from state.store.burr.json_patch import difference
-from state.store.burr.memory import Clock, KnownStates
-from state.store.burr.rows import (
+from ..databases.database import Database, GuardedUpdate, Statement
+from ..databases.open import open_database
+from ..databases.url import SCHEMES
+from ..errors import StoreError
+from .json_diff import difference
+from .rows import (
     COLUMNS,
     TABLES,
     VERSION,
@@ -20,7 +27,45 @@ from state.store.burr.rows import (
     state_of,
     transaction,
 )
-from state.store.database import Database, Guard, Statement
+
+_MAX_BYTES = 32 * 1024 * 1024
+
+
+class KnownStates:
+    """Whose state is known, up to a number of bytes; the one that was used last stays longest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._states: OrderedDict[AppKey, Known] = OrderedDict()
+        self._bytes = 0
+
+    def take(self, key: AppKey) -> Known | None:
+        with self._lock:
+            known = self._states.pop(key, None)
+            self._bytes -= known.size_bytes if known else 0
+            return known
+
+    def put(self, key: AppKey, known: Known) -> None:
+        self.take(key)
+        with self._lock:
+            self._states[key] = known
+            self._bytes += known.size_bytes
+            while self._bytes > _MAX_BYTES and len(self._states) > 1:
+                self._bytes -= self._states.popitem(last=False)[1].size_bytes
+
+
+class Clock:
+    """Gives times that rise, so that they tell what was written last even if the clock stands still."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = datetime.min.replace(tzinfo=UTC)
+
+    def now(self) -> str:
+        with self._lock:
+            self._last = max(datetime.now(UTC), self._last + timedelta(microseconds=1))
+            return self._last.isoformat(timespec="microseconds")
+
 
 _NO_DIFFERENCE = '["{",{},[],null]'
 
@@ -46,7 +91,7 @@ class Write(NamedTuple):
     known: Known | None
     row: Row
     statements: Sequence[Statement]
-    guard: Guard
+    guard: GuardedUpdate
 
 
 class BurrStates:
@@ -226,3 +271,63 @@ def _encoded(step: Step, known: Known | None) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+_inherited: list[object] = []
+"""What a forked child got from its parent: kept, because closing it would disturb the parent's files."""
+
+
+class SharedStates:
+    """States that several persisters share; closed by one of them, or with the last."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._states: BurrStates | None = None
+        self._process = os.getpid()
+        self._is_closed = False
+
+    @property
+    def are_open(self) -> bool:
+        return self._states is not None and self._process == os.getpid()
+
+    def get(self) -> BurrStates:
+        states = self._states
+        if states is not None and self._process == os.getpid():
+            return states
+        with self._lock:
+            if self._is_closed:
+                raise StoreError("The persister is closed.", "Make a new one with from_url().")
+            if self._states is None or self._process != os.getpid():
+                _inherited.append(self._states)
+                self._states = self._opened()
+                self._process = os.getpid()
+            return self._states
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            states, self._states = self._states, None
+            if states is not None and self._process == os.getpid():
+                states.database.close()
+
+    def _opened(self) -> BurrStates:
+        database = open_database(self._url)
+        weakref.finalize(self, _close, database.close, os.getpid())
+        return BurrStates(database, _creation(self._url))
+
+
+def _close(close: Callable[[], None], process: int) -> None:
+    if process == os.getpid():
+        close()
+
+
+def _creation(url: str) -> Sequence[Statement]:
+    kind = SCHEMES.get(url.partition("://")[0].lower().partition("+")[0])
+    if kind is None:
+        return creation("TEXT", "", ())
+    if kind == "postgresql":
+        from ..databases.postgres import PostgresServer as Server
+    else:
+        from ..databases.mysql import MysqlServer as Server
+    return creation(Server.long_text, Server.table_suffix, Server.creation_lock)

@@ -1,11 +1,14 @@
 """The hash chain of a session: every row's digest covers its content and the row written before it."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from state.store.database import Statement
-from state.store.schema import CHAINED
+from .database import Database, Statement
+from .schema import CHAINED, KEYS
+
+_PAGE_ROWS = 200
+EVERY_ROW = -(2**62)
 
 
 class Entry(NamedTuple):
@@ -57,3 +60,39 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 
 
 _INSERTS = {table: _insert(table, columns) for table, columns in CHAINED.items()}
+
+
+WHOLE_ROWS = {table: (*columns[len(KEYS[table]) :], "record", "digest") for table, columns in CHAINED.items()}
+"""Table -> the columns behind its key, which is what its rows begin with."""
+
+
+def rows_in_order(
+    database: Database,
+    table: str,
+    session_id: str,
+    columns: Sequence[str] = (),
+    condition: str = "1 = 1",
+    values: Sequence[Any] = (),
+    after: Sequence[Any] = (),
+    least: int = 0,
+) -> Iterator[tuple[Any, ...]]:
+    """Yield (*key, *columns) of the rows that fit and have a key behind `after`, in order, page by page.
+
+    `values` stand for the marks of `condition`. Rows below number `least` were taken out of the
+    chain: no writer put them there.
+    """
+    keys = KEYS[table]
+    names, marks = ", ".join(keys), ", ".join("?" * len(keys))
+    select = f"SELECT {', '.join((*keys, *columns))} FROM {table} WHERE session_id = ?"
+    select += f" AND record >= ? AND {condition}"
+    while True:
+        # Not every database finds its place in the index by several columns at once.
+        place = f" AND {keys[0]} >= ? AND ({names}) > ({marks})" if after else ""
+        rows = database.query(
+            f"{select}{place} ORDER BY {names} LIMIT {_PAGE_ROWS}",
+            (session_id, least, *values, *after[:1], *after),
+        )
+        yield from rows
+        if len(rows) < _PAGE_ROWS:
+            return
+        after = rows[-1][: len(keys)]

@@ -1,6 +1,8 @@
 """What the store needs from a database: whole transactions, at most once, fenced by a guard."""
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -11,7 +13,7 @@ Statement = tuple[str, Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class GuardedUpdate:
     """An update that has to change exactly one row, else nothing of its transaction happens."""
 
     claim: Statement
@@ -32,11 +34,11 @@ class Database(Protocol):
         """Return the rows of one reading statement."""
         ...
 
-    def commit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+    def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         """Run all statements in one durable transaction, or none; raises `GuardFailed`."""
         ...
 
-    async def acommit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+    async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         """Do as `commit` does without keeping the event loop waiting."""
         ...
 
@@ -64,3 +66,14 @@ class Database(Protocol):
     def marked(self, session_id: str) -> int:
         """Return the number last noted, or -1."""
         ...
+
+
+def told_here(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Return what hands a notice to the running event loop, whatever thread it comes from."""
+    loop = asyncio.get_running_loop()
+
+    def hand_over(notice: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody is there to be told
+            loop.call_soon_threadsafe(tell, notice)
+
+    return hand_over

@@ -2,9 +2,9 @@
 
 import sqlite3
 
-from state.crashpoints import reach
-from state.store.chain import digest_of, first_digest
-from state.store.schema import CHAINED, SCHEMA_VERSION, TABLES
+from ..crashpoints import reach
+from .chain import digest_of, first_digest
+from .schema import CHAINED, SCHEMA_VERSION, TABLES
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import ssl
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
@@ -11,12 +12,149 @@ import pymysql
 from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.converters import conversions
 
-from state.errors import StoreError
-from state.store.database import Statement
-from state.store.servers.mysql_errors import sorted_error
-from state.store.servers.mysql_options import connect_options
-from state.store.servers.server import ANSWER_S, Trouble, plain, with_percent
-from state.store.servers.url import ServerUrl
+from ..errors import StoreError
+from .database import Statement
+from .server import (
+    ANSWER_S,
+    BLOCKED,
+    CREDENTIALS,
+    CROWDED,
+    DUPLICATE,
+    ENDED,
+    FULL,
+    LOCKED,
+    NO_DATABASE,
+    NO_MEMORY,
+    NO_RIGHT,
+    NO_TLS,
+    NO_WAY,
+    NOBODY_THERE,
+    READ_ONLY,
+    TABLE_LOST,
+    TOO_LARGE,
+    TOO_LONG,
+    TOO_MANY,
+    TOO_SLOW,
+    UNKNOWN_HOST,
+    Reading,
+    Trouble,
+    other,
+    plain,
+    trouble_of,
+    with_percent,
+)
+from .url import ServerUrl
+
+_BY_CODE: dict[Reading, tuple[int, ...]] = {
+    DUPLICATE: (1062,),
+    CROWDED: (1020, 1213),
+    LOCKED: (1205,),
+    TOO_MANY: (1040, 1203, 1226),
+    CREDENTIALS: (1045, 1130, 1251, 1698, 2059),
+    NO_DATABASE: (1049,),
+    NO_RIGHT: (1044, 1142, 1143, 1227, 1370),
+    READ_ONLY: (1290, 1792, 1836),
+    TABLE_LOST: (1146,),
+    FULL: (1021, 1114),
+    NO_MEMORY: (1037, 1038, 1041),
+    TOO_LARGE: (1153,),
+    TOO_SLOW: (1317, 1969, 3024),
+    TOO_LONG: (1366, 1406),
+    BLOCKED: (1129,),
+    NO_TLS: (2026, 3159, 4005),
+    # 0: the driver's side is closed already.
+    ENDED: (0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031),
+}
+_READINGS = {code: reading for reading, codes in _BY_CODE.items() for code in codes}
+_NOT_CONNECTED = (2002, 2003, 2005)
+
+
+def sorted_error(error: Exception, name: str) -> Trouble:
+    return trouble_of(_reading(error), name)
+
+
+def _reading(error: Exception) -> Reading:
+    if isinstance(getattr(error, "original_exception", error), ssl.SSLError):
+        return NO_TLS
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = re.sub(r"\s+", " ", str(error.args[-1] if error.args else error)).strip().rstrip(".")
+    if code in _NOT_CONNECTED:
+        return _unreachable(text)
+    return _READINGS.get(code) or other(text)
+
+
+def _unreachable(text: str) -> Reading:
+    if re.search(r"Name or service|resolution|nodename|getaddrinfo", text):
+        return UNKNOWN_HOST
+    return NOBODY_THERE if re.search(r"refused|No such file", text) else NO_WAY
+
+
+_FILES = {"ssl-ca": "cafile", "ssl-cert": "certfile", "ssl-key": "keyfile"}
+_KNOWN = ("unix_socket", "connect_timeout", "ssl-mode", *_FILES)
+_CONTEXTS = {
+    "required": (ssl.CERT_NONE, False),
+    "require": (ssl.CERT_NONE, False),
+    "verify_ca": (ssl.CERT_REQUIRED, False),
+    "verify_identity": (ssl.CERT_REQUIRED, True),
+    "verify_full": (ssl.CERT_REQUIRED, True),
+}
+"""Mode -> how the certificate is checked, and whether the host has to be the one it names."""
+_ALIASES = {"socket": "unix_socket", "sslmode": "ssl-mode", "sslrootcert": "ssl-ca"}
+
+
+def connect_options(url: ServerUrl) -> dict[str, Any]:
+    """Return the driver's arguments; raises `StoreError` for what is not known."""
+    given = {_name(key): value for key, value in url.options.items()}
+    options: dict[str, Any] = _tls(url, given)
+    socket = given.get("unix_socket", url.host if url.host.startswith("/") else "")
+    if socket:
+        options["unix_socket"] = socket
+    if timeout := given.get("connect_timeout"):
+        if not timeout.isdigit() or not int(timeout):
+            raise _unfit(url, "connect_timeout is no number of seconds")
+        options["connect_timeout"] = min(int(timeout), 3600)
+    if unknown := sorted(set(given) - set(_KNOWN)):
+        raise _unfit(url, f"{unknown[0]} is not known")
+    return options
+
+
+def _name(key: str) -> str:
+    return _ALIASES.get(key, key.replace("_", "-") if key.startswith("ssl") else key)
+
+
+def _tls(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
+    """Return the arguments for `ssl-mode`, named as MySQL's own client names it; sslmode's names fit, too."""
+    default = "verify_ca" if "ssl-ca" in given else "required" if "ssl-cert" in given else "preferred"
+    mode = given.get("ssl-mode", default).lower().replace("-", "_")
+    if mode in ("preferred", "prefer"):
+        return {}
+    if mode in ("disabled", "disable"):
+        return {"ssl_disabled": True}
+    if mode not in _CONTEXTS:
+        raise _unfit(url, "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY")
+    return {"ssl": _context(url, given, *_CONTEXTS[mode])}
+
+
+def _context(url: ServerUrl, given: dict[str, str], verify: ssl.VerifyMode, names: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=given.get("ssl-ca"))
+        if "ssl-cert" in given:
+            context.load_cert_chain(given["ssl-cert"], given.get("ssl-key"))
+    except OSError as error:
+        raise _unfit(url, f"a file of its certificates cannot be read ({error.strerror or error})") from None
+    # The certificates that MySQL makes for itself do not stand the strict check.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.check_hostname = names
+    context.verify_mode = verify
+    return context
+
+
+def _unfit(url: ServerUrl, what: str) -> StoreError:
+    return StoreError(
+        f"The URL of the store {url.name} does not fit: {what}.",
+        f"Behind its `?` may stand {', '.join(_KNOWN)}.",
+    )
+
 
 _PIECE_BYTES = 1_000_000
 _SETTINGS = (

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from state.errors import StoreError
-from state.store.database import Database
-from state.store.servers.server import Server
-from state.store.servers.url import SCHEMES, ServerUrl, server_url
+from ..errors import StoreError
+from ..installation import install_command
+from .database import Database
+from .server import Server
+from .url import SCHEMES, ServerUrl, server_url
 
 _SQLITE = "sqlite:///"
 
@@ -17,7 +18,7 @@ def open_database(url: str, on_notice: Callable[[str], None] | None = None) -> D
     `on_notice` is told already when opening takes long.
     """
     if url.partition("://")[0].lower().partition("+")[0] in SCHEMES:
-        from state.store.servers.network import NetworkDatabase
+        from .network import NetworkDatabase
 
         return NetworkDatabase(_server(server_url(url)), on_notice)
     if not url.startswith(_SQLITE):
@@ -25,7 +26,7 @@ def open_database(url: str, on_notice: Callable[[str], None] | None = None) -> D
             "This is no store URL.",
             "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
         )
-    from state.store.sqlite import SqliteDatabase
+    from .sqlite import SqliteDatabase
 
     return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice)
 
@@ -33,10 +34,10 @@ def open_database(url: str, on_notice: Callable[[str], None] | None = None) -> D
 def _server(url: ServerUrl) -> Server:
     try:
         if url.kind == "postgresql":
-            from state.store.servers.postgres import PostgresServer
+            from .postgres import PostgresServer
 
             return PostgresServer(url)
-        from state.store.servers.mysql import MysqlServer
+        from .mysql import MysqlServer
 
         return MysqlServer(url)
     except ImportError as error:
@@ -44,5 +45,5 @@ def _server(url: ServerUrl) -> Server:
             raise
         extra = "postgres" if url.kind == "postgresql" else "mysql"
         raise StoreError(
-            f"The driver for {url.name} is missing.", f"Install it: pip install 'sandbur[{extra}]'."
+            f"The driver for {url.name} is missing.", f"Install it: {install_command(extra)}"
         ) from error

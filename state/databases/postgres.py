@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,10 +16,95 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.waiting import Ready
 
-from state.store.database import Statement
-from state.store.servers.postgres_errors import sorted_error
-from state.store.servers.server import ANSWER_S, plain, with_percent
-from state.store.servers.url import ServerUrl
+from .database import Statement
+from .server import (
+    ANSWER_S,
+    BAD_OPTION,
+    CREDENTIALS,
+    CROWDED,
+    DUPLICATE,
+    ENDED,
+    FULL,
+    LOCKED,
+    NO_DATABASE,
+    NO_MEMORY,
+    NO_RIGHT,
+    NO_SCHEMA,
+    NO_TLS,
+    NO_WAY,
+    NOBODY_THERE,
+    READ_ONLY,
+    REFUSED,
+    STARTING,
+    TABLE_LOST,
+    TOO_LONG,
+    TOO_MANY,
+    TOO_SLOW,
+    UNKNOWN_HOST,
+    Reading,
+    Trouble,
+    other,
+    plain,
+    trouble_of,
+    with_percent,
+)
+from .url import ServerUrl
+
+_BY_STATE: dict[str, Reading] = {
+    "22001": TOO_LONG,
+    "22012": REFUSED,  # see `_failing` of the connection
+    "23505": DUPLICATE,
+    "25006": READ_ONLY,
+    "25P03": ENDED,
+    "28000": CREDENTIALS,
+    "28P01": CREDENTIALS,
+    "3D000": NO_DATABASE,
+    "3F000": NO_SCHEMA,
+    "40001": CROWDED,
+    "40P01": CROWDED,
+    "42501": NO_RIGHT,
+    "42P01": TABLE_LOST,
+    "53100": FULL,
+    "53200": NO_MEMORY,
+    "53300": TOO_MANY,
+    "55P03": LOCKED,
+    "57014": TOO_SLOW,
+    "57P01": ENDED,
+    "57P02": ENDED,
+    "57P03": STARTING,
+    "57P05": ENDED,
+}
+# A connection that cannot be made has no code, only the library's text.
+_BY_TEXT = (
+    (r"invalid connection option|invalid \S+ value|invalid integer", BAD_OPTION),
+    (r"password|role .* does not exist|authentication failed|no pg_hba", CREDENTIALS),
+    (r"database .* does not exist", NO_DATABASE),
+    (r"permission denied for database", NO_RIGHT),
+    (r"too many (clients|connections)|connection slots", TOO_MANY),
+    (r"starting up|shutting down|recovery|not (yet )?accepting", STARTING),
+    (r"translate host name|resolve host|Name or service|getaddrinfo", UNKNOWN_HOST),
+    (r"refused|No such file or directory\W+Is the server", NOBODY_THERE),
+    (r"SSL|certificate|TLS", NO_TLS),
+    (r"timeout|timed out|No route|unreachable", NO_WAY),
+)
+
+
+def sorted_error(error: psycopg.Error, name: str) -> Trouble:
+    return trouble_of(_reading(error), name)
+
+
+def _reading(error: psycopg.Error) -> Reading:
+    state = error.sqlstate
+    text = re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
+    if state is not None:
+        broke = ENDED if state.startswith("08") else other(text)
+        return _BY_STATE.get(state, broke)
+    for pattern, reading in _BY_TEXT:
+        if re.search(pattern, text):
+            return reading
+    # Without a code, an error in the middle of the work is the driver's own: the connection is gone.
+    return ENDED if isinstance(error, psycopg.OperationalError) else other(text)
+
 
 _SETTINGS = (
     # The last one keeps a client that was stopped in mid-transaction from locking others out.

@@ -1,6 +1,7 @@
 """One SQLite database: opened safely, written in whole durable transactions, its errors translated."""
 
 import asyncio
+import hashlib
 import os
 import sqlite3
 import stat
@@ -11,12 +12,57 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from state.crashpoints import reach
-from state.errors import GuardFailed, StoreError
-from state.store.database import Guard, ResultT, Statement
-from state.store.high_water import HighWater
-from state.store.migrations import migrate
-from state.store.schema import SCHEMA_VERSION, TABLES
+from ..crashpoints import reach
+from ..errors import GuardFailed, StoreError
+from .database import GuardedUpdate, ResultT, Statement
+from .lock_holder import lock_holder
+from .migrations import migrate
+from .schema import SCHEMA_VERSION, TABLES
+
+
+class HighWater:
+    """One small file a session, written after each commit.
+
+    SQLite drops every transaction behind a damaged page of its write-ahead log without a word; these files
+    are no part of that log. They need no sync: one that lags behind only tells less.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self.folder = store.with_name(store.name + "-marks")
+        self._open: dict[str, int] = {}
+
+    def note(self, session_id: str, records: int) -> None:
+        """Note a number; a folder that cannot be written costs the check, not the run."""
+        with suppress(OSError):
+            if session_id not in self._open:
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+                self._open[session_id] = os.open(self._path(session_id), flags, 0o600)
+            os.pwrite(self._open[session_id], b"%020d" % records, 0)
+
+    def noted(self, session_id: str) -> int:
+        """Return the number last noted, or -1."""
+        try:
+            return int(self._path(session_id).read_bytes())
+        except (OSError, ValueError):
+            return -1
+
+    def knows_any(self) -> bool:
+        return self.folder.is_dir() and any(self.folder.iterdir())
+
+    def forget(self, session_id: str) -> None:
+        if session_id in self._open:
+            os.close(self._open.pop(session_id))
+        self._path(session_id).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def _path(self, session_id: str) -> Path:
+        # An id may come from a caller of the library, so it is no file name.
+        return self.folder / hashlib.sha256(session_id.encode()).hexdigest()[:32]
+
 
 _PATIENCE_S = 30.0
 """How long a lock of another process is waited for."""
@@ -51,11 +97,11 @@ class SqliteDatabase:
         with self._translated():
             return self._patiently(lambda: self._query(sql, parameters))
 
-    def commit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+    def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         with self._translated():
             self._patiently(lambda: self._commit(statements, guard))
 
-    async def acommit(self, statements: Sequence[Statement], guard: Guard | None = None) -> None:
+    async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         with self._translated():
             waiting = _Waiting(self._tell)
             while True:
@@ -95,7 +141,7 @@ class SqliteDatabase:
         with self._turn:
             return self._connection.execute(sql, parameters).fetchall()
 
-    def _commit(self, statements: Sequence[Statement], guard: Guard | None) -> None:
+    def _commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
         self._require_same_file()
         with self._turn, self._transaction():
             if guard is not None and self._connection.execute(*guard.claim).rowcount != 1:
@@ -121,7 +167,7 @@ class SqliteDatabase:
             yield
         except sqlite3.Error as error:
             reason = self._reason(error)
-            raise StoreError(f"The store {self.name} failed: {reason}.", _advice(reason)) from error
+            raise StoreError(f"The store {self.name} failed: {reason}.", self._advice(reason)) from error
 
     def _reason(self, error: sqlite3.Error) -> str:
         """Say what SQLite calls an I/O error where the disk is full."""
@@ -142,7 +188,18 @@ class SqliteDatabase:
                 time.sleep(waiting.pause_after(error))
 
     def _tell(self) -> None:
-        self.on_notice(f"Another process has the store {self.name} locked; waiting for it.")
+        holder = lock_holder(self.path)
+        who = holder or "Another process"
+        advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
+        self.on_notice(f"{who} has the store {self.name} locked; waiting for it.{advice}")
+
+    def _advice(self, reason: str) -> str:
+        if "locked" not in reason:
+            return _advice(reason)
+        holder = lock_holder(self.path)
+        if holder is None:
+            return "Another process holds it; try again when it has finished."
+        return f"{holder} holds it. {holder.advice}"
 
     def _require_same_file(self) -> None:
         """Refuse to write into a file that nobody can open any more: deleted, moved or replaced."""
@@ -266,8 +323,8 @@ def _prepare_file(path: Path) -> None:
 
 
 def _advice(text: str) -> str:
-    if "locked" in text:
-        return "Another process holds it; try again when it has finished."
+    if "readonly" in text or "unable to open" in text:
+        return "Make the file and its folder writable, or name another file with --store."
     if "full" in text:
         return "Free some disk space, then resume."
     if "not a database" in text or "malformed" in text:

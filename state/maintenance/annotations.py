@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from state.errors import SessionNotFound, StoreError
-from state.store.clock import now
-from state.store.database import Database
+from ..clock import now
+from ..databases.database import Database
+from ..errors import SessionNotFound, StoreError
 
 _COLUMNS = "a.session_id, a.id, a.seq, a.created_at, a.updated_at, a.body"
 _FROM = "FROM annotations a JOIN sessions s ON s.id = a.session_id AND s.tenant = ?"

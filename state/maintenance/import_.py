@@ -8,14 +8,14 @@ from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from state.errors import UsageError
-from state.session import SessionSettings
-from state.store.chain import digest_of, first_digest
-from state.store.clock import now
-from state.store.database import Database, Statement
-from state.store.export_lines import BadLine, ExportFile, SessionPart, chained_row, content_chunk
-from state.store.schema import CHAINED, SESSION_TABLES
-from state.store.transfer import Record, place_of
+from ..clock import now
+from ..databases.chain import digest_of, first_digest
+from ..databases.database import Database, Statement
+from ..databases.schema import CHAINED, SESSION_TABLES
+from ..errors import UsageError
+from ..session import SessionSettings
+from ..store.integrity import place_of
+from .export import BadLine, ExportFile, Record, SessionPart, chained_row, content_chunk
 
 _BATCH_BYTES = 4_000_000
 _MAX_CONTENT_BYTES = 1_000_000_000

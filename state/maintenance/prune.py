@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Literal
 
-from state.errors import GuardFailed
-from state.store.clock import text_of
-from state.store.database import Database, Guard, Statement
-from state.store.files import UNUSED_CONTENTS
-from state.store.lease import seems_held
-from state.store.schema import SESSION_TABLES
-from state.store.steps import find_steps, merged_fields
+from ..clock import text_of
+from ..databases.database import Database, GuardedUpdate, Statement
+from ..databases.schema import SESSION_TABLES
+from ..errors import GuardFailed
+from ..store.file_history import UNUSED_CONTENTS
+from ..store.lease import seems_held
+from ..store.recording import elements, stored_state
 
 _ROW_BYTES = 100
 """What a row takes besides its texts, about."""
@@ -78,7 +78,7 @@ def delete(database: Database, session: StoredSession) -> bool:
     landed = (
         "SELECT 1 FROM meta WHERE name = 'schema' AND NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)"
     )
-    guard = Guard((claim, (session.id, session.epoch, session.owner)), (landed, (session.id,)))
+    guard = GuardedUpdate((claim, (session.id, session.epoch, session.owner)), (landed, (session.id,)))
     try:
         database.commit(delete_statements(session.id), guard)
     except GuardFailed:
@@ -174,10 +174,8 @@ def _sizes(database: Database) -> dict[str, int]:
 
 def _waits(database: Database, session_id: str) -> bool:
     """Tell whether a call of the session waits for a decision, or nobody knows what came of it."""
-    found = find_steps(database, session_id, None)
-    if found is None:
-        return False
-    pending = cast(list[dict[str, Any]], merged_fields(found.rows).get("pending_tool_calls") or [])
+    found = stored_state(database, session_id)
+    pending = elements(found.fields, "pending_tool_calls") if found is not None else []
     if any(call["decision"] == "undecided" for call in pending):
         return True
     ids = {call["call_id"] for call in pending}

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from state.files import FileChange
-from state.store.chain import Entry
-from state.store.database import Database, Statement
-from state.store.health import places_set_aside
+from ..calls import FileChange
+from ..databases.chain import Entry
+from ..databases.database import Database, Statement
+from .integrity import places_set_aside
 
 _CHUNK_BYTES = 256 * 1024
 """Small enough for the packet limit of any MySQL server."""

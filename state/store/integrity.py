@@ -4,15 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from state.store.chain import digest_of, first_digest
-from state.store.clock import now
-from state.store.database import Database, Statement
-from state.store.schema import CHAINED, KEYS
+from ..clock import now
+from ..databases.chain import WHOLE_ROWS, digest_of, first_digest, rows_in_order
+from ..databases.database import Database, Statement
+from ..databases.schema import CHAINED, KEYS
 
-_PAGE_ROWS = 500
 _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record"}  # fmt: skip
+BEHIND_THE_END = "stands behind the end of the chain"
+"""Of a row that no writer put there. Once it is set aside, its number in the chain is negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Health:
     @property
     def may_lack_starts(self) -> bool:
         """True if a call may have been started without a record that says so."""
-        return bool(self.missing) or any(d.table == "calls" for d in (*self.damages, *self.set_aside))
+        damages = (d for d in (*self.damages, *self.set_aside) if d.reason != BEHIND_THE_END)
+        return bool(self.missing) or any(d.table == "calls" for d in damages)
 
     def sentences(self) -> list[str]:
         """Return what a person should know."""
@@ -72,40 +74,89 @@ def examine(database: Database, session_id: str) -> Health:
         return Health()
     records, end = int(head[0][0]), str(head[0][1])
     known = _set_aside(database, session_id)
-    digests = {
-        int(record): str(digest)
-        for table in CHAINED
-        for record, digest in database.query(
-            f"SELECT record, digest FROM {table} WHERE session_id = ?", (session_id,)
-        )
-    }
+    digests: dict[int, str] = {}
+    numbers: list[tuple[int, str, str]] = []
+    for table, keys in KEYS.items():
+        for record, digest, *place in database.query(
+            f"SELECT record, digest, {', '.join(keys)} FROM {table} WHERE session_id = ?", (session_id,)
+        ):
+            digests[int(record)] = str(digest)
+            numbers.append((int(record), table, "/".join(map(str, place))))
+    strangers = _strangers(database, session_id, numbers)
     damages = [
         damage
         for table in CHAINED
         for damage in _damages(database, session_id, table, digests)
-        if (damage.table, damage.place) not in known
+        if (damage.table, damage.place) not in known and (damage.table, damage.place) not in strangers
     ]
     lost_in_front = sum(1 for record in range(records) if record not in digests)
     lost_behind = max(database.marked(session_id) - records, 0)
     if records and not damages and records - 1 in digests and digests[records - 1] != end:
         lost_behind = max(lost_behind, 1)
-    return Health(tuple(damages), tuple(known.values()), lost_in_front + lost_behind)
+    return Health((*damages, *strangers.values()), tuple(known.values()), lost_in_front + lost_behind)
+
+
+def _strangers(
+    database: Database, session_id: str, numbers: list[tuple[int, str, str]]
+) -> dict[tuple[str, str], Damage]:
+    """Return the rows behind the end of the chain, from the number, table and key of all."""
+    # Asked after the rows were read: what a running session adds in between is no stranger.
+    head = database.query("SELECT records FROM heads WHERE session_id = ?", (session_id,))
+    records = int(head[0][0]) if head else 0
+    return {
+        (table, place): Damage(table, place, BEHIND_THE_END)
+        for record, table, place in sorted(numbers)
+        if record >= records
+    }
 
 
 def quarantine(session_id: str, health: Health) -> list[Statement]:
-    """Return the statements that set the damaged rows aside; they stay where they are, as they are."""
-    return [
-        (
-            "INSERT INTO quarantine (session_id, source, place, at, reason) VALUES (?, ?, ?, ?, ?)",
-            (session_id, damage.table, damage.place, now(), damage.reason),
-        )
-        for damage in health.damages
-    ]
+    """Return the statements that set the damaged rows aside; they stay where they are.
+
+    One behind the end leaves the chain: its number is the next row's.
+    """
+    statements: list[Statement] = []
+    for damage in health.damages:
+        insert = "INSERT INTO quarantine (session_id, source, place, at, reason) VALUES (?, ?, ?, ?, ?)"
+        statements.append((insert, (session_id, damage.table, damage.place, now(), damage.reason)))
+        if damage.reason == BEHIND_THE_END:
+            condition, values = row_condition(damage.table, damage.place)
+            update = f"UPDATE {damage.table} SET record = -2 - record WHERE session_id = ? AND {condition}"
+            statements.append((update, (session_id, *values)))
+    return statements
+
+
+def row_condition(table: str, place: str) -> tuple[str, list[str]]:
+    """Return what finds a row within its session by the place that a `Damage` names."""
+    keys = KEYS[table]
+    # An output is named by its call, whose id may hold a slash.
+    return " AND ".join(f"{key} = ?" for key in keys), place.rsplit("/", len(keys) - 1)
 
 
 def places_set_aside(database: Database, session_id: str, table: str) -> set[str]:
     """Return the keys of the rows of a table that must not be used."""
     return {place for source, place in _set_aside(database, session_id) if source == table}
+
+
+def place_of(table: str, row: Sequence[Any]) -> str:
+    """Return the key of a row, with which it begins, as it is named where rows are set aside."""
+    return "/".join(map(str, row[: len(KEYS[table])]))
+
+
+def sound_rows(
+    database: Database,
+    table: str,
+    session_id: str,
+    columns: Sequence[str],
+    condition: str = "1 = 1",
+    values: Sequence[Any] = (),
+    after: Sequence[Any] = (),
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows as `rows_in_order` does, without those that must not be used."""
+    damaged = places_set_aside(database, session_id, table)
+    for row in rows_in_order(database, table, session_id, columns, condition, values, after):
+        if not damaged or place_of(table, row) not in damaged:
+            yield row
 
 
 def _set_aside(database: Database, session_id: str) -> dict[tuple[str, str], Damage]:
@@ -114,30 +165,9 @@ def _set_aside(database: Database, session_id: str) -> dict[tuple[str, str], Dam
 
 
 def _damages(database: Database, session_id: str, table: str, digests: dict[int, str]) -> Iterator[Damage]:
-    columns = CHAINED[table]
-    keys = [columns.index(key) for key in KEYS[table]]
-    for row in _rows(database, session_id, table):
+    for row in rows_in_order(database, table, session_id, WHOLE_ROWS[table]):
         *values, record, digest = row
         previous = digests.get(int(record) - 1) if int(record) else first_digest(session_id)
         # Without its predecessor a row cannot be checked; that one is reported as missing.
         if previous is not None and digest_of(previous, table, values) != digest:
-            yield Damage(table, "/".join(str(values[key]) for key in keys), "is not what was written")
-
-
-def _rows(database: Database, session_id: str, table: str) -> Iterator[Sequence[Any]]:
-    """Read a table page by page, in the order of its key."""
-    keys = ", ".join(KEYS[table])
-    marks = ", ".join("?" * len(KEYS[table]))
-    columns = ", ".join((*CHAINED[table], "record", "digest"))
-    places = [CHAINED[table].index(key) for key in KEYS[table]]
-    after: tuple[Any, ...] = ()
-    while True:
-        where = f" AND ({keys}) > ({marks})" if after else ""
-        rows = database.query(
-            f"SELECT {columns} FROM {table} WHERE session_id = ?{where} ORDER BY {keys} LIMIT {_PAGE_ROWS}",
-            (session_id, *after),
-        )
-        yield from rows
-        if len(rows) < _PAGE_ROWS:
-            return
-        after = tuple(rows[-1][place] for place in places)
+            yield Damage(table, place_of(table, row), "is not what was written")

@@ -1,21 +1,52 @@
-"""The effect journal: every move of every tool call, on disk before the next thing happens."""
+"""The effect journal: every move of every tool call, on disk before the next thing happens; the trace."""
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from state.calls import Effect, JournaledCall, PendingCall
-from state.crashpoints import reach
-from state.files import FileChange
-from state.messages import ToolResult, ToolUse
-from state.store.chain import Entry
-from state.store.clock import now
-from state.store.codec import decode_message
-from state.store.database import Database
-from state.store.files import FileHistory
-from state.store.undone import undone_calls
-from state.store.writer import SessionWriter
+from ..calls import Effect, FileChange, JournaledCall, PendingCall
+from ..clock import now
+from ..crashpoints import reach
+from ..databases.chain import Entry
+from ..databases.database import Database
+from ..messages import ToolResult, ToolUse
+from ..trace import TraceRecord
+from .file_history import FileHistory
+from .recording import recorded_result
+from .writer import SessionWriter
+
+RESTORE = "restore:"
+"""Begins the name under which a session records what bringing files back replaced; the step follows."""
+
+
+def undone_calls(database: Database, session_id: str, ancestors: tuple[str, ...]) -> set[str]:
+    """Return the calls of `ancestors` whose whole effect was taken back when the session began."""
+    rows = database.query(
+        "SELECT DISTINCT call_id FROM files WHERE session_id = ? AND call_id LIKE ?",
+        (session_id, f"{RESTORE}%"),
+    )
+    steps = [int(call_id.removeprefix(RESTORE)) for (call_id,) in rows]
+    if not steps:
+        return set()
+    return {
+        call_id
+        for ancestor in ancestors
+        for (call_id,) in database.query(
+            "SELECT DISTINCT call_id FROM files WHERE session_id = ? AND seq >= ?", (ancestor, min(steps))
+        )
+        if _is_verifiable(database, ancestor, call_id)
+    }
+
+
+def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
+    """Tell whether a call did nothing but change files."""
+    rows = database.query(
+        "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'started'",
+        (session_id, call_id),
+    )
+    return any(json.loads(body).get("effect") == "verifiable" for (body,) in rows)
+
 
 _OUTPUT_CHUNK_BYTES = 256 * 1024
 
@@ -44,11 +75,12 @@ class CallJournal:
         undone = undone_calls(database, writer.session_id, self._lineage[:-1])
         for session_id in self._lineage:
             rows = database.query(
-                "SELECT n, call_id, move, at FROM calls WHERE session_id = ? ORDER BY n", (session_id,)
+                "SELECT n, call_id, move, at, record FROM calls WHERE session_id = ? ORDER BY n",
+                (session_id,),
             )
             is_own = session_id == writer.session_id
-            for _, call_id, move, at in rows:
-                if move == "decided":
+            for _, call_id, move, at, record in rows:
+                if move == "decided" or record < 0:
                     continue
                 counts = is_own or (call_id not in undone and self._has_effect(call_id, move))
                 known = move if counts else "proposed"
@@ -73,7 +105,7 @@ class CallJournal:
 
     async def decided(self, call: PendingCall, by: str) -> None:
         body = {**_intent(call.tool, call.effect, call.arguments), **_verdict(call), "who": by}
-        told = {"edited": call.edited, "settled_as": call.settled_as}
+        told = {"edited": call.edited, "settled_as": call.recovery.settled_as}
         body |= {name: value for name, value in told.items() if value}
         n, self._next_n = self._next_n, self._next_n + 1
         self._writer.queue(Entry("calls", (n, call.call_id, "decided", now(), _json(body))))
@@ -158,25 +190,9 @@ class CallJournal:
         return call.model_copy(update={"result": result})
 
     def _stored_result(self, call_id: str) -> ToolResult | None:
-        """Find a result of an earlier process: in its journal row, or in the history it went to."""
-        # A backslash means itself in one database and an escape in another.
-        pattern = f"%{json.dumps(call_id, ensure_ascii=False)[1:-1]}%".replace("\\", "_")
-        for session_id in reversed(self._lineage):
-            rows = self._database.query(
-                "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'finished'",
-                (session_id, call_id),
-            )
-            for (body,) in rows:
-                if stored := json.loads(body).get("result"):
-                    return ToolResult.model_validate(stored)
-            rows = self._database.query(
-                "SELECT body FROM messages WHERE session_id = ? AND body LIKE ?", (session_id, pattern)
-            )
-            blocks = (block for (body,) in rows for block in decode_message(body).blocks)
-            found = (b for b in blocks if isinstance(b, ToolResult) and b.call_id == call_id)
-            if (result := next(found, None)) is not None:
-                return result
-        return None
+        """Find a result of an earlier process."""
+        found = (recorded_result(self._database, owner, call_id) for owner in reversed(self._lineage))
+        return next((result for result in found if result is not None), None)
 
     def _changed(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes] | None
@@ -204,3 +220,17 @@ def _verdict(call: PendingCall) -> dict[str, str]:
 
 def _json(body: dict[str, Any]) -> str:
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+
+class TraceLog:
+    """Records go to disk with the session's next commit, whichever that is."""
+
+    def __init__(self, database: Database, writer: SessionWriter) -> None:
+        self._writer = writer
+        rows = database.query("SELECT MAX(n) FROM traces WHERE session_id = ?", (writer.session_id,))
+        self._next_n = 0 if rows[0][0] is None else int(rows[0][0]) + 1
+
+    def add(self, record: TraceRecord) -> None:
+        n, self._next_n = self._next_n, self._next_n + 1
+        body = record.model_dump_json(exclude_defaults=True, exclude={"kind"})
+        self._writer.queue(Entry("traces", (n, self._writer.last_seq, record.kind, now(), body)))

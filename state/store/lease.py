@@ -1,21 +1,76 @@
 """How long a session belongs to the process that runs it, and what another one is told."""
 
+import asyncio
 import os
+import threading
+import uuid
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
-from state.errors import SessionHeld
-from state.store.clock import text_of
-from state.store.owner import is_gone
+from ..clock import text_of
+from ..errors import ConfigError, SessionHeld, SessionMoved
+
+
+def new_runner() -> str:
+    """Return a name for one who runs a session in this process: HOST:PID:START:NONCE."""
+    pid = os.getpid()
+    return f"{os.uname().nodename}:{pid}:{_started(pid)}:{uuid.uuid4().hex[:8]}"
+
+
+def is_gone(owner: str) -> bool:
+    """Tell whether its process is known to have ended; of one on another machine nothing is known."""
+    parts = owner.split(":")
+    if len(parts) != 4 or not parts[1].isdigit():
+        return True
+    host, pid, started, _ = parts
+    if host != os.uname().nodename:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return _started(int(pid)) != started
+
+
+def is_here(owner: str) -> bool:
+    """Tell whether its process runs, or ran, on this machine."""
+    return owner.split(":")[0] == os.uname().nodename
+
+
+def _started(pid: int) -> str:
+    """Return when the process began, in clock ticks since boot; empty where the system does not say.
+
+    One that has ended and is only waited for says nothing either.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return ""
+    facts = stat.rpartition(")")[2].split()
+    return facts[19] if facts[0] != "Z" else "ended"
+
+
+_DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
 
 
 def _lease_s(text: str) -> float:
     try:
-        return max(float(text), 0.5)
+        seconds = float(text or _DEFAULT_S)
     except ValueError:
-        return 20.0
+        seconds = 0.0
+    if not 0 < seconds <= _MOST_S:  # Not a number compares as false, too.
+        raise ConfigError(
+            f"SANDBUR_LEASE_S should be a number of seconds, above 0 and at most {_MOST_S:g}.",
+            "Correct or unset it.",
+        )
+    return max(seconds, _LEAST_S)
 
 
-LEASE_S = _lease_s(os.environ.get("SANDBUR_LEASE_S", ""))
+LEASE_S = _lease_s(os.environ.get("SANDBUR_LEASE_S", "").strip())
 """Seconds without a sign of life after which another process may take a session over."""
 BEAT_S = LEASE_S / 4
 """Seconds between two signs of life."""
@@ -54,3 +109,84 @@ def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:
         f"Session {session_id} is running in process {pid} on {host}.",
         "Wait for it, stop it, or go on beside it with: sandbur fork",
     )
+
+
+def went_on(session_id: str, last_seq: int | None = None) -> SessionMoved:
+    """Return the error of a process that knows less of the session than the store holds."""
+    until = "" if last_seq is None else f", up to step {last_seq}"
+    return SessionMoved(
+        f"Session {session_id} went on in another process{until}.",
+        f"See what it did: sandbur -r {session_id}",
+    )
+
+
+Beat = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Heart:
+    """One thread with an event loop of its own, for as long as anything beats.
+
+    Where the system starts no further thread, it beats in the event loop of whoever began.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_thread = False
+        self._beating: dict[object, asyncio.Task[None]] = {}
+        self._owners: set[object] = set()
+
+    def begin(self, owner: object, beat: Beat) -> None:
+        """Run `beat` beside everything else, until it ends or `end` is called."""
+        with self._lock:
+            if owner in self._owners:
+                return
+            if self._loop is None:
+                self._open_loop()
+            assert self._loop is not None
+            self._owners.add(owner)
+            asyncio.run_coroutine_threadsafe(self._beat(owner, beat), self._loop)
+
+    async def end(self, owner: object) -> None:
+        """Stop beating for `owner`; nothing of it happens after this has returned."""
+        with self._lock:
+            loop = self._loop
+            if loop is None or owner not in self._owners:
+                return
+            stopped = asyncio.run_coroutine_threadsafe(self._stop(owner), loop)
+        await asyncio.wrap_future(stopped)
+        with self._lock:
+            self._owners.discard(owner)
+            if not self._owners and self._loop is loop:
+                self._loop = None
+                if self._has_thread:
+                    loop.call_soon_threadsafe(loop.stop)
+
+    def _open_loop(self) -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            threading.Thread(target=_run, args=(loop,), name="lease", daemon=True).start()
+        except RuntimeError:
+            loop.close()
+            self._loop, self._has_thread = asyncio.get_running_loop(), False
+        else:
+            self._loop, self._has_thread = loop, True
+
+    async def _beat(self, owner: object, beat: Beat) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._beating[owner] = task
+        try:
+            await beat()
+        finally:
+            del self._beating[owner]
+
+    async def _stop(self, owner: object) -> None:
+        if task := self._beating.get(owner):
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()

@@ -6,14 +6,12 @@ from typing import Any, Literal
 from burr.core import State
 from burr.core.persistence import AsyncBaseStatePersister, PersistedStateData
 
-from state.application import ApplicationState
-from state.calls import PendingCall, restore_arguments
-from state.messages import runtime_said
-from state.store.database import Database
-from state.store.logs import SessionLogs
-from state.store.lost_calls import lost_note
-from state.store.stand_ins import is_stand_in
-from state.store.writer import SessionWriter
+from ..application import ApplicationState
+from ..calls import PendingCall, restore_arguments
+from ..databases.database import Database
+from ..messages import runtime_said
+from .message_log import SessionLogs, is_stand_in, lost_note
+from .writer import SessionWriter
 
 
 class DeltaPersister(AsyncBaseStatePersister):

@@ -3,17 +3,20 @@
 import asyncio
 import re
 import time
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
-from state.errors import GuardFailed, SessionNotFound, StoreError, UsageError
-from state.session import SessionSettings, SessionSummary
-from state.store.chain import first_digest
-from state.store.clock import now
-from state.store.database import Database, Guard, Statement
-from state.store.files import UNUSED_CONTENTS
-from state.store.lease import BEAT_S, held, is_fresh, lease_end, seems_held
-from state.store.owner import is_gone, is_here
-from state.store.schema import SESSION_TABLES
+from ..clock import now, text_of
+from ..databases.chain import first_digest
+from ..databases.database import Database, GuardedUpdate, Statement
+from ..databases.schema import SESSION_TABLES
+from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
+from ..session import SessionSettings, SessionSummary
+from .claim import Claim
+from .file_history import UNUSED_CONTENTS
+from .lease import BEAT_S, held, is_fresh, is_gone, is_here, seems_held, went_on
+from .recording import lineage_of
 
 _SELECT = (
     "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
@@ -21,13 +24,31 @@ _SELECT = (
 )
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
+    """Where a session stands, and who runs it."""
+
     owner: str
     epoch: int
     lease_until: str
     last_seq: int
     records: int
     chain: str
+    status: str
+    title: str
+    updated_at: str
+
+    @property
+    def life(self) -> Literal["running", "died", "resting"]:
+        """Tell whether its process lives; one that died could not say so."""
+        if self.status != "running":
+            return "resting"
+        return "running" if seems_held(self.owner, self.lease_until) else "died"
+
+
+class Fork(NamedTuple):
+    session_id: str
+    at_seq: int
+    """The step behind which it begins."""
 
 
 class SessionIndex:
@@ -48,30 +69,22 @@ class SessionIndex:
             raise UsageError(
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
-        self._database.commit(self._rows_of(session_id, settings, title, parent))
+        parent_seq = -1 if parent is None else parent[1]
+        head = (
+            "INSERT INTO heads (session_id, title, status, updated_at, wake_at, last_seq, records,"
+            " chain, owner, epoch, lease_until) VALUES (?, ?, 'new', ?, '', ?, 0, ?, '', 0, '')",
+            (session_id, title, now(), parent_seq, first_digest(session_id)),
+        )
+        self._database.commit([self._row_of(session_id, settings, parent), head])
 
-    async def acreate(self, session_id: str, settings: SessionSettings) -> None:
-        """Create a session unless it is there, without keeping the event loop waiting."""
-        if not await self._database.offload(lambda: self.exists(session_id)):
-            await self._database.acommit(self._rows_of(session_id, settings, "", None))
-
-    def _rows_of(
-        self, session_id: str, settings: SessionSettings, title: str, parent: tuple[str, int] | None
-    ) -> list[Statement]:
-        parent_id, parent_seq = parent or (None, None)
-        at = now()
-        return [
-            (
-                "INSERT INTO sessions (id, tenant, parent_id, parent_seq, created_at, settings)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (session_id, self._tenant, parent_id, parent_seq, at, _dump(settings)),
-            ),
-            (
-                "INSERT INTO heads (session_id, title, status, updated_at, wake_at, last_seq, records,"
-                " chain, owner, epoch, lease_until) VALUES (?, ?, 'new', ?, '', ?, 0, ?, '', 0, '')",
-                (session_id, title, at, *_start_of(session_id, parent_seq)),
-            ),
-        ]
+    def _row_of(
+        self, session_id: str, settings: SessionSettings, parent: tuple[str, int] | None = None
+    ) -> Statement:
+        return (
+            "INSERT INTO sessions (id, tenant, parent_id, parent_seq, created_at, settings)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (session_id, self._tenant, *(parent or (None, None)), now(), _dump(settings)),
+        )
 
     def exists(self, session_id: str) -> bool:
         return bool(self._database.query("SELECT 1 FROM sessions WHERE id = ?", (session_id,)))
@@ -81,20 +94,8 @@ class SessionIndex:
         return [owner for owner, _ in self.lineage(session_id)[:-1]]
 
     def lineage(self, session_id: str) -> list[tuple[str, int | None]]:
-        """Return the session behind its ancestors, oldest first, each with its last step that counts here.
-
-        None: all of them.
-        """
-        found: list[tuple[str, int | None]] = [(session_id, None)]
-        while True:
-            rows = self._database.query(
-                "SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (found[0][0],)
-            )
-            if not rows or rows[0][0] is None:
-                return found
-            limit = found[0][1]
-            parent_seq = int(rows[0][1]) if limit is None else min(int(rows[0][1]), limit)
-            found.insert(0, (rows[0][0], parent_seq))
+        """Return the session behind its ancestors, as `lineage_of` does."""
+        return lineage_of(self._database, session_id)
 
     def settings(self, session_id: str) -> SessionSettings:
         rows = self._database.query(
@@ -106,43 +107,25 @@ class SessionIndex:
 
     async def claim(
         self, session_id: str, runner: str, known: tuple[int, str], settings: SessionSettings, title: str
-    ) -> int:
-        """Become the one that runs the session; return the epoch that every write has to name.
+    ) -> Claim:
+        """Return the right to run the session, for its next commit to take; it is made if there is none.
 
         `runner` names the caller, `known` is the end of the session's chain as it knows it. Raises
-        `SessionHeld` if another process runs the session, `StoreError` if one went on with it.
+        `SessionHeld` if another process runs the session, `SessionMoved` if one went on with it.
         """
-        head = await self._database.offload(lambda: self._head(session_id))
+        title = title.replace("\0", "")
+        if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
+            return Claim(session_id, runner, None, [self._row_of(session_id, settings)], title)
+        head = await self._database.offload(lambda: self.head(session_id))
         if head.owner != runner and await self._is_held(session_id, head):
             raise held(session_id, head.owner)
         if (head.records, head.chain) != known:
-            raise StoreError(
-                f"Session {session_id} went on in another process, up to step {head.last_seq}.",
-                f"See what it did: sandbur -r {session_id}",
-            )
-        epoch = head.epoch + 1
-        claim = (
-            "UPDATE heads SET status = 'running', owner = ?, epoch = ?, lease_until = ?, wake_at = '',"
-            " updated_at = ? WHERE session_id = ? AND epoch = ?"
-        )
-        landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ? AND owner = ?"
-        try:
-            await self._database.acommit(
-                [
-                    ("UPDATE sessions SET settings = ? WHERE id = ?", (_dump(settings), session_id)),
-                    (
-                        "UPDATE heads SET title = ? WHERE session_id = ? AND title = ''",
-                        (title.replace("\0", ""), session_id),
-                    ),
-                ],
-                Guard(
-                    (claim, (runner, epoch, lease_end(), now(), session_id, head.epoch)),
-                    (landed, (session_id, epoch, runner)),
-                ),
-            )
-        except GuardFailed:
-            raise held(session_id, self._head(session_id).owner) from None
-        return epoch
+            raise went_on(session_id, head.last_seq)
+        changes: list[Statement] = [
+            ("UPDATE sessions SET settings = ? WHERE id = ?", (_dump(settings), session_id)),
+            ("UPDATE heads SET title = ? WHERE session_id = ? AND title = ''", (title, session_id)),
+        ]
+        return Claim(session_id, runner, head.epoch, changes)
 
     async def release(self, session_id: str, epoch: int, status: str, wake_at: str = "") -> None:
         """Stop running the session, with the status of the run and when to go on by itself."""
@@ -151,10 +134,12 @@ class SessionIndex:
             " WHERE session_id = ? AND epoch = ?"
         )
         landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ? AND owner = ''"
-        guard = Guard((release, (status, wake_at, now(), session_id, epoch)), (landed, (session_id, epoch)))
+        guard = GuardedUpdate(
+            (release, (status, wake_at, now(), session_id, epoch)), (landed, (session_id, epoch))
+        )
         await self._database.acommit([], guard)
 
-    async def _is_held(self, session_id: str, head: "_Head") -> bool:
+    async def _is_held(self, session_id: str, head: Head) -> bool:
         """Tell whether the owner is alive, watching it for a while where neither clock nor system says."""
         if not head.owner or is_gone(head.owner):
             return False
@@ -166,7 +151,7 @@ class SessionIndex:
         latest = time.monotonic() + BEAT_S * 1.5
         while time.monotonic() < latest:
             await asyncio.sleep(min(0.25, BEAT_S / 4))
-            if self._head(session_id).lease_until != head.lease_until:
+            if self.head(session_id).lease_until != head.lease_until:
                 return True
             if is_gone(head.owner):
                 return False
@@ -174,19 +159,33 @@ class SessionIndex:
 
     def is_held(self, session_id: str) -> bool:
         """Tell whether a process may run the session, also one that is stopped or has a strange clock."""
-        head = self._head(session_id)
+        head = self.head(session_id)
         if not head.owner or is_gone(head.owner):
             return False
         return is_here(head.owner) or is_fresh(head.lease_until)
 
-    def _head(self, session_id: str) -> "_Head":
+    def elsewhere(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
+        """Return the error that `claim` would most likely raise now, from one short query."""
+        head = self.head(session_id)
+        if head.owner != runner and seems_held(head.owner, head.lease_until):
+            return held(session_id, head.owner)
+        return went_on(session_id, head.last_seq) if (head.records, head.chain) != known else None
+
+    def head(self, session_id: str) -> Head:
         rows = self._database.query(
-            "SELECT owner, epoch, lease_until, last_seq, records, chain FROM heads WHERE session_id = ?",
-            (session_id,),
+            f"SELECT {', '.join(Head._fields)} FROM heads WHERE session_id = ?", (session_id,)
         )
         if not rows:
             raise self._missing(session_id)
-        return _Head(*rows[0])
+        return Head(*rows[0])
+
+    def forks(self, session_id: str) -> tuple[Fork, ...]:
+        """Return the sessions that were forked from this one, oldest first."""
+        rows = self._database.query(
+            "SELECT id, parent_seq FROM sessions WHERE parent_id = ? AND tenant = ? ORDER BY created_at",
+            (session_id, self._tenant),
+        )
+        return tuple(Fork(found, int(seq)) for found, seq in rows)
 
     def summary(self, session_id: str) -> SessionSummary:
         rows = self._database.query(f"{_SELECT} WHERE s.id = ? AND s.tenant = ?", (session_id, self._tenant))
@@ -219,7 +218,8 @@ class SessionIndex:
 
     def _missing(self, text: str) -> StoreError:
         """Return the error for a session that is not there, or is not there any more."""
-        if self._database.marked(text) >= 0:
+        foreign = "SELECT 1 FROM sessions WHERE id = ? AND tenant <> ?"
+        if self._database.marked(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
             return StoreError(
                 f"The store {self._database.name} has lost session {text}: its records are damaged or gone.",
                 "Restore the store from a backup.",
@@ -228,7 +228,7 @@ class SessionIndex:
         return SessionNotFound(f"There is no session {shown!r}.", "See them with: sandbur sessions list")
 
     def delete(self, session_id: str) -> None:
-        head = self._head(session_id)
+        head = self.head(session_id)
         if seems_held(head.owner, head.lease_until):
             raise held(session_id, head.owner)
         children = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
@@ -238,19 +238,14 @@ class SessionIndex:
             )
         claim = "UPDATE heads SET epoch = epoch + 1 WHERE session_id = ? AND epoch = ? AND owner = ?"
         landed = "SELECT 1 FROM meta WHERE NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)"
-        guard = Guard((claim, (session_id, head.epoch, head.owner)), (landed, (session_id,)))
+        guard = GuardedUpdate((claim, (session_id, head.epoch, head.owner)), (landed, (session_id,)))
         rows = [(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)) for table in SESSION_TABLES]
         session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
         try:
             self._database.commit([*rows, session, UNUSED_CONTENTS], guard)
         except GuardFailed:
-            raise held(session_id, self._head(session_id).owner) from None
+            raise held(session_id, self.head(session_id).owner) from None
         self._database.mark(session_id, -1)
-
-
-def _start_of(session_id: str, parent_seq: int | None) -> tuple[int, str]:
-    """Return the newest step and the end of the chain of a session that has no row yet."""
-    return -1 if parent_seq is None else parent_seq, first_digest(session_id)
 
 
 def _summary(row: tuple[Any, ...]) -> SessionSummary:
@@ -272,3 +267,33 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
 
 def _dump(settings: SessionSettings) -> str:
     return settings.model_dump_json(ensure_ascii=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRun:
+    session_id: str
+    title: str
+    reason: str
+    """Why it is to go on, in words."""
+    held_by: str = ""
+    """Who runs it already, as a sentence; empty if it is free."""
+
+
+def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
+    """Return the runs that are to go on, those that wait longest first."""
+    rows = database.query(
+        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until FROM sessions s"
+        # A session without a step holds no message that could be answered.
+        " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
+        " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
+        (tenant, text_of(now)),
+    )
+    return [
+        WaitingRun(
+            session_id,
+            title,
+            "its process died" if status == "running" else f"its time came at {wake_at}",
+            held(session_id, owner).message if seems_held(owner, lease_until) else "",
+        )
+        for session_id, title, status, wake_at, owner, lease_until in rows
+    ]

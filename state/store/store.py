@@ -1,22 +1,23 @@
 """The store as the layers above see it."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from state.application import ApplicationState
-from state.errors import StoreError, UsageError
-from state.session import SessionSettings, SessionSummary, SessionView
-from state.store.database import Database
-from state.store.files import FileHistory, LineageFiles
-from state.store.health import examine, quarantine
-from state.store.journal import CallJournal
-from state.store.opening import open_database
-from state.store.persister import DeltaPersister, load_histories
-from state.store.sessions import SessionIndex
-from state.store.traces import TraceLog
-from state.store.transfer import export_session
-from state.store.writer import SessionWriter
+from ..application import ApplicationState
+from ..databases.database import Database
+from ..databases.open import open_database
+from ..errors import StoreError, UsageError
+from ..maintenance.export import export_session
+from ..session import SessionSettings, SessionSummary, SessionView
+from .file_history import FileHistory, LineageFiles
+from .integrity import examine, quarantine
+from .journal import CallJournal, TraceLog
+from .lease import Heart
+from .persister import DeltaPersister, load_histories
+from .sessions import SessionIndex
+from .writer import SessionWriter
 
 
 class Store:
@@ -31,6 +32,8 @@ class Store:
         self._lacking: set[str] = set()
         """Sessions whose journals may not tell of every start."""
         self.index = SessionIndex(database, tenant)
+        self.heart = Heart()
+        """Keeps the leases of this process's runs."""
 
     @classmethod
     def open(cls, url: str, tenant: str = "", on_notice: Callable[[str], None] | None = None) -> "Store":
@@ -147,6 +150,16 @@ class Store:
         """Return what is wrong with the records of a session, and change nothing."""
         health = examine(self.database, self.index.summary(session_id).id)
         return [*health.sentences(), *(f"The {damage}; it was set aside." for damage in health.set_aside)]
+
+    def try_writing(self) -> None:
+        """Commit a row together with its deletion; raises `StoreError` where nothing can be written."""
+        name = f"probe-{secrets.token_hex(8)}"
+        self.database.commit(
+            [
+                ("INSERT INTO meta (name, value) VALUES (?, '')", (name,)),
+                ("DELETE FROM meta WHERE name = ?", (name,)),
+            ]
+        )
 
     def check(self) -> list[str]:
         """Return what is wrong with the database itself; empty if nothing is."""

@@ -1,13 +1,133 @@
 """What each step of a session did, in one line, read from what the step wrote."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
 
-from state.store.database import Database
-from state.store.line_texts import MessageLine, StepKind, StepText, message_line, step_text
-from state.store.step_drafts import LogName, Reference, StepDraft, step_drafts
+from ..databases.database import Database
+from ..messages import Message, Text, ToolResult, ToolUse
+from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps
 
-_PAGE_ROWS = 500
+StepKind = Literal[
+    "message", "command", "reply", "calls", "results", "decision", "plan", "summary", "compression", "other"
+]
+
+_MAX_CHARS = 200
+_MAX_SUBJECT_CHARS = 60
+_MAX_CALLS = 5
+
+
+class StepText(NamedTuple):
+    kind: StepKind
+    text: str
+
+
+def step_text(
+    step: RecordedStep, messages: Sequence[Message | None], subjects: Mapping[str, str]
+) -> StepText:
+    """Say what a step did, with the messages that it added; `subjects` names the calls known so far."""
+    after, said = step.after, [message for message in messages if message is not None]
+    match step.action:
+        case "":
+            return StepText("other", "(the record of this step is damaged)")
+        case "prompt":
+            return _prompted(after, said)
+        case "human_confirm":
+            return StepText("decision", _listed(list(_decided(step, subjects))) or "decided nothing")
+        case "execute_tools":
+            return StepText("results", _listed([_result(result, subjects) for result in _results(said)]))
+        case "vibe_planner" if step.before.get("vibe_plan") != after.get("vibe_plan"):
+            return StepText("plan", _planned(after))
+        case "step_summarizer":
+            return StepText("summary", next((line for line in map(_words, said) if line), "a step ended"))
+        case "context_compressor":
+            return StepText("compression", "older messages were replaced by a summary")
+        case _ if words := _replied(after, said):
+            return words
+        case _:
+            noted = "(no words)" if messages else _noted(after)
+            return StepText("other", _where(after) + noted)
+
+
+def cut(text: str, limit: int = _MAX_CHARS) -> str:
+    line = " ".join(text[: limit * 4].split())
+    return line if len(line) <= limit else f"{line[:limit]} ..."
+
+
+def _words(message: Message) -> str:
+    return cut(" ".join(block.text for block in message.blocks if isinstance(block, Text)))
+
+
+def _prompted(after: Fields, said: Sequence[Message]) -> StepText:
+    for message in said:
+        if message.origin == "person":
+            return StepText("message", _words(message))
+    return StepText("command", cut(after.get("user_input") or ""))
+
+
+def _where(after: Fields) -> str:
+    active = after.get("active_step_id")
+    return f"step {active}: " if active else ""
+
+
+def _replied(after: Fields, said: Sequence[Message]) -> StepText | None:
+    calls = [title_of(use) for message in said for use in message.tool_uses]
+    if calls:
+        waits = any(call["decision"] == "undecided" for call in elements(after, "pending_tool_calls"))
+        ending = " (waits for a decision)" if waits else ""
+        return StepText("calls", f"{_where(after)}{_listed(calls)}{ending}")
+    words = next((line for message in said if message.origin == "model" and (line := _words(message))), "")
+    return StepText("reply", _where(after) + words) if words else None
+
+
+def _noted(after: Fields) -> str:
+    """Say what a step is about that added no message."""
+    unknown = [
+        call["tool"]
+        for call in elements(after, "pending_tool_calls")
+        if call.get("kind") == "outcome_unknown"
+    ]
+    return f"outcome unknown: {_listed(unknown)}" if unknown else "(the state was changed)"
+
+
+def _planned(after: Fields) -> str:
+    steps = [f"{step['step_id']}. {step['description']}" for step in elements(after, "vibe_plan")]
+    return cut(f"{len(steps)} steps: {'; '.join(steps)}")
+
+
+def _decided(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
+    old = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
+    for call in elements(step.after, "pending_tool_calls"):
+        was = old.get(call["call_id"], {})
+        verdict = call.get("settled_as") or call["decision"]
+        if verdict != (was.get("settled_as") or was.get("decision")):
+            yield f"{verdict}: {subjects.get(call['call_id'], call['tool'])}"
+
+
+def _results(said: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in said:
+        yield from (block for block in message.blocks if isinstance(block, ToolResult))
+
+
+def _result(result: ToolResult, subjects: Mapping[str, str]) -> str:
+    return f"{result.outcome}: {subjects.get(result.call_id, result.tool)}"
+
+
+def title_of(use: ToolUse) -> str:
+    """Name a call by its tool and its first argument that is a text."""
+    try:
+        arguments = json.loads(use.arguments)
+    except (ValueError, RecursionError):
+        arguments = {}
+    values = cast(dict[str, Any], arguments).values() if isinstance(arguments, dict) else ()
+    subject = next((value for value in values if isinstance(value, str)), "")
+    return f"{use.tool} {cut(subject, _MAX_SUBJECT_CHARS)}".strip()
+
+
+def _listed(parts: list[str]) -> str:
+    more = f"; {len(parts) - _MAX_CALLS} more" if len(parts) > _MAX_CALLS else ""
+    return "; ".join(parts[:_MAX_CALLS]) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +145,14 @@ class TimelineStep:
 
 def timeline(database: Database, session_id: str) -> list[TimelineStep]:
     """Return every step of a session, those of its ancestors first; damaged ones are named as such."""
-    drafts = list(step_drafts(database, session_id))
-    lines = _lines(database, {reference for draft in drafts for reference in draft.added})
+    pages = MessagePages(database)
     subjects: dict[str, str] = {}
-    return [_step(draft, lines, subjects) for draft in drafts]
+    return [_step(step, pages, subjects) for step in recorded_steps(database, session_id)]
 
 
-def _step(draft: StepDraft, lines: Mapping[Reference, MessageLine], subjects: dict[str, str]) -> TimelineStep:
-    said = [lines[reference] for reference in draft.added if reference in lines]
-    subjects |= {call_id: subject for line in said for call_id, subject in line.calls}
-    found = (
-        step_text(draft.action, draft.before, draft.after, said, subjects)
-        if draft.action
-        else StepText("other", "(the record of this step is damaged)")
-    )
-    return TimelineStep(draft.seq, draft.at, draft.action, found.kind, found.text, draft.session_id)
-
-
-def _lines(database: Database, wanted: set[Reference]) -> dict[Reference, MessageLine]:
-    """Read the messages log by log and keep of each what a line needs."""
-    ends: dict[LogName, int] = {}
-    for session_id, log, index in wanted:
-        ends[session_id, log] = max(index + 1, ends.get((session_id, log), 0))
-    lines: dict[Reference, MessageLine] = {}
-    for (session_id, log), end in ends.items():
-        for start in range(0, end, _PAGE_ROWS):
-            rows = database.query(
-                "SELECT idx, body FROM messages WHERE session_id = ? AND log = ? AND idx >= ? AND idx < ?",
-                (session_id, log, start, min(end, start + _PAGE_ROWS)),
-            )
-            lines |= {(session_id, log, int(index)): message_line(body) for index, body in rows}
-    return lines
+def _step(step: RecordedStep, pages: MessagePages, subjects: dict[str, str]) -> TimelineStep:
+    messages = pages.messages(step.added)
+    for message in messages:
+        subjects |= {use.call_id: title_of(use) for use in message.tool_uses} if message is not None else {}
+    found = step_text(step, messages, subjects)
+    return TimelineStep(step.seq, step.at, step.action, found.kind, found.text, step.session_id)

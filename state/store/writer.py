@@ -1,22 +1,22 @@
 """What this process has written of one session, and so what the next step has to add."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from state.crashpoints import reach
-from state.errors import GuardFailed, SessionHeld, StoreError
-from state.store.chain import Chain, Entry, first_digest
-from state.store.clock import now
-from state.store.codec import decode_fields
-from state.store.database import Database, Guard, Statement
-from state.store.fields import WrittenFields
-from state.store.lease import held, lease_end
-from state.store.logs import SessionLogs
-from state.store.lost_calls import calls_behind
-from state.store.steps import find_steps, merged_fields
+from ..cancellation import to_the_end
+from ..clock import now
+from ..crashpoints import reach
+from ..databases.chain import Chain, Entry, first_digest
+from ..databases.database import Database, GuardedUpdate, Statement
+from ..errors import GuardFailed, SessionHeld, StoreError
+from .claim import Claim
+from .deltas import WrittenFields, decode_fields
+from .lease import held, lease_end, went_on
+from .message_log import SessionLogs, calls_behind
+from .recording import stored_state
 
 _MIN_SNAPSHOT_GAP_BYTES = 4096
 
@@ -52,6 +52,8 @@ class SessionWriter:
         """The newest step that this process has read or written."""
         self.lost_calls: tuple[str, ...] = ()
         """Calls that were started behind the last good step, as texts for the model."""
+        self.claim: Claim | None = None
+        """Lands with the next commit."""
         self.epoch: int | None = None
         """Of this process's claim; None while it only reads."""
         head = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
@@ -73,26 +75,33 @@ class SessionWriter:
 
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
-        found = find_steps(self._database, self.session_id, seq)
+        found = stored_state(self._database, self.session_id, seq)
         if found is None:
             return None
-        values = decode_fields(self._model, merged_fields(found.rows), self.logs)
+        values = decode_fields(self._model, found.fields, self.logs)
         last = found.rows[-1]
         self.last_seq = last.seq
+        if found.is_cut or not self.logs.are_whole:
+            self.logs.seal()
         if found.is_cut:
             # What is newer is damaged and stays in its place; the next step is a snapshot behind it.
-            self.logs.seal()
             self.last_seq = self._newest_seq()
             self.lost_calls = calls_behind(self._database, found.session_id, last.seq)
         elif found.session_id == self.session_id:
             self._fields.take(values)
-            self._snapshot_bytes = len(found.rows[0].fields)
-            self._delta_bytes = sum(len(row.fields) for row in found.rows[1:])
-        return last.seq, last.position, last.at, values
+            self._snapshot_bytes = len(found.rows[0].delta)
+            self._delta_bytes = sum(len(row.delta) for row in found.rows[1:])
+        return last.seq, last.action, last.at, values
 
     def _newest_seq(self) -> int:
-        rows = self._database.query("SELECT last_seq FROM heads WHERE session_id = ?", (self.session_id,))
-        return int(rows[0][0])
+        """Return the last step of the head, or of a row behind it."""
+        mine = (self.session_id,)
+        rows = self._database.query(
+            "SELECT last_seq FROM heads WHERE session_id = ? UNION ALL"
+            " SELECT COALESCE(MAX(seq), -1) FROM steps WHERE session_id = ?",
+            mine * 2,
+        )
+        return max(int(row[0]) for row in rows)
 
     async def save(self, seq: int, position: str, values: Mapping[str, Any]) -> None:
         """Commit the step: new messages, changed fields, queued journal rows, the session's head."""
@@ -160,7 +169,7 @@ class SessionWriter:
         landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ?"
         mine = (self.session_id, self.epoch)
         try:
-            await self._database.acommit([], Guard((claim, (lease_end(), *mine)), (landed, mine)))
+            await self._database.acommit([], GuardedUpdate((claim, (lease_end(), *mine)), (landed, mine)))
         except GuardFailed:
             raise self._lost() from None
 
@@ -178,12 +187,16 @@ class SessionWriter:
 
     def _taken(self, statements: Sequence[Statement]) -> _Batch:
         """Note what goes with this commit: what is queued while it is on its way goes with the next."""
-        return _Batch([*self._loose, *statements], len(self._queue), len(self._loose), len(self._on_commit))
+        claiming = self.claim.statements if self.claim is not None else []
+        all_of_it = [*claiming, *self._loose, *statements]
+        return _Batch(all_of_it, len(self._queue), len(self._loose), len(self._on_commit))
 
-    async def _land(self, batch: _Batch, guard: Guard, chain: Chain, seq: int) -> None:
+    async def _land(self, batch: _Batch, guard: GuardedUpdate, chain: Chain, seq: int) -> None:
         """Commit, and know it; nothing may come between the two."""
         await self._database.acommit(batch.statements, guard)
         self.chain, self.last_seq = chain, seq
+        if self.claim is not None:
+            self.epoch, self.claim = self.claim.epoch, None
         self._database.mark(self.session_id, chain.records)
         del self._queue[: batch.queued]
         del self._loose[: batch.loose]
@@ -191,24 +204,36 @@ class SessionWriter:
             work()
         del self._on_commit[: batch.on_commit]
 
-    def _guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> Guard:
+    def _guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> GuardedUpdate:
         """Return the claim on the session's row, which gets the new end of the chain and what `head` says."""
+        columns = {
+            "records": chain.records,
+            "chain": chain.digest,
+            "last_seq": seq,
+            "updated_at": now(),
+            **head,
+        }
+        if self.claim is not None:
+            return self.claim.guard(columns, self.chain.records, self.chain.digest)
         if self.epoch is None:
             raise StoreError(f"Session {self.session_id} is not claimed, so it cannot be written.")
-        columns = ("records", "chain", "last_seq", "updated_at", *head)
         claim = (
             f"UPDATE heads SET {', '.join(f'{column} = ?' for column in columns)}"
             " WHERE session_id = ? AND epoch = ? AND records = ? AND chain = ?"
         )
         landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ? AND records = ? AND chain = ?"
         mine = (self.session_id, self.epoch)
-        new = (chain.records, chain.digest)
         old = (self.chain.records, self.chain.digest)
-        return Guard((claim, (*new, seq, now(), *head.values(), *mine, *old)), (landed, (*mine, *new)))
+        return GuardedUpdate(
+            (claim, (*columns.values(), *mine, *old)), (landed, (*mine, chain.records, chain.digest))
+        )
 
     def _lost(self) -> StoreError:
-        """Say who took the session over."""
+        """Say who took the session over, or claimed it first."""
         rows = self._database.query("SELECT owner, epoch FROM heads WHERE session_id = ?", (self.session_id,))
+        if self.claim is not None:
+            self.claim = None
+            return held(self.session_id, rows[0][0]) if rows and rows[0][0] else went_on(self.session_id)
         if not rows:
             return SessionHeld(f"Session {self.session_id} was deleted while it ran; nothing more was done.")
         if rows[0][1] == self.epoch:
@@ -217,22 +242,6 @@ class SessionWriter:
                 f"Nothing more was done. Look at it: sandbur sessions show {self.session_id}",
             )
         return held(self.session_id, rows[0][0], was_taken=True)
-
-
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await `work` whatever happens; a cancellation leaves when it is over."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
-            cancelled = error
-    if cancelled is not None and task.exception() is None:
-        raise cancelled
-    task.result()
 
 
 def _object(encoded: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from burr.core import ApplicationBuilder, State, action
 from burr.core.persistence import BaseStatePersister, SQLitePersister
 
-from state.burr_persister import SandburPersister
+from sandbur.state.burr.persister import SandburPersister
 
 MESSAGE = 2000
 

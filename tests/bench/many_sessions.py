@@ -18,8 +18,8 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 from databases import fresh_url  # noqa: E402
 from scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
 
-from agent.session import Session  # noqa: E402
-from state.store.store import Store  # noqa: E402
+from sandbur.agent.session.session import Session  # noqa: E402
+from sandbur.state.store.store import Store  # noqa: E402
 
 TURNS = 3
 TICK_S = 0.005

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from databases import fresh_place, is_there
 from test_databases import head, put, step
 
-from state.store.opening import open_database
+from sandbur.state.databases.open import open_database
 
 ROUNDS = 400
 

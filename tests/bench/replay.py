@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from real_ports import open_real
 from scripted import Call, ScriptedModel, collect
 
-from agent.replay.replay import replay
-from state.store.store import Store
+from sandbur.agent.history.replay.replay import replay
+from sandbur.state.store.store import Store
 
 RUNS = 5
 LIMIT_S = 3.0

@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from scripted import Recorder, ScriptedModel, collect, open_session
 
-from actions.ports import ToolOutcome
-from agent.stats import stats_of
-from state.store.audit import audit
-from state.store.schema import CHAINED
-from state.store.store import Store
-from ui.report.export import report
+from sandbur.actions.ports import ToolOutcome
+from sandbur.agent.history.insight.stats import stats_of
+from sandbur.state.databases.schema import CHAINED
+from sandbur.state.maintenance.verify import audit
+from sandbur.state.store.store import Store
+from sandbur.ui.report.html import report
 
 TURNS, SESSIONS, CALLS = 800, 1000, 3
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from actions.ports import ToolContext
-from actions.tools.run_shell_command import RunShellCommand
+from sandbur.actions.ports import ToolContext
+from sandbur.actions.tools.shell.tool import RunShellCommand
 
 ROUNDS = 15
 COMMANDS = {

@@ -28,7 +28,7 @@ def first_prompt() -> float:
     main_end, chat_end = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ui.cli", "-m", "demo"],
+        [sys.executable, "-m", "sandbur.ui.cli", "-m", "demo"],
         stdin=chat_end, stdout=chat_end, stderr=chat_end, env=environment(), start_new_session=True,
     )  # fmt: skip
     seen = b""
@@ -53,8 +53,8 @@ def environment() -> dict[str, str]:
 
 CONTENDERS: dict[str, Callable[[], float]] = {
     "bare interpreter": lambda: ended("-c", "pass"),
-    "sandbur --help": lambda: ended("-m", "ui.cli", "--help"),
-    "sandbur --version": lambda: ended("-m", "ui.cli", "--version"),
+    "sandbur --help": lambda: ended("-m", "sandbur.ui.cli", "--help"),
+    "sandbur --version": lambda: ended("-m", "sandbur.ui.cli", "--version"),
     "first prompt": first_prompt,
 }
 

@@ -20,12 +20,12 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
 
-from state.application import ApplicationState  # noqa: E402
-from state.messages import person_said  # noqa: E402
-from state.session import SessionSettings  # noqa: E402
-from state.store.chain import Entry  # noqa: E402
-from state.store.owner import new_runner  # noqa: E402
-from state.store.store import Store  # noqa: E402
+from sandbur.state.application import ApplicationState  # noqa: E402
+from sandbur.state.databases.chain import Entry  # noqa: E402
+from sandbur.state.messages import person_said  # noqa: E402
+from sandbur.state.session import SessionSettings  # noqa: E402
+from sandbur.state.store.lease import new_runner  # noqa: E402
+from sandbur.state.store.store import Store  # noqa: E402
 
 TURNS, RESULT_BYTES, STEPS = 800, 2000, 400
 
@@ -51,7 +51,7 @@ async def commits(folder: Path) -> tuple[float, float]:
     settings = SessionSettings(model="m", cwd="/")
     store.create("s1", settings)
     writer = store.writer("s1")
-    writer.epoch = await store.index.claim(
+    writer.claim = await store.index.claim(
         "s1", new_runner(), (writer.chain.records, writer.chain.digest), settings, ""
     )
     bare = Bare(folder / "bare.db")
@@ -98,7 +98,7 @@ async def opened(url: str, session_id: str) -> float:
 def command(url: str, *words: str) -> float:
     """Return the milliseconds of the whole command `sandbur`, answered by the demo model."""
     env = {**os.environ, "PYTHONPATH": str(TESTS.parent), "SANDBUR_STORE": url}
-    line = [sys.executable, "-m", "ui.cli", "-p", *words, "/mode yolo", "-m", "demo"]
+    line = [sys.executable, "-m", "sandbur.ui.cli", "-p", *words, "/mode yolo", "-m", "demo"]
     began = time.perf_counter()
     subprocess.run(line, env=env, check=True, capture_output=True, cwd="/")
     return (time.perf_counter() - began) * 1000

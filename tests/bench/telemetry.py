@@ -22,11 +22,11 @@ from command import Command
 from scripted import open_session
 from turns import Answer, TimedModel, tool_server
 
-from actions.events import ToolFinished
-from agent.models.connect import connect
-from agent.models.profiles import ProviderOverride
-from agent.telemetry.telemetry import Telemetry
-from state.store.store import Store
+from sandbur.actions.events import ToolFinished
+from sandbur.agent.models.connect import connect
+from sandbur.agent.models.providers import ProviderOverride
+from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.state.store.store import Store
 
 TURNS = 50
 RESULT = "r" * 200

@@ -23,9 +23,9 @@ from browser import opened_browser
 from scripted import Recorder, ScriptedModel, open_session
 from tracked import Served, served
 
-from actions.events import ToolFinished
-from actions.ports import ToolOutcome
-from state.store.store import Store
+from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports import ToolOutcome
+from sandbur.state.store.store import Store
 
 TURNS = 800
 WATCHED_TURNS = 1200

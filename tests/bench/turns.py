@@ -22,12 +22,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from scripted import Recorder, open_session
 
-from actions.events import ToolFinished
-from actions.model_port import Model, ModelEvent, ModelRequest, Reply
-from actions.ports import ToolOutcome
-from agent.models.connect import connect
-from agent.models.profiles import ProviderOverride
-from state.store.store import Store
+from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolOutcome
+from sandbur.agent.models.connect import connect
+from sandbur.agent.models.providers import ProviderOverride
+from sandbur.state.store.store import Store
 
 RESULT = "r" * 200
 LATE_RESULT = "r" * 2000

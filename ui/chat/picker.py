@@ -1,6 +1,7 @@
 """Lets the person pick one of many lines: type to filter, arrows to move, Enter to take."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from prompt_toolkit.application import Application
@@ -10,10 +11,12 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 
-from state.errors import UsageError
-from state.session import SessionSummary
-from ui.composer import Leave
-from ui.sanitize import one_line
+from ...agent.config.paths import repository_root
+from ...state.errors import UsageError
+from ...state.session import SessionSummary
+from ..terminal.lines import local_time
+from ..terminal.sanitize import one_line
+from .composer import Leave
 
 _ROWS = 12
 
@@ -30,10 +33,17 @@ class Picker:
     """The list as it is filtered and where the cursor stands."""
 
     def __init__(
-        self, question: str, choices: Sequence[Choice], way_out: str, from_end: bool = False
+        self,
+        question: str,
+        choices: Sequence[Choice],
+        way_out: str,
+        from_end: bool = False,
+        more: Sequence[Choice] = (),
     ) -> None:
+        """Offer `choices`, and in their place `more` at the press of Tab."""
         self._question = question
         self._choices = choices
+        self._more = more
         self._way_out = way_out
         self._from_end = from_end
         self._filter = ""
@@ -68,10 +78,12 @@ class Picker:
         for number, choice in enumerate(found[first : first + _ROWS], first):
             style, mark = ("reverse", ">") if number == self._at else ("", " ")
             lines.append((style, f"{mark} {choice.line}\n"))
+        less = "all" if len(self._more) > len(self._choices) else "only"
+        tab = f" Tab shows {less} {len(self._more)}," if self._more else ""
         lines.append(
             (
                 "",
-                f"  {len(found)} of {len(self._choices)}; type to filter, Enter takes,"
+                f"  {len(found)} of {len(self._choices)}; type to filter, Enter takes,{tab}"
                 f" Ctrl-C {self._way_out}",
             )
         )
@@ -84,6 +96,7 @@ class Picker:
         keys.add("backspace")(self._shorten)
         keys.add(Keys.Any)(self._typed)
         keys.add("enter")(self._take)
+        keys.add("tab")(self._switch)
         for way_out in ("c-c", "c-d", "escape", "<sigint>"):
             keys.add(way_out)(_leave)
         return keys
@@ -110,6 +123,11 @@ class Picker:
         if event.data.isprintable():
             self._narrow(self._filter + event.data)
 
+    def _switch(self, event: KeyPressEvent) -> None:
+        if self._more:
+            self._choices, self._more = self._more, self._choices
+            self._narrow(self._filter)
+
     def _take(self, event: KeyPressEvent) -> None:
         if found := self._found:
             event.app.exit(result=found[self._at].name)
@@ -119,14 +137,24 @@ def _leave(event: KeyPressEvent) -> None:
     event.app.exit(exception=Leave(130))
 
 
-async def pick_session(sessions: Sequence[SessionSummary]) -> str:
-    """Return the id of the session that the person picks."""
+async def pick_session(sessions: Sequence[SessionSummary], cwd: Path) -> str:
+    """Return the id of the session that the person picks, those of this folder's project first."""
     if not sessions:
         raise UsageError("There is no session to resume yet.", "Start one: sandbur")
-    choices = [Choice(s.id, session_line(s), f"{s.title} {s.id} {s.cwd} {s.model}") for s in sessions]
-    return await Picker("Resume which session?", choices, "leaves").run()
+    everywhere = [_choice(session, with_folder=True) for session in sessions]
+    here = [_choice(session) for session in sessions if _is_of(session, cwd)]
+    more = everywhere if 0 < len(here) < len(sessions) else ()
+    return await Picker("Resume which session?", here or everywhere, "leaves", more=more).run()
 
 
-def session_line(session: SessionSummary) -> str:
+def _is_of(session: SessionSummary, cwd: Path) -> bool:
+    """Tell whether a session works in this folder, or anywhere in its repository."""
+    root = repository_root(cwd)
+    return session.cwd == str(cwd) or (root is not None and Path(session.cwd).is_relative_to(root))
+
+
+def _choice(session: SessionSummary, with_folder: bool = False) -> Choice:
     title = one_line(session.title)[:60] or "(no message yet)"
-    return f"{session.id[:8]}  {session.updated_at[:16].replace('T', ' ')}  {session.status:<14} {title}"
+    folder = f"{one_line(Path(session.cwd).name)[:16]:<16} " if with_folder else ""
+    line = f"{session.id[:8]}  {local_time(session.updated_at)}  {session.status:<14} {folder}{title}"
+    return Choice(session.id, line, f"{session.title} {session.id} {session.cwd} {session.model}")

@@ -1,24 +1,99 @@
-"""What a bisection tried and found, as lines for people and as JSON for programs."""
+"""`sandbur bisect`: finds the step of a run after which a command fails, and shows what that step changed."""
 
+import asyncio
+import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ui.calls import Line, coloured_diff
-from ui.sanitize import one_line, plain
-from ui.terminal import make_console, say
+from ...state.errors import UsageError
+from ..arguments import Arguments
+from ..open_session import opened
+from ..terminal.drive import StopSignals, exit_code
+from ..terminal.lines import Line, coloured_diff
+from ..terminal.sanitize import one_line, plain
+from ..terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from agent.bisection import Bisection, Probe
-    from agent.file_differences import FileDifference
-    from agent.recorded_calls import RecordedCall
-    from agent.touched_files import TouchedFiles
-    from state.store.store import Store
-    from state.store.timeline import TimelineStep
+    from ...agent.history.insight.recorded_calls import RecordedCall
+    from ...agent.history.time_travel.bisect import Bisection, Bisector, Trial
+    from ...agent.history.time_travel.touched_files import FileDifference, TouchedFiles
+    from ...agent.runtime import Runtime
+    from ...state.store.store import Store
+    from ...state.store.timeline import TimelineStep
+
+
+async def bisect_session(arguments: Arguments) -> int:
+    if not arguments.test.strip():
+        raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
+    async with opened(arguments) as runtime:
+        session_id = runtime.store.find(arguments.session)
+        task = asyncio.ensure_future(_bisect(runtime, session_id, arguments))
+        with StopSignals(lambda: _cancel(task)) as signals:
+            try:
+                return await task
+            except asyncio.CancelledError:
+                if signals.received is None:
+                    raise
+                say("Stopped; the copy is removed.")
+                return exit_code(signals.received)
+
+
+def _cancel(task: "asyncio.Future[int]") -> None:
+    task.cancel()
+
+
+async def _bisect(runtime: "Runtime", session_id: str, arguments: Arguments) -> int:
+    from ...agent.history.time_travel.bisect import Bisector
+    from ...agent.history.time_travel.touched_files import TouchedFiles
+
+    settings = runtime.store.index.settings(session_id)
+    touched = await runtime.store.database.offload(lambda: TouchedFiles(runtime.store, session_id))
+    if not touched.steps:
+        say(f"No step of session {session_id} is known to have changed a file.")
+        return 4
+    root = _folder(settings.cwd)
+    if runtime.store.index.is_held(session_id):
+        say("The session is running: what it changes meanwhile does not count.")
+    count, test = len(touched.steps), one_line(arguments.test)
+    steps = "1 step" if count == 1 else f"{count} steps"
+    say(f"{steps} changed files; `{test}` runs in copies of {one_line(str(root))}.")
+    show = say_probe if arguments.json else put_probe
+    timeout_s = arguments.timeout or 600.0
+    bisector = Bisector(touched, root, (runtime.settings.home,), arguments.test, timeout_s, show)
+    found = await bisector.search()
+    report = await runtime.store.database.offload(
+        lambda: report_of(runtime.store, session_id, touched, root, found)
+    )
+    for note in _notes(bisector):
+        say(note)
+    if arguments.json:
+        put(json.dumps(object_of(report), indent=1))
+    else:
+        show_report(report)
+    return 0 if found.is_exact else 4
+
+
+def _folder(cwd: str) -> Path:
+    if not Path(cwd).is_dir():
+        raise UsageError(f"The folder of this session, {one_line(cwd)}, is gone.", "Its files are needed.")
+    return Path(os.path.realpath(cwd))
+
+
+def _notes(bisector: "Bisector") -> Iterator[str]:
+    for names, what in (
+        (bisector.unread, "could not be copied"),
+        (bisector.elsewhere, "outside of the folder stayed as now"),
+    ):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            yield f"Note: {', '.join(map(one_line, names[:3]))}{more} {what}."
+
 
 _SHOWN_LINES = 12
 _STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
@@ -38,9 +113,9 @@ def report_of(
     store: "Store", session_id: str, touched: "TouchedFiles", root: Path, found: "Bisection"
 ) -> Report:
     """Look up what the steps between good and bad did."""
-    from agent.file_differences import differences_of_steps
-    from agent.recorded_calls import recorded_calls
-    from state.store.timeline import timeline
+    from ...agent.history.insight.recorded_calls import recorded_calls
+    from ...agent.history.time_travel.touched_files import differences_of_steps
+    from ...state.store.timeline import timeline
 
     steps = {step.seq: step for step in timeline(store.database, session_id)}
     if found.good is None or found.bad is None:
@@ -51,15 +126,15 @@ def report_of(
     return Report(session_id, found, steps, calls, files)
 
 
-def put_probe(probe: "Probe") -> None:
+def put_probe(probe: "Trial") -> None:
     make_console(sys.stdout).print(*_probe_texts(probe), sep="  ")
 
 
-def say_probe(probe: "Probe") -> None:
+def say_probe(probe: "Trial") -> None:
     say("  ".join(map(str, _probe_texts(probe))))
 
 
-def _probe_texts(probe: "Probe") -> "list[Text]":
+def _probe_texts(probe: "Trial") -> "list[Text]":
     from rich.text import Text
 
     took = f"{probe.seconds:.1f} s" if probe.seconds else ""

@@ -4,14 +4,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from state.errors import UsageError
-from ui.arguments import Arguments
-from ui.headless import run_to_end, warn
-from ui.jsonlines import arguments_object
-from ui.opening import opened
+from ...state.errors import UsageError
+from ..arguments import Arguments
+from ..headless import run_to_end, warn
+from ..json_output import arguments_object
+from ..open_session import opened
 
 if TYPE_CHECKING:
-    from state.calls import CallDecision, PendingCall, Settlement
+    from ...state.calls import CallDecision, PendingCall, Settlement
 
 
 async def decide(arguments: Arguments) -> int:
@@ -83,7 +83,7 @@ def _other_kind(session_id: str, call: "PendingCall") -> UsageError:
 
 
 def _decisions(chosen: "list[PendingCall]", arguments: Arguments, edited: str | None) -> "list[CallDecision]":
-    from state.calls import CallDecision
+    from ...state.calls import CallDecision
 
     if edited is not None and len(chosen) != 1:
         raise UsageError("--edit changes one call.", "Name the call it is for.")

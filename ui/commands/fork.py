@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ui.arguments import Arguments
-from ui.opening import opened
-from ui.sanitize import one_line
-from ui.terminal import put, say
+from ..arguments import Arguments
+from ..open_session import opened
+from ..terminal.sanitize import one_line
+from ..terminal.terminal import put, say
 
 if TYPE_CHECKING:
-    from agent.restore import Restored, RestorePlan
+    from ...agent.history.time_travel.restore import Restored, RestorePlan
 
 
 async def fork_session(arguments: Arguments) -> int:
@@ -18,7 +18,7 @@ async def fork_session(arguments: Arguments) -> int:
         view = runtime.store.show(session_id, arguments.at)
         changes = {}
         if arguments.edits:
-            from agent.state_edits import edited
+            from ...agent.history.time_travel.branches import edited
 
             changes = edited(view.state, arguments.edits)
         forked = await runtime.fork(session_id, arguments.at, changes)

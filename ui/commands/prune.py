@@ -5,21 +5,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ui.arguments import Arguments
-from ui.opening import opened
-from ui.sanitize import one_line
-from ui.terminal import put, say
-from ui.times import local_time
+from ..arguments import Arguments
+from ..open_session import opened
+from ..terminal.lines import local_time
+from ..terminal.sanitize import one_line
+from ..terminal.terminal import put, say
 
 if TYPE_CHECKING:
-    from state.store.pruning import PrunePlan, Reason, StoredSession
-    from state.store.store import Store
+    from ...state.maintenance.prune import PrunePlan, Reason, StoredSession
+    from ...state.store.store import Store
 
 _REASONS = {"age": "not used for long", "size": "to keep the size"}
 
 
 async def prune_sessions(arguments: Arguments) -> int:
-    from state.store.pruning import PruneRules, plan_prune
+    from ...state.maintenance.prune import PruneRules, plan_prune
 
     rules = PruneRules(arguments.older_than, arguments.keep, arguments.max_size)
     async with opened(arguments) as runtime:
@@ -38,8 +38,8 @@ async def prune_sessions(arguments: Arguments) -> int:
 
 def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
     """Delete what was chosen; return the ids of those that were used in the meantime."""
-    from agent.leftovers import clear_scratch
-    from state.store.pruning import delete, drop_unused_contents
+    from ...agent.leftovers import clear_scratch
+    from ...state.maintenance.prune import delete, drop_unused_contents
 
     kept: set[str] = set()
     for session, _ in plan.goes:

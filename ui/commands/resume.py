@@ -4,25 +4,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from actions.events import Event, RunFinished
-from state.errors import SandburError, SessionHeld
-from ui.arguments import Arguments
-from ui.drive import drive
-from ui.headless import StreamView, explain, resume_line, warn
-from ui.jsonlines import encoded, failed, result_object
-from ui.opening import opened
-from ui.sanitize import one_line, plain
-from ui.terminal import put, say
+from ...actions.events import Event, RunFinished
+from ...state.errors import SandburError, SessionHeld
+from ..arguments import Arguments
+from ..headless import StreamView, explain, resume_line, warn
+from ..json_output import encoded, failed, result_object
+from ..open_session import opened
+from ..terminal.drive import drive
+from ..terminal.sanitize import one_line, plain
+from ..terminal.terminal import put, say
 
 if TYPE_CHECKING:
-    from agent.runtime import Runtime
-    from agent.session import Session
-    from state.store.waking import WaitingRun
+    from ...agent.runtime import Runtime
+    from ...agent.session.session import Session
+    from ...state.store.sessions import WaitingRun
 
 
 async def resume_due(arguments: Arguments) -> int:
     """Carry them on; return the exit code of the first that did not end well."""
-    from state.store.waking import due_runs
+    from ...state.store.sessions import due_runs
 
     # Each run keeps its own folder, whatever -C says.
     async with opened(replace(arguments, cd=None)) as runtime:

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ui.arguments import Arguments
-from ui.opening import opened
-from ui.sanitize import one_line
-from ui.terminal import make_console, put, say
-from ui.times import local_time
+from ..arguments import Arguments
+from ..open_session import opened
+from ..terminal.lines import local_time
+from ..terminal.sanitize import one_line
+from ..terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
-    from state.store.audit import Audit, AuditedCall, Breach
+    from ...state.maintenance.verify import Audit, AuditedCall, Breach
 
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record"}  # fmt: skip
 
 
 async def verify_session(arguments: Arguments) -> int:
-    from state.store.audit import audit
+    from ...state.maintenance.verify import audit
 
     async with opened(arguments) as runtime:
         store = runtime.store
@@ -78,7 +78,7 @@ def _call_object(call: "AuditedCall") -> dict[str, Any]:
     moves = [
         {
             "session_id": move.session_id,
-            "record": move.record,
+            "record": move.row,
             "move": move.move,
             "at": move.at,
             **{name: value for name, value in move.body.items() if name != "result"},
@@ -110,7 +110,7 @@ def _rows(call: "AuditedCall") -> Iterator[tuple[str, ...]]:
         what = _what(move.move, {name: str(value) for name, value in move.body.items()})
         if move.move == "finished" and call.paths:
             what += f"; changed {', '.join(map(one_line, call.paths))}"
-        yield (str(move.record), local_time(move.at), one_line(call.call_id), one_line(move.move), what)
+        yield (str(move.row), local_time(move.at), one_line(call.call_id), one_line(move.move), what)
 
 
 def _what(move: str, body: dict[str, str]) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from agent.report.account import StepCost
-from ui.report.words import cost, duration, number
+from ...agent.history.insight.account import StepCost
+from .words import cost, duration, number
 
 _WIDTH, _LEFT, _RIGHT = 960, 64, 8
 _PANEL, _GAP, _TOP, _BOTTOM = 110, 38, 22, 34

@@ -1,12 +1,16 @@
 """What both forms of the report say in the same words."""
 
+import json
+import re
 from datetime import datetime
+from html import escape
+from typing import Any, cast
 
-from agent.report.account import Call, ModelUsed, RunBoundary, Verdict
-from agent.report.facts import Facts
-from state.usage import Usage
-from ui.sanitize import one_line
-from ui.status import elapsed
+from ...actions.tools.registry import traits_of
+from ...agent.history.insight.account import CallAccount, Cut, Facts, ModelUsed, RunBoundary, ShownVerdict
+from ...state.application import Usage
+from ..terminal.lines import elapsed
+from ..terminal.sanitize import one_line, plain
 
 STATUS_WORDS = {
     "needs_approval": "waits for an approval",
@@ -102,17 +106,17 @@ def model_call(used: ModelUsed) -> str:
     if call.first_ms is not None and call.first_ms != call.duration_ms:
         parts.append(f"first words after {duration(call.first_ms)}")
     if call.error is None:
-        parts.append(tokens(call.usage))
-        if call.usage.cache_read_tokens:
-            parts.append(f"{number(call.usage.cache_read_tokens)} cached")
-        if call.usage.cost_usd is None or call.usage.cost_usd > 0:
-            parts.append(f"cost {cost(call.usage.cost_usd)}")
+        parts.append(tokens(call.used))
+        if call.used.cache_read_tokens:
+            parts.append(f"{number(call.used.cache_read_tokens)} cached")
+        if call.used.cost_usd is None or call.used.cost_usd > 0:
+            parts.append(f"cost {cost(call.used.cost_usd)}")
     else:
         parts.append(f"failed ({one_line(call.error.code)}): {one_line(call.error.message)}")
     return " · ".join(parts)
 
 
-def verdict(said: Verdict) -> str:
+def verdict(said: ShownVerdict) -> str:
     """Say who decided what, without the reason."""
     who = one_line(said.who) or {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur"}.get(
         said.by, one_line(said.by) or "the policy of then"
@@ -123,7 +127,7 @@ def verdict(said: Verdict) -> str:
     return f"{who} {done}{' it, edited' if said.is_edited else ''}"
 
 
-def call_state(call: Call, waiting: frozenset[str]) -> str:
+def call_state(call: CallAccount, waiting: frozenset[str]) -> str:
     """Return the outcome of a call, or how far it got."""
     if call.outcome is not None:
         return call.outcome
@@ -153,3 +157,90 @@ def headline(facts: Facts, usage: Usage) -> list[tuple[str, str, str]]:
         ("Files changed", number(len(facts.files)), ""),
         ("Runs", number(facts.runs), f"{facts.deaths} died" if facts.deaths else ""),
     ]  # fmt: skip
+
+
+_FENCE = re.compile(r"^(`{3,}+|~{3,}+)[^\n`]*\n(.*?)(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_INLINE_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_INDENTED = re.compile(r"(?:\A|(?<=\n\n))(?! *(?:[-*+]|\d+[.)]) )(?: {4}[^\n]*(?:\n(?= {4}|\n {4}))?\n?)+")
+_BOLD = re.compile(r"\*\*(\S(?:[^*\n]*\S)?)\*\*")
+_HEADING = re.compile(r"^#{1,6} +([^\n]+)$", re.MULTILINE)
+_NONCHARACTERS = re.compile(r"[\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def block(text: str) -> str:
+    """Return text of several lines, escaped."""
+    return escape(_NONCHARACTERS.sub("\ufffd", plain(text)), quote=True)
+
+
+def line(text: str) -> str:
+    """Return text on one line, escaped, with everything unseen written out."""
+    return escape(_NONCHARACTERS.sub("\ufffd", one_line(text)), quote=True)
+
+
+def prose(text: str) -> str:
+    """Return what a person or a model wrote: code, bold words and headings of Markdown, nothing else."""
+    safe = block(text).strip("\n")
+    parts: list[str] = []
+    end = 0
+    for fence in _FENCE.finditer(safe):
+        parts += [_indented(safe[end : fence.start()]), f"<pre>{fence[2].rstrip()}</pre>"]
+        end = fence.end()
+    parts.append(_indented(safe[end:]))
+    return "".join(parts)
+
+
+def _indented(safe: str) -> str:
+    """Mark up escaped text; paragraphs that are indented by four are code."""
+    parts: list[str] = []
+    end = 0
+    for found in _INDENTED.finditer(safe):
+        shown = "\n".join(line[4:] for line in found[0].split("\n")).strip("\n")
+        parts += [_paragraphs(safe[end : found.start()]), f"<pre>{shown}</pre>"]
+        end = found.end()
+    parts.append(_paragraphs(safe[end:]))
+    return "".join(parts)
+
+
+def _paragraphs(safe: str) -> str:
+    """Mark up escaped text; its line breaks stay."""
+    safe = safe.strip("\n")
+    if not safe.strip():
+        return ""
+    pieces = _INLINE_CODE.split(safe)
+    for place in range(0, len(pieces), 2):
+        pieces[place] = _HEADING.sub(r"<b>\1</b>", _BOLD.sub(r"<b>\1</b>", pieces[place]))
+    pieces[1::2] = [f"<code>{piece}</code>" for piece in pieces[1::2]]
+    return f'<div class="prose" dir="auto">{"".join(pieces)}</div>'
+
+
+_SHORT_CHARS = 160
+
+
+def shown_arguments(call: CallAccount) -> list[tuple[str, Cut]]:
+    """Return (name, value): the whole command where the subject is a part of it, else the JSON.
+
+    Nothing where the subject says everything, or a difference shows what was written.
+    """
+    if call.arguments.left_out:
+        return [("", call.arguments)]
+    try:
+        value: Any = json.loads(call.arguments.text)
+    except (ValueError, RecursionError):
+        return [("", call.arguments)] if call.arguments.text.strip() else []
+    if not isinstance(value, dict):
+        return [("", call.arguments)]
+    fields, traits = cast(dict[str, Any], value), traits_of(call.tool)
+    if call.diffs and traits.writes_files and any(diff.lines for diff in call.diffs):
+        return []
+    command = fields.get(traits.subject)
+    if isinstance(command, str) and traits.runs_commands:
+        rest = {name: field for name, field in fields.items() if name != traits.subject}
+        shown = [("Command", Cut(command))] if "\n" in command or len(command) > _SHORT_CHARS else []
+        return [*shown, *([("Options", _pretty(rest))] if rest else [])]
+    if len(fields) <= 1 and len(call.arguments.text) <= _SHORT_CHARS:
+        return []
+    return [("", _pretty(fields))]
+
+
+def _pretty(fields: dict[str, Any]) -> Cut:
+    return Cut(json.dumps(fields, indent=2, ensure_ascii=False))

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from ui.sanitize import plain
+from .sanitize import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

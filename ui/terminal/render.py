@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from actions.events import (
+from ...actions.events import (
     ApprovalNeeded,
     Event,
     MessageAdded,
     Notice,
     PlanChanged,
+    PlanResumed,
     RunFinished,
     StepChanged,
     TextDelta,
@@ -20,18 +21,78 @@ from actions.events import (
     ToolStarted,
     UsageChanged,
 )
-from state.calls import PendingCall
-from state.plan import VibeStep
-from ui.calls import Line, title
-from ui.live import LiveRegion
-from ui.markdown import BlockSplitter, preview, rendered
-from ui.results import end_lines, finish_line, plan_lines, result_lines, step_sign, usage_text
-from ui.sanitize import one_line, plain
-from ui.status import RunningCall, Status, elapsed
-from ui.terminal import can_redraw, glyphs_for
+from ...state.application import VibeStep
+from ...state.calls import PendingCall
+from .lines import (
+    Line,
+    RunningCall,
+    Status,
+    elapsed,
+    end_lines,
+    finish_line,
+    plan_lines,
+    result_lines,
+    step_sign,
+    title,
+    usage_text,
+)
+from .markdown import BlockSplitter, preview, rendered
+from .sanitize import one_line, plain
+from .terminal import can_redraw, glyphs_for
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+
+MAX_LINES = 24
+
+
+class LiveRegion:
+    """Lines that are redrawn in place. What is printed in between goes above them.
+
+    The cursor stays visible and no thread runs, so that a killed process leaves a sane terminal.
+    """
+
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+        self._widths: list[int] = []
+        """Cells of each line that is on the screen."""
+
+    def draw(self, content: "RenderableType") -> None:
+        if not can_redraw(self._console):
+            return
+        from rich.cells import cell_len
+        from rich.text import Text
+
+        lines = self._render(content)
+        painted = "".join(f"{line}\n" for line in lines)
+        self._console.file.write(self._erasure() + painted)
+        self._console.file.flush()
+        self._widths = [cell_len(Text.from_ansi(line).plain) for line in lines]
+
+    def clear(self) -> None:
+        if self._widths:
+            self._console.file.write(self._erasure())
+            self._console.file.flush()
+            self._widths = []
+
+    def forget(self) -> None:
+        """Leave what is on the screen to whoever has printed below it."""
+        self._widths = []
+
+    def _render(self, content: "RenderableType") -> list[str]:
+        with self._console.capture() as capture:
+            self._console.print(content)
+        room = min(MAX_LINES, self._console.height - 2)
+        return [line.rstrip() for line in capture.get().splitlines()][-room:]
+
+    def _erasure(self) -> str:
+        """Return what takes the cursor to the first line and clears from there, also after a resize."""
+        if not self._widths:
+            return ""
+        width = max(1, self._console.width)
+        rows = sum(max(1, -(-cells // width)) for cells in self._widths)
+        return f"\r\x1b[{rows}A\x1b[J"
+
 
 _DECISION_TOOLS = ("start_plan", "submit_plan", "finish_step")
 
@@ -47,6 +108,8 @@ class Renderer:
         self._live = LiveRegion(console)
         self._status = Status(self.glyphs)
         self._text = BlockSplitter()
+        self._thought = ""
+        """The line of thinking that is not whole yet."""
         self._streamed = False
         """True between the first delta of a message and its end."""
         self._last_words = ""
@@ -63,6 +126,7 @@ class Renderer:
             ToolOutput: self._output,
             ToolFinished: self._finished,
             PlanChanged: self._plan_changed,
+            PlanResumed: self._plan_resumed,
             StepChanged: self._step_changed,
             ApprovalNeeded: self._approval,
             Notice: self._notice,
@@ -71,12 +135,15 @@ class Renderer:
         }
 
     def show(self, event: Event) -> None:
+        if self._thought and not isinstance(event, ThinkingDelta):
+            self._think("\n")
         if shows := self._shows.get(type(event)):
             shows(event)
 
-    def know(self, calls: Iterable[PendingCall]) -> None:
-        """Remember the titles of calls that an earlier process asked for."""
+    def know(self, calls: Iterable[PendingCall], plan: tuple[VibeStep, ...] = ()) -> None:
+        """Remember the titles of calls that an earlier process asked for, and a plan already shown."""
         self._titles |= {call.call_id: title(call.tool, call.arguments) for call in calls}
+        self._plan = plan or self._plan
 
     def begin(self) -> None:
         """Count the time of what comes next from now on."""
@@ -99,6 +166,10 @@ class Renderer:
         for style, text in lines:
             self.console.print(Text(text, style=style), soft_wrap=not (prose and self.console.is_terminal))
 
+    def forget_live(self) -> None:
+        """Draw what changes anew: the cursor is no longer below it."""
+        self._live.forget()
+
     def _text_delta(self, event: TextDelta) -> None:
         self._streamed = True
         if self._answers:
@@ -106,7 +177,17 @@ class Renderer:
 
     def _thinking(self, event: ThinkingDelta) -> None:
         if self._verbose:
-            self.lines([("dim italic", plain(event.delta))])
+            self._think(event.delta)
+
+    def _think(self, text: str) -> None:
+        """Print the lines that are whole by now, on a terminal those that are full too."""
+        *lines, self._thought = (self._thought + text).split("\n")
+        if self.console.is_terminal and len(self._thought) > self.console.width:
+            full, _, _ = self._thought[: self.console.width + 1].rpartition(" ")
+            if full:
+                lines, self._thought = [*lines, full], self._thought[len(full) + 1 :]
+        if lines:
+            self.lines((("dim italic", plain(line)) for line in lines), prose=True)
 
     def _message(self, event: MessageAdded) -> None:
         """Close what streamed in. A message that never streamed is a note of the runtime, told otherwise."""
@@ -160,11 +241,23 @@ class Renderer:
         self._plan = event.steps
         self.lines(plan_lines(event.steps, self.glyphs))
 
+    def _plan_resumed(self, event: PlanResumed) -> None:
+        """Show a plan that is not on the screen yet, and name the step that the run stands in."""
+        if _outline(event.steps) != _outline(self._plan):
+            self.lines(plan_lines(event.steps, self.glyphs))
+        self._plan = event.steps
+        active = next((step.step_id for step in event.steps if step.status == "in_progress"), None)
+        self._status.step = self._heading(active) if active is not None else ""
+
+    def _heading(self, step_id: str) -> str:
+        number, total, description = self._place(step_id)
+        return f"Step {number}/{total} {self.glyphs.dot} {description}"
+
     def _step_changed(self, event: StepChanged) -> None:
         self._close_text()
         sign, style = step_sign(event.status, self.glyphs)
-        number, total, description = self._place(event.step_id)
-        heading = f"Step {number}/{total} {self.glyphs.dot} {description}"
+        number, total, _ = self._place(event.step_id)
+        heading = self._heading(event.step_id)
         self._status.step = heading if event.status == "in_progress" else ""
         if event.status == "in_progress":
             self.lines([("bold", f"{sign} {heading}")])
@@ -201,3 +294,7 @@ class Renderer:
             took = elapsed(event.duration_ms / 1000)
             self.lines([("dim", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])
         self._model_called = False
+
+
+def _outline(plan: tuple[VibeStep, ...]) -> list[tuple[str, str]]:
+    return [(step.step_id, step.description) for step in plan]

@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from state.errors import OutputLost
+from ...state.errors import OutputLost
+from .output import queue_standard_output, wait_for_room
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,6 +30,7 @@ def claim_standard_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
+    queue_standard_output()
 
 
 def say(text: str) -> None:
@@ -42,9 +44,10 @@ def output_lost(error: OSError) -> OutputLost:
 
 
 def put(text: str, end: str = "\n") -> None:
-    """Print on stdout now; raises `OutputLost`."""
+    """Print on stdout, no faster than it is read; raises `OutputLost`."""
     try:
         print(text, end=end, flush=True)
+        wait_for_room()
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -138,6 +141,15 @@ def glyphs_for(encoding: str | None) -> Glyphs:
     return Glyphs()
 
 
+def shortened(text: str, cells: int, rest: str) -> str:
+    """Return text that takes at most so many cells of a line, with `rest` for what is left out."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= cells:
+        return text
+    return set_cell_size(text, max(0, cells - cell_len(rest))).rstrip() + rest
+
+
 @contextmanager
 def typing_unseen() -> Generator[Callable[[], None]]:
     """Keep what is typed during a run off the screen, Ctrl-C still works; yield what ends that early."""
@@ -150,14 +162,15 @@ def typing_unseen() -> Generator[Callable[[], None]]:
     def restore() -> None:
         if before is not None:
             with suppress(termios.error, OSError):
-                termios.tcsetattr(0, termios.TCSADRAIN, before)
+                termios.tcsetattr(0, termios.TCSANOW, before)
 
     if before is not None:
         # NOFLSH: what was typed before a Ctrl-C is still there for the next prompt.
         local_modes = before[3] & ~(termios.ECHO | termios.ICANON) | termios.NOFLSH
         silent = [*before[:3], local_modes, *before[4:]]
+        # NOW, not DRAIN: that waits for a terminal that may be stopped.
         with suppress(termios.error, OSError):
-            termios.tcsetattr(0, termios.TCSADRAIN, silent)
+            termios.tcsetattr(0, termios.TCSANOW, silent)
     try:
         yield restore
     finally:

@@ -10,18 +10,17 @@ from pathlib import Path
 from threading import Event
 from typing import cast
 
-from actions.tools import ripgrep, search_worker
-from actions.tools.dialect import reads_alike
-from actions.tools.matches import FileMatches, MatchedLine, line_text
-from actions.tools.piped import run_piped
-from actions.tools.walk import Listing, Wanted, files_below
+from ...workspace.tree import Listing, Wanted, files_below
+from . import ripgrep, worker
+from .matches import FileMatches, MatchedLine, line_text, reads_alike
+from .ripgrep import run_piped
 
 _MOST_WORKER_BYTES = 64_000_000
 _SAMPLE_BYTES = 65_536
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """What a search found so far."""
 
     files: list[FileMatches] = field(default_factory=list[FileMatches])
@@ -51,7 +50,7 @@ class Search:
         listing.paths.sort()
         return listing
 
-    async def find(self, pattern: str, paths: Sequence[str], limit: int) -> Found:
+    async def find(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
         """Search sorted files; at most `limit` lines are kept, all are counted."""
         program = self._program
         if program is not None and reads_alike(pattern) and await ripgrep.can_search(program, pattern):
@@ -68,7 +67,9 @@ class Search:
         finally:
             stop.set()
 
-    async def _find_with_ripgrep(self, program: str, pattern: str, paths: Sequence[str], limit: int) -> Found:
+    async def _find_with_ripgrep(
+        self, program: str, pattern: str, paths: Sequence[str], limit: int
+    ) -> SearchResult:
         counts: dict[str, int] = {}
         is_complete = True
         for batch in ripgrep.batches(paths):
@@ -87,13 +88,13 @@ class Search:
             files += found
             is_complete = is_complete and was_complete
         files = _limited(files, counts, limit)
-        return Found(files + [FileMatches(name, counts[name], ()) for name in unshown], is_complete)
+        return SearchResult(files + [FileMatches(name, counts[name], ()) for name in unshown], is_complete)
 
-    async def _find_with_worker(self, pattern: str, paths: Sequence[str], limit: int) -> Found:
+    async def _find_with_worker(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
         header = json.dumps({"pattern": pattern, "limit": limit}).encode()
         names = "\0".join(paths).encode(errors="surrogateescape")
         ran = await run_piped(
-            [sys.executable, "-I", "-S", search_worker.__file__],
+            [sys.executable, "-I", "-S", worker.__file__],
             self._root, self._left(), _MOST_WORKER_BYTES, header + b"\n" + names,
         )  # fmt: skip
         files: list[FileMatches] = []
@@ -103,7 +104,7 @@ class Search:
             index, count, lines = cast(tuple[int, int, list[tuple[int, str, int]]], json.loads(line))
             texts = [MatchedLine(n, line_text(text.encode("latin-1"), length)) for n, text, length in lines]
             files.append(FileMatches(paths[index], count, texts))
-        return Found(files, ran.status == 0)
+        return SearchResult(files, ran.status == 0)
 
     def _text_only(self, paths: Sequence[str]) -> list[str]:
         return [path for path in paths if _is_text(self._root / path)]

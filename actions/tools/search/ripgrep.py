@@ -1,13 +1,93 @@
 """Lets ripgrep, where it is installed, do the work of `walk` and `search_worker` faster."""
 
+import asyncio
+import os
 import re
 import shutil
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from actions.tools.matches import FileMatches, MatchedLine, line_text
-from actions.tools.piped import Ran, run_piped
-from actions.tools.walk import Listing, Wanted
+from ....state.cancellation import to_the_end
+from ...workspace.tree import Listing, Wanted
+from .matches import FileMatches, MatchedLine, line_text
+
+_CHUNK_BYTES = 1 << 16
+_MOST_ERROR_BYTES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    status: int | None
+    """None if it was stopped: too late, or too much output."""
+    output: bytes
+    errors: bytes
+
+
+async def run_piped(
+    command: Sequence[str], cwd: Path, timeout_s: float, max_bytes: int, stdin: bytes | None = None
+) -> Ran:
+    """Return what the program wrote; it is gone when this returns or raises `OSError`."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=cwd,
+        stdin=DEVNULL if stdin is None else PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"},
+        start_new_session=True,
+    )
+    output, errors = bytearray(), bytearray()
+    status: int | None = None
+    try:
+        async with asyncio.timeout(max(timeout_s, 0.01)), asyncio.TaskGroup() as group:
+            group.create_task(_collect(process.stdout, output, max_bytes, process))
+            group.create_task(_collect(process.stderr, errors, _MOST_ERROR_BYTES, None))
+            group.create_task(_feed(process.stdin, stdin))
+        status = await asyncio.wait_for(process.wait(), 5)
+    except TimeoutError:
+        pass
+    finally:
+        await to_the_end(_end(process))
+    return Ran(None if len(output) > max_bytes else status, bytes(output), bytes(errors))
+
+
+async def _collect(
+    stream: asyncio.StreamReader | None, into: bytearray, most: int, process: Process | None
+) -> None:
+    """Read to the end; what is too much is dropped, and ends the process if one is named."""
+    while stream is not None and (chunk := await stream.read(_CHUNK_BYTES)):
+        if len(into) <= most:
+            into += chunk
+        elif process is not None and process.returncode is None:
+            process.kill()
+            process = None
+
+
+async def _feed(stream: asyncio.StreamWriter | None, data: bytes | None) -> None:
+    if stream is None or data is None:
+        return
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.write(data)
+        await stream.drain()
+        stream.close()
+        await stream.wait_closed()
+
+
+async def _end(process: Process) -> None:
+    """Kill what still runs and read its pipes empty, so that nothing of it stays open."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
+    for stream in (process.stdout, process.stderr):
+        while stream is not None and await stream.read(_CHUNK_BYTES):
+            pass
+    await process.wait()
+
 
 _LISTING = ("--no-config", "--files", "--null", "--no-messages", "--color=never")
 _LIKE_WALK = ("--no-ignore-global", "--no-ignore-dot", "--no-require-git", "--glob=!.git")

@@ -5,28 +5,95 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
-from actions.tools.ending import Ended, Limits, Reason, ended
-from actions.tools.marked_processes import kill_marked
-from actions.tools.process_watch import KILLING_S, REASONS, STOP_GRACE_S
-from actions.tools.shell_environment import shell_environment
-from actions.tools.spool import Spool
-from state.crashpoints import reach
+from ....state.cancellation import to_the_end
+from ....state.crashpoints import reach
+from .spool import CommandLimits, Ended, Reason, Spool, ended
+from .supervisor import KILLING_S, REASONS, STOP_GRACE_S
+
+CALL_VARIABLE = "SANDBUR_CALL"
+"""Set in every process of a call, so that they can be found when their supervisor was killed."""
+
+_SETTINGS = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "true",
+    "PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "AWS_PAGER": "",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "PYTHONUNBUFFERED": "1",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+}
+_PROVIDERS = (
+    "OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "GOOGLE_GENERATIVE_AI", "DEEPSEEK", "DASHSCOPE", "OPENROUTER",
+    "OLLAMA", "MISTRAL", "GROQ", "XAI", "TOGETHER", "FIREWORKS", "COHERE", "CO", "PERPLEXITY", "CEREBRAS",
+    "MOONSHOT", "ZHIPUAI", "ZAI", "MINIMAX", "NVIDIA", "AZURE_OPENAI", "SILICONFLOW", "VOYAGE",
+)  # fmt: skip
+_SECRETS = frozenset(
+    {f"{provider}_API_KEY" for provider in _PROVIDERS}
+    | {"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_ADMIN_KEY", "AWS_BEARER_TOKEN_BEDROCK"}
+)
+_COLOURS = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM"})
+
+
+def shell_environment(outer: Mapping[str, str], call: str) -> dict[str, str]:
+    """Return what a command sees of the `outer` environment; `call` marks its processes."""
+    kept = {
+        name: value
+        for name, value in outer.items()
+        if name not in _SECRETS and name not in _COLOURS and not name.startswith("SANDBUR_")
+    }
+    return {**kept, **_SETTINGS, CALL_VARIABLE: call}
+
+
+_MOST_ROUNDS = 20
+
+
+def kill_marked(*markers: str) -> int:
+    """Kill all of them, also those that are started meanwhile; return how many were found."""
+    wanted = {f"{CALL_VARIABLE}={marker}".encode() for marker in markers}
+    killed: set[int] = set()
+    for _ in range(_MOST_ROUNDS):
+        marked = [pid for pid in _pids() if wanted & _environment(pid) and pid != os.getpid()]
+        for pid in marked:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not marked:
+            break
+        killed.update(marked)
+    return len(killed)
+
+
+def _pids() -> list[int]:
+    folder = Path("/proc")
+    return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
+
+
+def _environment(pid: int) -> set[bytes]:
+    try:
+        return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    except OSError:
+        return set()
+
 
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _LETTERS = {reason: letter for letter, reason in REASONS.items()}
 _STOPPING_S = STOP_GRACE_S + KILLING_S + 1
 _REAPING_S = 1.0
 
-ResultT = TypeVar("ResultT")
-
 
 async def run_supervised(
-    shell: str, command: str, cwd: Path, limits: Limits, spool: Spool, grew: Callable[[], bool]
+    shell: str, command: str, cwd: Path, limits: CommandLimits, spool: Spool, grew: Callable[[], bool]
 ) -> Ended:
     """Run a command with `shell -c`; `grew` looks into the spool, and tells whether there was something new.
 
@@ -46,7 +113,13 @@ class _Run:
     """One command with its two pipes: a line to the supervisor, and the news from it."""
 
     def __init__(
-        self, shell: str, command: str, cwd: Path, limits: Limits, spool: Spool, grew: Callable[[], bool]
+        self,
+        shell: str,
+        command: str,
+        cwd: Path,
+        limits: CommandLimits,
+        spool: Spool,
+        grew: Callable[[], bool],
     ) -> None:
         self._limits = limits
         self._marker = spool.marker
@@ -157,17 +230,3 @@ class _News(asyncio.Protocol):
     def _look(self) -> None:
         if not self.is_closed and self._grew():
             self.last_growth = asyncio.get_running_loop().time()
-
-
-async def to_the_end(work: Coroutine[None, None, ResultT]) -> ResultT:
-    """Await `work` whatever happens; a cancellation waits for it."""
-    task = asyncio.ensure_future(work)
-    is_cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            is_cancelled = True
-    if is_cancelled:
-        raise asyncio.CancelledError
-    return task.result()

@@ -6,7 +6,7 @@ What is not known to be harmless is not proved: programs, subcommands and option
 import re
 from collections.abc import Callable, Sequence
 
-from actions.tools.shell_reader import ShellReader, SimpleCommand
+from .parser import ShellReader, SimpleCommand
 
 _MAX_CHARS = 20_000
 

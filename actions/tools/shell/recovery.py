@@ -8,13 +8,12 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from actions.ports import Recovered, ToolOutcome
-from actions.tools.boot import this_boot
-from actions.tools.call_folder import ENDED, OUTPUT, READY, STARTED
-from actions.tools.capture import Captured, captured
-from actions.tools.ending import Ended, Limits, ended
-from actions.tools.marked_processes import kill_marked
-from actions.tools.shell_report import outcome_of
+from ....state.store.lease import is_gone
+from ...ports import Recovered, ToolOutcome
+from .output import Captured, captured, outcome_of
+from .process import kill_marked
+from .spool import CommandLimits, Ended, call_mark, ended, this_boot
+from .supervisor import ENDED, OUTPUT, READY, STARTED
 
 _PATIENCE_S = 1.5
 """A supervisor whose agent died needs less to end the command and to say so."""
@@ -24,26 +23,26 @@ _RESTARTED = "The machine was started again since then, so how far it came is no
 _NEVER_STARTED = "The command was not run: the agent died before it was started."
 
 
-async def recover(scratch: Path, limits: Limits) -> Recovered | None:
+async def recover(scratch: Path, limits: CommandLimits) -> Recovered | None:
     """End what is left of the command and say what is known of it; None if it left no folder."""
     return await asyncio.to_thread(_recovered, scratch, limits)
 
 
-def _recovered(scratch: Path, limits: Limits) -> Recovered | None:
+def _recovered(scratch: Path, limits: CommandLimits) -> Recovered | None:
     taken_back = _take_back(scratch)
     if taken_back is not None:
         if taken_back and taken_back == this_boot():
             return Recovered(ToolOutcome("error", _NEVER_STARTED), is_not_started=True)
         return Recovered(None, "", _RESTARTED)
     try:
-        marker, _, boot = scratch.joinpath(STARTED).read_text().partition("\n")
+        mark = call_mark(scratch.joinpath(STARTED).read_text())
     except FileNotFoundError:
         return None
-    if boot != this_boot():
+    if mark.boot != this_boot():
         # The supervisor's record was never synced: what is left of it may be a part.
         return Recovered(None, _output(scratch).text, _RESTARTED)
     _wait_for_supervisor(scratch / STARTED)
-    killed = kill_marked(marker)
+    killed = kill_marked(mark.marker)
     output = _output(scratch)
     try:
         report = scratch.joinpath(ENDED).read_bytes()
@@ -56,7 +55,7 @@ def _take_back(scratch: Path) -> str | None:
     """See to it that a command that nobody has started never is; return the boot it was made ready in."""
     for ready in scratch.glob(f"{READY}*"):
         with suppress(FileNotFoundError):
-            boot = ready.read_text().partition("\n")[2]
+            boot = call_mark(ready.read_text()).boot
             ready.unlink()
             return boot
     return None
@@ -89,7 +88,7 @@ def _opened(path: Path) -> Generator[int]:
         os.close(file)
 
 
-def _told(end: Ended, output: Captured, limits: Limits) -> Recovered:
+def _told(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:
     if end.reason == "agent":
         note = f"It was stopped {end.after_s:.1f} s after its start because the agent was gone."
         return Recovered(None, output.text, note)
@@ -106,3 +105,20 @@ def _unrecorded(killed: int) -> str:
     if not killed:
         return "How it ended is not recorded."
     return "How it ended is not recorded; what was left of it was killed now."
+
+
+def end_abandoned(scratch: Path) -> int:
+    """Kill the processes of abandoned calls, whose folders are in those of `scratch`; return how many."""
+    markers = [mark for started in scratch.glob(f"*/*/{STARTED}") if (mark := _abandoned(started))]
+    return kill_marked(*markers) if markers else 0
+
+
+def _abandoned(started: Path) -> str:
+    """Return the marker of a call that nobody watches any more; nothing for any other."""
+    with suppress(OSError, ValueError), started.open("rb") as file:
+        mark = call_mark(file.read().decode("ascii", "replace"))
+        if mark.boot == this_boot() and is_gone(mark.agent):
+            # Its supervisor holds the lock, and ends the command by itself.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return mark.marker
+    return ""

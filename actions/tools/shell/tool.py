@@ -12,22 +12,19 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from actions.ports import Recovered, ToolContext, ToolOutcome
-from actions.tools.arguments import Arguments, PlainText, parsed, spec_of, whole
-from actions.tools.capture import captured
-from actions.tools.ending import Limits
-from actions.tools.files import FileProblem
-from actions.tools.live_output import MAX_EVENT_BYTES, LiveOutput
-from actions.tools.places import resolved, shown
-from actions.tools.process import run_supervised, to_the_end
-from actions.tools.search_root import require_folder
-from actions.tools.shell_files import FilesBefore, left, look
-from actions.tools.shell_reading import is_read_only
-from actions.tools.shell_recovery import recover
-from actions.tools.shell_report import outcome_of
-from actions.tools.spool import Spool
-from state.calls import Effect
-from state.crashpoints import reach
+from ....state.calls import Effect
+from ....state.cancellation import to_the_end
+from ....state.crashpoints import reach
+from ...ports import Recovered, ToolContext, ToolOutcome, ToolTraits
+from ...workspace.paths import FileProblem, require_folder, resolved, shown
+from ...workspace.snapshot import FilesBefore, left, look
+from ..builtin import BuiltinTool
+from ..schema import PlainText, ToolArguments, whole
+from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
+from .process import run_supervised
+from .read_only import is_read_only
+from .recovery import recover
+from .spool import CommandLimits, Spool
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 3600
@@ -42,7 +39,7 @@ _DESCRIPTION = (
 )
 
 
-class RunShellCommandArguments(Arguments):
+class RunShellCommandArguments(ToolArguments):
     command: PlainText = Field(description="The command line.")
     cwd: PlainText | None = Field(None, description="Folder to run in. Default: the working folder.")
     timeout_s: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_S), BeforeValidator(whole)] = Field(
@@ -51,23 +48,19 @@ class RunShellCommandArguments(Arguments):
     )
 
 
-class RunShellCommand:
+class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     effect: Effect = "effect"
+    traits = ToolTraits(subject="command", runs_commands=True, also_called=("bash", "shell", "exec"))
 
     def __init__(self, idle_s: float = 300, max_output_bytes: int = MAX_OUTPUT_BYTES) -> None:
-        self.spec = spec_of("run_shell_command", _DESCRIPTION.format(idle_s=idle_s), RunShellCommandArguments)
+        description = _DESCRIPTION.format(idle_s=idle_s)
+        super().__init__("run_shell_command", description, RunShellCommandArguments)
         self._idle_s = idle_s
         self._max_output_bytes = max_output_bytes
         self._has_noted = False
 
-    def parse(self, arguments: str) -> RunShellCommandArguments:
-        return parsed(self.spec, RunShellCommandArguments, arguments)
-
     def effect_of(self, arguments: RunShellCommandArguments) -> Effect:
         return "read" if is_read_only(arguments.command) else self.effect
-
-    def subject(self, arguments: RunShellCommandArguments) -> str:
-        return arguments.command
 
     def paths(self, arguments: RunShellCommandArguments) -> Sequence[str]:
         return () if arguments.cwd is None else (arguments.cwd,)
@@ -139,8 +132,8 @@ class RunShellCommand:
         self._has_noted = bool(before.note)
         return before.note
 
-    def _limits(self, arguments: RunShellCommandArguments) -> Limits:
-        return Limits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
+    def _limits(self, arguments: RunShellCommandArguments) -> CommandLimits:
+        return CommandLimits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
 
 
 def _folder_of(context: ToolContext, stack: ExitStack) -> Path:

@@ -4,17 +4,90 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
 
-from agent.tallies import RunTally, Tally, ToolTally
-from state.session import SessionSummary
-from state.store.call_moves import CallMove, call_moves
-from state.store.clock import text_of
-from state.store.database import Database
-from state.store.steps import find_steps, merged_fields
-from state.store.store import Store
-from state.store.trace_rows import TraceRow, trace_rows
-from state.usage import Usage
+from ....state.application import Usage
+from ....state.clock import milliseconds, text_of
+from ....state.databases.database import Database
+from ....state.session import SessionSummary
+from ....state.store.recording import (
+    CallMove,
+    Traced,
+    all_traces,
+    call_moves,
+    step_counts,
+    step_of_row,
+    stored_state,
+)
+from ....state.store.store import Store
+from ....state.trace import Failure, ModelCalled, RunEnded
+
+
+@dataclass(slots=True)
+class Tally:
+    """Model calls of one model, project, day, or of all."""
+
+    sessions: int = 0
+    calls: int = 0
+    failed_calls: int = 0
+    retries: int = 0
+    """Tries again and stand-ins for a model that did not answer."""
+    input_tokens: int = 0
+    """Cached ones included."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    known_cost_usd: float = 0.0
+    unknown_costs: int = 0
+    """Usages whose cost is not known; then the cost is at least the known one."""
+    unknown_tokens: int = 0
+    model_ms: int = 0
+    tool_ms: int = 0
+
+    def add_usage(self, usage: Usage) -> None:
+        self.calls += usage.llm_calls
+        self.input_tokens += usage.input_tokens or 0
+        self.output_tokens += usage.output_tokens or 0
+        self.cache_read_tokens += usage.cache_read_tokens or 0
+        self.cache_write_tokens += usage.cache_write_tokens or 0
+        self.known_cost_usd += usage.cost_usd or 0.0
+        self.unknown_costs += usage.cost_usd is None
+        self.unknown_tokens += None in (usage.input_tokens, usage.output_tokens)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None if any part of it is unknown."""
+        return None if self.unknown_costs else self.known_cost_usd
+
+    @property
+    def cache_hit_rate(self) -> float | None:
+        """The share of the input that came from the provider's cache; None without input."""
+        return self.cache_read_tokens / self.input_tokens if self.input_tokens else None
+
+
+@dataclass(slots=True)
+class RunTally:
+    began: int = 0
+    running: int = 0
+    died: int = 0
+    """Ended by the death of their process."""
+    duration_ms: int = 0
+    ended: Counter[str] = field(default_factory=Counter[str])
+    """By status."""
+
+    def end(self, status: str, duration_ms: int) -> None:
+        self.ended[status] += 1
+        self.duration_ms += duration_ms
+
+
+@dataclass(slots=True)
+class ToolTally:
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    duration_ms: int = 0
+
+    @property
+    def calls(self) -> int:
+        return self.outcomes.total()
+
 
 PARTIAL_DISCARDED = "The partial answer above is discarded."
 """The notice that goes with that of another try, and is none of its own."""
@@ -46,19 +119,12 @@ def stats_of(store: Store, since: datetime | None = None) -> Stats:
     """Read the sessions of the store's tenant one by one; forks do not count what they were forked from."""
     after = "" if since is None else text_of(since)
     found = Stats(since=after)
-    steps = _steps(store.database, after)
+    steps = step_counts(store.database, after)
     for summary in store.sessions():
         if summary.updated_at >= after:
             found.steps += steps.get(summary.id, 0)
             _Reader(store.database, summary, found).read()
     return found
-
-
-def _steps(database: Database, after: str) -> dict[str, int]:
-    rows = database.query(
-        "SELECT session_id, COUNT(*) FROM steps WHERE at >= ? GROUP BY session_id", (after,)
-    )
-    return {session_id: int(count) for session_id, count in rows}
 
 
 class _Reader:
@@ -69,14 +135,14 @@ class _Reader:
         self._summary = summary
         self._found = found
         self._began: list[int] = []
-        """The record numbers at which its runs began."""
+        """The row numbers at which its runs began."""
 
     def read(self) -> None:
         found, summary = self._found, self._summary
         found.sessions += 1
         project = found.by_project.setdefault(summary.cwd, Tally())
         project.sessions += 1
-        first = self._traces(trace_rows(self._database, summary.id))
+        first = self._traces(all_traces(self._database, summary.id))
         self._calls(call_moves(self._database, summary.id))
         usage = _usage_before(self._database, summary, first)
         if usage.llm_calls:
@@ -94,47 +160,45 @@ class _Reader:
         ):
             yield tallies.setdefault(name, Tally())
 
-    def _traces(self, rows: Iterable[TraceRow]) -> int | None:
-        """Add runs and model calls; return the record number of the first trace."""
+    def _traces(self, found: Iterable[Traced]) -> int | None:
+        """Add runs and model calls; return the row number of the first trace."""
         first: int | None = None
         runs = self._found.runs
         is_open = False
-        for row in rows:
-            first = row.record if first is None else first
-            counts = row.at >= self._found.since
-            if row.event == "run_began":
+        for traced in found:
+            first = traced.row if first is None else first
+            counts = traced.at >= self._found.since
+            record = traced.record
+            if traced.event == "run_began":
                 runs.died += is_open and counts
                 is_open = True
-                self._began.append(row.record)
+                self._began.append(traced.row)
                 runs.began += counts
-            elif row.event == "run_ended":
+            elif traced.event == "run_ended":
                 is_open = False
-                if counts:
-                    runs.end(str(row.body.get("status")), _milliseconds(row.body))
-                    self._fail(row.body)
-            elif counts:
-                self._model_call(row)
+                if counts and isinstance(record, RunEnded):
+                    runs.end(record.status, record.duration_ms)
+                    self._fail(record.error)
+            elif counts and isinstance(record, ModelCalled):
+                self._model_call(record, traced.at)
         if is_open:
             runs.running += self._summary.status == "running"
             runs.died += self._summary.status != "running"
         return first
 
-    def _model_call(self, row: TraceRow) -> None:
-        usage = Usage.model_validate(row.body.get("usage") or {})
-        is_failed = bool(row.body.get("error"))
-        notices = cast(list[str], row.body.get("notices") or [])
-        retries = sum(notice != PARTIAL_DISCARDED for notice in notices)
-        for tally in self._tallies(str(row.body.get("model", "")), row.at):
-            tally.add_usage(usage)
-            tally.model_ms += _milliseconds(row.body)
-            tally.failed_calls += is_failed
+    def _model_call(self, called: ModelCalled, at: str) -> None:
+        retries = sum(notice != PARTIAL_DISCARDED for notice in called.notices)
+        for tally in self._tallies(called.model, at):
+            tally.add_usage(called.usage)
+            tally.add_usage(called.discarded)
+            tally.model_ms += called.duration_ms
+            tally.failed_calls += called.error is not None
             tally.retries += retries
-        self._fail(row.body, "model call: ")
+        self._fail(called.error, "model call: ")
 
-    def _fail(self, body: dict[str, Any], where: str = "") -> None:
-        error = body.get("error")
-        if error:
-            self._found.failures[f"{where}{error.get('code')}"] += 1
+    def _fail(self, error: Failure | None, where: str = "") -> None:
+        if error is not None:
+            self._found.failures[f"{where}{error.code}"] += 1
 
     def _calls(self, moves: Iterable[CallMove]) -> None:
         open_calls: dict[str, CallMove] = {}
@@ -155,10 +219,10 @@ class _Reader:
     def _finished(self, tool: str, move: CallMove, started: CallMove | None) -> None:
         tally = self._found.tools.setdefault(tool, ToolTally())
         tally.outcomes[move.text("outcome")] += 1
-        died = started and any(started.record < began < move.record for began in self._began)
+        died = started and any(started.row < began < move.row for began in self._began)
         if started is None or died:
             return
-        took_ms = _between_ms(started.at, move.at)
+        took_ms = milliseconds(started.at, move.at)
         tally.duration_ms += took_ms
         for each in (self._found.total, self._found.by_project[self._summary.cwd]):
             each.tool_ms += took_ms
@@ -179,24 +243,19 @@ class _Reader:
 
 def _usage_before(database: Database, summary: SessionSummary, first: int | None) -> Usage:
     """Return what a session used of its own before its model calls were recorded one by one."""
-    if first is None:
-        last = summary.steps - 1
-    else:
-        rows = database.query(
-            "SELECT MAX(seq) FROM steps WHERE session_id = ? AND record < ?", (summary.id, first)
-        )
-        last = -1 if rows[0][0] is None else int(rows[0][0])
+    step = None if first is None else step_of_row(database, summary.id, first)
+    last = summary.steps - 1 if step is None else step - 1
     forked_at = -1 if summary.parent_seq is None else summary.parent_seq
     if last <= forked_at:
         return Usage()
-    used = _usage_at(database, summary.id, last)
-    return used if forked_at < 0 else _without(used, _usage_at(database, summary.id, forked_at))
+    used = usage_at(database, summary.id, last)
+    return used if forked_at < 0 else _without(used, usage_at(database, summary.id, forked_at))
 
 
-def _usage_at(database: Database, session_id: str, seq: int) -> Usage:
-    found = find_steps(database, session_id, seq)
-    fields = {} if found is None else merged_fields(found.rows)
-    return Usage.model_validate(fields.get("usage") or {})
+def usage_at(database: Database, session_id: str, seq: int) -> Usage:
+    """Return what a session had used at a step, together with what it was forked from."""
+    found = stored_state(database, session_id, seq)
+    return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
 
 
 def _without(used: Usage, before: Usage) -> Usage:
@@ -215,16 +274,3 @@ def _without(used: Usage, before: Usage) -> Usage:
 
 def _less(used: int | None, before: int | None) -> int | None:
     return None if used is None or before is None else used - before
-
-
-def _milliseconds(body: dict[str, Any]) -> int:
-    value = body.get("duration_ms")
-    return value if isinstance(value, int) else 0
-
-
-def _between_ms(start: str, end: str) -> int:
-    try:
-        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except ValueError:
-        return 0
-    return max(int(seconds * 1000), 0)

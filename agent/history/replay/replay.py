@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.replay.departure import Divergence
-from agent.replay.recording import Moment, Recording, read_recording
-from agent.replay.today import Live, Today
-from agent.replay.walk import Walk
-from state.errors import UsageError
-from state.store.importing import import_session
-from state.store.store import Store
+from ....state.errors import UsageError
+from ....state.maintenance.import_ import import_session
+from ....state.store.store import Store
+from .moments import Moment, Recording, read_recording
+from .recorded_ports import Divergence
+from .walk import Live, Today, Walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,110 @@
 """One walk: every step is run by today's program, from the recorded state, and compared with the record."""
 
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from traceback import format_exception
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from burr.core import Application, State
+from burr.core import Application, ApplicationBuilder, State
 
-from agent.conditions import tool_digest
-from agent.replay.comparison import differences
-from agent.replay.departure import Departed, Divergence
-from agent.replay.inputs import inputs_of
-from agent.replay.journal import RecordedJournal
-from agent.replay.lines import diff_lines
-from agent.replay.loose import loose_differences
-from agent.replay.ports import Stage
-from agent.replay.recording import Moment, Owner, Recording
-from agent.replay.requests import request_divergence
-from agent.replay.states import Values
-from agent.replay.today import Live, Today, application_of
-from state.errors import SandburError
-from state.trace import Conditions, RequestShape
+from ....actions.masking.masker import TextMasker
+from ....actions.ports import Gate, Model, Ports, Toolbox, ToolSpec
+from ....actions.ports import Masker as MaskerPort
+from ....actions.tools.registry import builtin_tools
+from ....state.application import ApplicationState
+from ....state.calls import PendingCall
+from ....state.errors import SandburError, UsageError
+from ....state.session import SessionSettings
+from ....state.store.store import Store
+from ....state.trace import Conditions, RequestShape
+from ...config.settings import Settings
+from ...graph import ApplicationTyping, build_graph
+from ...secrets import masker_for
+from ...session.conditions import tool_digest
+from ...wiring import Places, bind_ports, connect_models, policy_of, specs_of
+from .comparison import diff_lines, differences, loose_differences, request_divergence
+from .moments import Moment, Owner, Recording, Values, inputs_of, read_recording
+from .recorded_ports import Departed, Divergence, RecordedJournal, RecordedModel, RecordedTool, Stage
+
+if TYPE_CHECKING:
+    from burr.core.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What a recording is walked through; by default the program as it is."""
+
+    toolbox: Toolbox = field(default_factory=builtin_tools)
+    gate_of: Callable[[SessionSettings], Gate] = policy_of
+    graph_of: "Callable[[Ports], Graph]" = build_graph
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        return specs_of(self.toolbox)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTools:
+    """Where real tools work; what they leave goes with the folder."""
+
+    masker: MaskerPort
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What of a walk is real; the rest is as recorded."""
+
+    model: Model | None = None
+    tools: LiveTools | None = None
+
+
+def application_of(
+    today: Today,
+    live: Live,
+    settings: SessionSettings,
+    conditions: Conditions,
+    stage: Stage,
+    journal: RecordedJournal,
+) -> Application[Any]:
+    """Build the graph on recorded ports, under the conditions of a recorded run."""
+    ports = _ports(today, live, settings, conditions, stage, journal)
+    builder = cast(Any, ApplicationBuilder())
+    return (
+        builder.with_graph(today.graph_of(ports))
+        .with_entrypoint("prompt")
+        .with_typing(ApplicationTyping())
+        .with_state(**dict(ApplicationState()))
+        .build()
+    )
+
+
+def _ports(
+    today: Today,
+    live: Live,
+    settings: SessionSettings,
+    conditions: Conditions,
+    stage: Stage,
+    journal: RecordedJournal,
+) -> Ports:
+    rules = {name: getattr(conditions, name) for name in ("allow", "deny", "cwd", "add_dirs")}
+    then, tools = settings.model_copy(update=rules), live.tools
+    recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in today.toolbox.items()}
+    return bind_ports(
+        then,
+        today.gate_of(then),
+        RecordedModel(stage, settings.model, conditions.context_window, live.model),
+        journal,
+        stage,
+        TextMasker() if tools is None else tools.masker,
+        None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
+        conditions.compress_at,
+        recorded if tools is None else today.toolbox,
+    )
+
 
 _BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What an action raises that does not fit the recorded state: it says more as the end of a walk."""
@@ -116,9 +202,8 @@ async def _failure(application: Application[Any], moment: Moment, asks_real_mode
     """Run the action of a step; return how it failed. What a real model fails at is raised."""
     ask = {"halt_after": [moment.action], "inputs": inputs_of(moment)}
     try:
-        _, items = await cast(Any, application).astream_result(**ask)
-        async for _ in items:
-            pass
+        _, step = await cast(Any, application).astream_result(**ask)
+        await step.get()
     except Departed as departed:
         return Divergence(moment.seq, moment.action, departed.kind, _sentence(departed.message))
     except SandburError as error:
@@ -154,3 +239,45 @@ def _route(moment: Moment, today: str, is_behind: bool) -> Divergence | None:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
+
+
+@asynccontextmanager
+async def live_parts(
+    parts: frozenset[str], settings: Settings, session: SessionSettings, env: Mapping[str, str]
+) -> AsyncGenerator[Live]:
+    """Connect what is to be real: `model`, `tools` or both; raises `UsageError` or `CredentialsError`."""
+    with tempfile.TemporaryDirectory(prefix="sandbur-live-") as folder:
+        model = connect_models(settings, session, env) if "model" in parts else None
+        tools = _tools(session, env, Path(folder)) if "tools" in parts else None
+        try:
+            yield Live(model, tools)
+        finally:
+            if model is not None:
+                await model.aclose()
+
+
+def _tools(session: SessionSettings, env: Mapping[str, str], folder: Path) -> LiveTools:
+    cwd = Path(session.cwd)
+    if not cwd.is_dir():
+        raise UsageError(f"The folder of this session, {cwd}, is gone, so no tool can run in it.")
+    return LiveTools(masker_for(env, cwd), folder)
+
+
+def started_calls(store: Store, session_id: str, from_seq: int | None) -> list[tuple[int, PendingCall]]:
+    """Return the calls that a walk with real tools runs, each with its step."""
+    first = -1 if from_seq is None else from_seq
+    return [
+        (moment.seq, call)
+        for moment in read_recording(store, session_id).moments()
+        if moment.seq > first and moment.run is not None
+        for call in moment.before["pending_tool_calls"]
+        if call.call_id in moment.started
+    ]
+
+
+def next_message(store: Store, session_id: str, seq: int) -> str | None:
+    """Return what the person said in the step behind `seq`, if that is where a turn begins."""
+    for moment in read_recording(store, session_id).moments():
+        if moment.seq == seq + 1 and moment.action == "prompt":
+            return str(moment.after["user_input"])
+    return None

@@ -5,27 +5,79 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from actions.tools.capture import captured
-from actions.tools.ending import Ended, Limits
-from actions.tools.process import run_supervised, to_the_end
-from actions.tools.spool import Spool
-from agent.restore import Skipped
-from agent.step_search import Found, Verdict, first_bad
-from agent.touched_files import TouchedFiles
-from agent.workspace_copy import WorkspaceCopy
-from state.errors import UsageError
+from ....actions.tools.shell.output import captured
+from ....actions.tools.shell.process import run_supervised
+from ....actions.tools.shell.spool import CommandLimits, Ended, Spool
+from ....state.cancellation import over, to_the_end
+from .restore import Skipped
+from .touched_files import TouchedFiles
+from .workspace_copy import WorkspaceCopy
+
+Verdict = Literal["good", "bad", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Where good turns into bad, as places in the sequence; None: there is no such state."""
+
+    good: int | None
+    bad: int | None
+
+    @property
+    def is_exact(self) -> bool:
+        """True if the two are neighbours: no state between them was skipped."""
+        return self.good is not None and self.bad is not None and self.bad - self.good == 1
+
+
+async def first_bad(count: int, judge: Callable[[int], Awaitable[Verdict]]) -> Boundary:
+    """Judge as few of the states 0 to `count` - 1 as possible; each at most once.
+
+    The first that can be judged has to be good and the last bad, else nothing is searched.
+    """
+    verdicts: dict[int, Verdict] = {}
+
+    async def verdict(place: int) -> Verdict:
+        if place not in verdicts:
+            verdicts[place] = await judge(place)
+        return verdicts[place]
+
+    async def first_of(places: Sequence[int]) -> int | None:
+        for place in places:
+            if await verdict(place) != "skip":
+                return place
+        return None
+
+    good = await first_of(range(count))
+    if good is None or verdicts[good] == "bad":
+        return Boundary(None, good)
+    bad = await first_of(range(count - 1, good, -1))
+    if bad is None or verdicts[bad] == "good":
+        return Boundary(good if bad is None else bad, None)
+    while (place := await first_of(list(_from_the_middle(good, bad)))) is not None:
+        if verdicts[place] == "good":
+            good = place
+        else:
+            bad = place
+    return Boundary(good, bad)
+
+
+def _from_the_middle(low: int, high: int) -> Iterator[int]:
+    """Yield what lies between, the middle first."""
+    middle = (low + high) // 2
+    yield from sorted(range(low + 1, high), key=lambda place: abs(place - middle))
+
 
 _MAX_OUTPUT_BYTES = 50_000_000
 _SKIP = 125
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Trial:
     """What the command said about the files behind one step."""
 
     step: int
@@ -40,7 +92,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    probes: tuple[Probe, ...]
+    probes: tuple[Trial, ...]
     steps: tuple[int, ...]
     """The steps that changed files."""
     good: int | None
@@ -67,15 +119,15 @@ class Bisector:
         left_out: Sequence[Path],
         command: str,
         timeout_s: float,
-        on_probe: Callable[[Probe], None],
+        on_probe: Callable[[Trial], None],
     ) -> None:
         self._touched = touched
         self._root = Path(os.path.realpath(root))
         self._left_out = tuple(Path(os.path.realpath(path)) for path in left_out)
         self._command = command
-        self._limits = Limits(timeout_s, timeout_s, _MAX_OUTPUT_BYTES)
+        self._limits = CommandLimits(timeout_s, timeout_s, _MAX_OUTPUT_BYTES)
         self._on_probe = on_probe
-        self._probes: list[Probe] = []
+        self._probes: list[Trial] = []
         self.unread: tuple[str, ...] = ()
         """Files that could not be copied."""
 
@@ -98,7 +150,7 @@ class Bisector:
             self.unread = tuple(copy.unread)
         return self._bisection(states, found)
 
-    def _bisection(self, states: Sequence[int], found: Found) -> Bisection:
+    def _bisection(self, states: Sequence[int], found: Boundary) -> Bisection:
         return Bisection(
             tuple(self._probes),
             tuple(states[1:]),
@@ -112,7 +164,7 @@ class Bisector:
         if lacking:
             path, reason = lacking[0]
             more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
-            probe = Probe(step, "skip", f"{os.path.relpath(path, self._root)}: {reason}{more}")
+            probe = Trial(step, "skip", f"{os.path.relpath(path, self._root)}: {reason}{more}")
         else:
             probe = await self._run(copy.place, step)
         self._probes.append(probe)
@@ -124,16 +176,15 @@ class Bisector:
             copy.make()
             return copy.bring_to(self._touched, step)
 
-        work = asyncio.ensure_future(asyncio.to_thread(prepare))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
+        def stop() -> None:
             copy.is_stopped = True
-            with suppress(UsageError):
-                await work
-            raise
 
-    async def _run(self, place: Path, step: int) -> Probe:
+        work = asyncio.ensure_future(asyncio.to_thread(prepare))
+        if cancelled := await over(work, stop):
+            raise cancelled
+        return work.result()
+
+    async def _run(self, place: Path, step: int) -> Trial:
         began = time.monotonic()
         with (
             tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True) as folder,
@@ -142,14 +193,14 @@ class Bisector:
             ended = await run_supervised(_shell(), self._command, place, self._limits, spool, lambda: False)
             output = (await to_the_end(asyncio.to_thread(captured, spool.output))).text
         verdict, ending = _judged(ended, self._limits)
-        return Probe(step, verdict, ending, time.monotonic() - began, output)
+        return Trial(step, verdict, ending, time.monotonic() - began, output)
 
 
 def _shell() -> str:
     return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 
-def _judged(ended: Ended, limits: Limits) -> tuple[Verdict, str]:
+def _judged(ended: Ended, limits: CommandLimits) -> tuple[Verdict, str]:
     if ended.reason in ("timeout", "idle"):
         return "bad", f"not done after {limits.timeout_s:g} s"
     if ended.problem:

@@ -8,11 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from actions.tools.atomic import missing_folders, refuse_stale, replace_content, replace_link, sync_folder
-from actions.tools.file_state import FileState, state_at
-from actions.tools.files import FileProblem, translated
-from actions.tools.folder_lock import one_at_a_time
-from state.files import FileChange
+from ....actions.workspace.atomic_write import (
+    missing_folders,
+    one_at_a_time,
+    refuse_stale,
+    replace_content,
+    replace_link,
+    sync_folder,
+)
+from ....actions.workspace.content_cache import FileState, state_at
+from ....actions.workspace.paths import FileProblem, translated
+from ....state.calls import FileChange
 
 MAX_BYTES = 256_000_000
 """Of contents that one restore holds; what comes after them is skipped, and said."""

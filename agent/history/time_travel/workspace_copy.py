@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actions.tools.places import shown, size_text
-from agent.restore import Skipped, apply, plan_restore
-from agent.touched_files import FileVersion, TouchedFiles
-from state.errors import UsageError
-from state.files import FileChange
+from ....actions.workspace.paths import shown, size_text
+from ....state.calls import FileChange
+from ....state.errors import UsageError
+from .restore import Skipped, apply, plan_restore
+from .touched_files import FileVersion, TouchedFiles
 
 MAX_BYTES = 2_000_000_000
 MAX_FILES = 200_000

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from actions.decisions import PLAN_FINISHED, RESERVED_NAMES
-from actions.model_port import ModelRequest
-from state.messages import Message, ToolResult, ToolUse
+from ....actions.ports import ModelRequest
+from ....actions.turn.decision_tools import PLAN_FINISHED, RESERVED_NAMES
+from ....state.messages import Message, ToolResult, ToolUse
 
 Situation = Literal["turn", "results", "plan", "step", "report", "summary"]
 
@@ -126,3 +126,23 @@ def _done(messages: Sequence[Message]) -> tuple[Done, ...]:
         for result in results
         if result.call_id in uses and result.tool not in RESERVED_NAMES
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCall:
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    text: str
+    calls: tuple[DemoCall, ...] = ()
+
+
+def run(command: str, text: str = "") -> Move:
+    return Move(text, (DemoCall("run_shell_command", {"command": command}),))
+
+
+def finish(status: Literal["completed", "failed"], summary: str) -> Move:
+    return Move("", (DemoCall("finish_step", {"status": status, "summary": summary}),))

@@ -10,15 +10,12 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from actions.events import TextDelta
-from actions.model_port import ModelEvent, ModelRequest, Reply
-from agent.models.demo_answers import report
-from agent.models.demo_conversation import Conversation, read_conversation
-from agent.models.demo_moves import Call, Move, finish
-from agent.models.demo_requests import first_move, next_move
-from agent.models.demo_steps import next_in_step, planned_steps
-from state.messages import Block, Message, Text, ToolUse
-from state.usage import Usage
+from ....actions.events import TextDelta
+from ....actions.ports import ModelEvent, ModelRequest, Reply
+from ....state.application import Usage
+from ....state.messages import Block, Message, Text, ToolUse
+from .conversation import Conversation, DemoCall, Move, finish, read_conversation
+from .script import first_move, next_in_step, next_move, planned_steps, report
 
 _PIECE_CHARS = 24
 _BYTES_PER_TOKEN = 4
@@ -96,7 +93,7 @@ def _blocks(move: Move, conversation: Conversation) -> tuple[Block, ...]:
     return (Text(text=move.text), *uses) if move.text else uses
 
 
-def _call_id(call: Call, number: int, conversation: Conversation) -> str:
+def _call_id(call: DemoCall, number: int, conversation: Conversation) -> str:
     """Make an id that the same place of the same session always gets, and no other place."""
     place = [conversation.length, conversation.step_id, number, call.tool, _json(call.arguments)]
     return f"demo_{hashlib.sha256(_json(place).encode()).hexdigest()[:16]}"

@@ -1,0 +1,365 @@
+"""Finds secrets by their names: `API_KEY=...`, `"password": "..."`, `x-api-key: ...`, `--token ...`."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from .span import SecretSpan
+
+SHORTEST = 8
+SHORTEST_PASSWORD = 6
+"""Of a password that mixes letters and digits."""
+_EXAMINED = 160
+
+_PLACEHOLDER = re.compile(
+    rb"""(?ix)
+    change[-_ ]?(?:me|it|this) | replace[-_ ]?(?:me|with|this) | placeholder | redacted | masked
+    | x{4} | \*{3} | \.\.\. | <[^>]*> | \$\{ | \{\{ | \$\( | %\( | \#\{
+    | (?:^|[-_ ])your(?:[-_ ]|$|[a-z]*[-_]) | ^(?:insert|enter|put|add|set)[-_ ]
+    | [-_ ](?:here|goes[-_ ]here)$
+    | ^(?:my|the|some|any|test|fake|dummy|example)?[-_ ]?
+      (?:secret|password|passwd|passphrase|token|(?:api|secret|access|private)?[-_]?key
+      |credentials?|value|string)[-_ ]?(?:value|key|token|string|here|\d{1,3})?$
+    """
+)
+_REFERENCE = re.compile(
+    rb"""(?ix)
+    [$&%@{}<>()\[\]\s] | \*\* | ![a-z]+$ | [.~]{0,2}/ | \\ | -- | [a-z][a-z0-9+.-]*://
+    | (?:arn|sha\d+|env|file|keyring|ssm|vault|op|ref)[:+]
+    | (?:true|false|none|null|nil|undefined|required|optional|disabled|enabled
+      |string|boolean|integer|default)$
+    | [\d\s.,:+-]*$ | \d{4}-\d\d-\d\d
+    """
+)
+_NOT_BARE = re.compile(rb"[()\[\]{}<>\"'`]")
+_DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+[!?]?\Z")
+_CHAINED = re.compile(rb"\w=[A-Za-z_$]\w*[.(=]")
+_IDENTIFIER = re.compile(rb"[A-Za-z_]\w*\Z")
+_ENVIRONMENT_NAME = re.compile(rb"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
+_CHANGES = re.compile(rb"(?=[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z])")
+_LETTER = re.compile(rb"[A-Za-z]")
+_DIGIT = re.compile(rb"[0-9]")
+_SYMBOL = re.compile(rb"[!@#$%^&*+=?~]")
+_PATH = re.compile(rb"[\w.@-]*/[\w.@/-]*\.[a-z]{1,5}\Z")
+_PATTERN = re.compile(rb"\[\^?[\w-]|\(\?|\|\||&&|\\[dws]|%[sd]|\.\*|\.\+")
+
+
+def is_random(value: bytes) -> bool:
+    """Tell whether letters, digits and cases follow each other as in nothing that people write."""
+    return len(value) >= 16 and _changes(value) >= max(3, min(len(value), _EXAMINED) // 5)
+
+
+def is_placeholder(value: bytes) -> bool:
+    return _PLACEHOLDER.search(value[:_EXAMINED]) is not None
+
+
+def is_ruled_out(value: bytes, is_password: bool = False) -> bool:
+    """Tell whether the value is a reference, a number, a placeholder: whatever its name, no secret."""
+    sample = value[:_EXAMINED]
+    return (
+        len(value) < (SHORTEST_PASSWORD if is_password and looks_chosen(sample) else SHORTEST)
+        or (len(set(sample)) < 3 and len(value) < 24)
+        or _REFERENCE.match(sample) is not None
+        or is_placeholder(sample)
+        or (_ENVIRONMENT_NAME.match(sample) is not None and not is_random(sample))
+        or _PATH.match(sample) is not None
+    )
+
+
+def looks_chosen(value: bytes) -> bool:
+    """Tell whether letters are mixed with digits or symbols, as a password demands."""
+    sample = value[:_EXAMINED]
+    return _LETTER.search(sample) is not None and (
+        _DIGIT.search(sample) is not None or _SYMBOL.search(sample) is not None
+    )
+
+
+def is_quoted_secret(value: bytes, is_password: bool) -> bool:
+    """Judge a string literal."""
+    if is_ruled_out(value, is_password) or _PATTERN.search(value[:_EXAMINED]) is not None:
+        return False
+    if is_random(value):
+        return True
+    if not looks_chosen(value) or b" " in value or _DOTTED.match(value) is not None:
+        return False
+    return is_password or _is_mixed(value)
+
+
+def is_bare_secret(value: bytes, is_password: bool) -> bool:
+    """Judge a value without quotes, which may well be code."""
+    if not is_assigned_secret(value, is_password):
+        return False
+    if _IDENTIFIER.match(value) is not None:
+        return _is_no_identifier(value, is_password)
+    return is_random(value) or (looks_chosen(value) and (is_password or _is_mixed(value)))
+
+
+def _is_no_identifier(value: bytes, is_password: bool) -> bool:
+    """Tell whether what could be the name of a variable has too many digits and changes of case for one."""
+    sample = value[:_EXAMINED]
+    digits, changes = len(_DIGIT.findall(sample)), _changes(sample)
+    if is_password and (min(digits, changes) >= 2 or (digits and changes >= 4)):
+        return True
+    return min(digits, changes) >= 3 or (digits > 0 and len(sample) >= 16 and changes * 4 >= len(sample))
+
+
+def is_assigned_secret(value: bytes, is_password: bool = False) -> bool:
+    """Judge what a shell variable with a telling name is set to: a plain word is a password, too."""
+    sample = value[:_EXAMINED]
+    if (
+        is_ruled_out(value, is_password)
+        or _NOT_BARE.search(sample) is not None
+        or _CHAINED.search(sample) is not None
+    ):
+        return False
+    return _DOTTED.match(value) is None or is_random(value)
+
+
+def _changes(value: bytes) -> int:
+    return len(_CHANGES.findall(value[:_EXAMINED]))
+
+
+def _is_mixed(value: bytes) -> bool:
+    sample = value[:_EXAMINED]
+    return _DIGIT.search(sample) is not None and (
+        _changes(sample) >= 2 or _SYMBOL.search(sample) is not None or len(sample) >= 16
+    )
+
+
+# What to look for in folded bytes, and the last word of a name that it is part of.
+_NEXT = rb"(?=[a-z0-9-]{0,12}[\"'`\\\] \t]{0,6}[:=>]|\ [^ ])"
+_WORDS: tuple[tuple[bytes, bytes], ...] = (
+    (b"pass", rb"pass(?:w(?:or)?d|phrase|code)?"),
+    (b"pwd", rb"pwd"),
+    (b"secret", rb"secret"),
+    (b"token", rb"token"),
+    (b"credential", rb"credentials?"),
+    (b"key", rb"key"),
+    (b"-auth", rb"-auth"),
+    (b'"auth"', rb'"auth'),
+    (b"sig=", rb"(?<=[?&])sig"),
+)
+_PATTERNS = tuple((word, re.compile(pattern + _NEXT)) for word, pattern in _WORDS)
+
+_BEFORE = re.compile(rb"[\w.$-]{0,64}")  # matched backwards
+_IS_PASSWORD = re.compile(rb"(?:passw(?:or)?d|passphrase|passcode|pass|pwd)[a-z0-9-]{0,12}\Z")
+_NO_SECRET = re.compile(
+    rb"(?:max|min|num|total|next|prev|previous|page|continuation|cursor|sync|starting|resume|start|stop|end"
+    rb"|pad|eos|bos|unk|sep|cls|mask|special|cancellation|abort|public|publishable|primary|foreign|sort|cache|idempotency|by"
+    rb"|bypass|compass|encompass|surpass|trespass|pass-through)-?(?:token|key|pass)?\Z"
+)
+_SECRET_KEY = re.compile(
+    rb"(?:api|access|private|secret|account|encrypt(?:ion)?|decryption|signing|sign|master|auth|license|service"
+    rb"|client|app|application|admin|storage|subscription|webhook|jwt|deploy|hmac|shared|write|server|consumer"
+    rb"|cipher|crypto|session|cookie|ssh|rsa|aes|ai|anthropic|stripe|host|instrumentation)-?key[a-z0-9-]{0,12}\Z"
+)
+_HEADER = re.compile(rb"(?:x-[a-z-]+|api-?key|private-token|job-token)\Z")
+
+_ASSIGNMENT = re.compile(
+    rb"""(?x)
+    (?P<suffix> (?: [_.-]? (?: [Kk]ey|KEY|[Vv]alue|VALUE|prod|PROD|dev|DEV|test|TEST|staging|STAGING|live|LIVE
+        |production|PRODUCTION|old|OLD|new|NEW|primary|PRIMARY|secondary|SECONDARY
+        |base64|BASE64|b64|[0-9]{1,2} ) )? )
+    (?P<spaced> (?: \\? ["'`] )? \]? [ \t]{0,4} )
+    (?P<sign> (?: : [ \t]{0,2} (?: str|String|string|&str|SecretStr ) [ \t]{0,2} )?
+        (?: => | := | = (?![=>~]) ) | : (?![:=]) | > )
+    (?P<gap> [ \t]{0,8} )
+    (?: [rbuRBU]{0,2} (?:
+          \\" (?P<q1> [^"\\\r\n]{6,512}+ ) \\"
+        | "   (?P<q2> (?: [^"\\\r\n] | \\[^\r\n] ){6,512}+ ) (?: " | (?=[\r\n]|\Z) )
+        | '   (?P<q3> (?: [^'\\\r\n] | \\[^\r\n] ){6,512}+ ) (?: ' | (?=[\r\n]|\Z) )
+        | `   (?P<q4> [^`\\\r\n]{6,512}+ ) `
+        )
+      | (?P<bare> [^\s"'`,;&<>(){}\[\]|\\]{6,1024}+ ) (?! [(\[{] )
+    )
+    """
+)
+_FLAG_VALUE = re.compile(rb"(?:[ \t]+|=)[\"']?(?P<bare>[^\s\"'`$<>{}()]{6,1024}+)")
+_REST = re.compile(rb"[^\s\"'`,;&<>(){}\[\]|\\]*+")
+_LINE_END = re.compile(rb"[ \t]*(?:#.*)?(?:[\r\n]|\Z)")
+
+
+def named_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
+    """Yield the values that stand beside a name which says secret."""
+    for word, pattern in _PATTERNS:
+        at = folded.find(word)
+        while at >= 0:
+            end = at + len(word)
+            if (found := pattern.match(folded, at)) is not None:
+                span, examined = _value_at(data, folded, found)
+                # What was judged is not judged again: a line of nothing but names would never end.
+                end = max(end, examined)
+                if span is not None:
+                    yield span
+            at = folded.find(word, end)
+
+
+def _value_at(data: bytes, folded: bytes, found: re.Match[bytes]) -> tuple[SecretSpan | None, int]:
+    word_start, word_end = found.span()
+    before = _before(data, word_start)
+    start = word_start - len(before)
+    name = folded[start:word_end].lstrip(b'-$"')
+    is_word_within = before[-1:].isalpha() and data[word_start : word_start + 1].islower()
+    if _NO_SECRET.search(name) is not None or (is_word_within and name.endswith(b"pass")):
+        return None, 0
+    value = _ASSIGNMENT.match(data, word_end)
+    if value is None:
+        return _flag_value(data, folded, start, word_end), 0
+    first, last = value.span(value.lastgroup or 0)
+    if value.lastgroup == "bare" and (rest := _REST.match(data, last)) is not None:
+        last = rest.end()
+    neighbour = data[start - 1 : start] if start else b""
+    if (value["sign"] == b">") is not (neighbour == b"<") or (
+        neighbour == value["sign"] == b":" and not value["gap"]
+    ):
+        return None, last  # a comparison; a part of a name with colons
+    whole = data[start : value.end("suffix")].lstrip(b'-$."')
+    return (SecretSpan(first, last, _label(whole)) if _is_secret(data, start, whole, value) else None), last
+
+
+def _before(data: bytes, end: int) -> bytes:
+    backwards = _BEFORE.match(data[max(end - 64, 0) : end][::-1])
+    return backwards[0][::-1] if backwards is not None else b""
+
+
+def _flag_value(data: bytes, folded: bytes, start: int, end: int) -> SecretSpan | None:
+    if data[start : start + 2] != b"--":
+        return None
+    value = _FLAG_VALUE.match(data, end)
+    name = folded[start + 2 : end]
+    if value is None or not is_bare_secret(value["bare"], _IS_PASSWORD.search(name) is not None):
+        return None
+    return SecretSpan(*value.span("bare"), _label(data[start + 2 : end]))
+
+
+def _is_secret(data: bytes, start: int, name: bytes, value: re.Match[bytes]) -> bool:
+    text: bytes = value[value.lastgroup or 0]
+    lower = name.lower().replace(b"_", b"-").replace(b".", b"-")
+    if b"key" in lower and b"secret" not in lower and _SECRET_KEY.search(lower) is None:
+        return name.isupper() and is_random(text) and is_assigned_secret(text)
+    is_password = _IS_PASSWORD.search(lower) is not None
+    if value["sign"] == b">" or data[start - 1 : start] in (b"?", b"&"):
+        return is_assigned_secret(text) and looks_chosen(text)
+    is_tight = not value["spaced"].strip(b"\"'") and not value["gap"] and value["sign"] == b"="
+    if name.isupper() and is_tight:
+        return is_assigned_secret(text, is_password) and (is_password or b" " not in text)
+    if value["sign"] == b":" and _HEADER.match(lower) is not None and b"_" not in text:
+        return is_assigned_secret(text) and b" " not in text
+    if value.lastgroup != "bare":
+        return is_quoted_secret(text, is_password)
+    if is_bare_secret(text, is_password):
+        return True
+    return is_password and _is_whole_line(data, start, value, is_tight) and is_quoted_secret(text, True)
+
+
+def _is_whole_line(data: bytes, start: int, value: re.Match[bytes], is_tight: bool) -> bool:
+    """Tell whether this is a line of a configuration file: `name: value` or `name=value`, nothing else."""
+    line = data[max(data.rfind(b"\n", max(start - 64, 0), start) + 1, start - 64) : start]
+    is_setting = is_tight or value["sign"] == b":"
+    return is_setting and not line.strip(b" \t-") and _LINE_END.match(data, value.end()) is not None
+
+
+def _label(name: bytes) -> str:
+    return "value" if is_random(name) or not name else f"value of {name.decode('ascii', 'replace')}"
+
+
+_AUTHORIZATION = re.compile(
+    rb"""(?ix)
+    authorization \\? ["'`]? \]? [ \t]{0,2} (?: => | [:=,] ) [ \t]{0,2} [bfr]? \\? ["'`]?
+    (?: (?P<scheme> bearer|basic|token|apikey|api-key|key|bot|digest|negotiate|splunk|geniekey ) [ ]{1,2} )?
+    (?: token= )? "? (?P<value> [\w.~+/=:%-]{6,2048}+ ) (?! [(\[{] )
+    """
+)
+_BEARER = re.compile(rb"(?i)bearer[ ]{1,2}(?P<value>[\w.~+/=-]{16,}+)(?![(\[{])")
+_COOKIES = re.compile(
+    rb"(?i)cookie\\?[\"'`]?[ \t]{0,2}[:=][ \t]{0,2}\\?[\"'`]?(?P<pairs>[^\r\n\"'`]{4,4096})"
+)
+_COOKIE = re.compile(rb"(?:^|;[ \t]*)(?P<name>[\w.%-]{1,64})=(?P<value>[^\s;,\"'\\]{6,}+)")
+_SESSION = re.compile(rb"(?i)sess|sid\b|token|auth|jwt|csrf|xsrf|remember|login|credential|secret")
+_ATTRIBUTE = re.compile(rb"(?i)(?:expires|max-age|domain|path|samesite|priority|version)\Z")
+_AFTER_SCHEME = re.compile(
+    rb"//(?P<user>[^\s/:@\"'`<>(){}\[\]\\]{0,256}):(?P<password>[^\s/\"'`<>\\]{1,512})@(?=[\w\[.$%{-])"
+)
+_TOKEN_AS_USER = re.compile(rb"//(?P<token>[\w.~%+-]{20,256})(?::x-oauth-basic)?@(?=[\w\[])")
+_USER_FLAG = re.compile(rb"-u(?:ser)?[ =][\"']?[\w.@-]{1,64}:(?P<password>[^\s\"'`$<>{}()]{6,}+)")
+_NO_PASSWORD = re.compile(
+    rb"(?i)(?:pass|password|passwd|pwd|pw|secret|token|p|x+|user|username|root|\*+|\.+|[\w-]*-password)\Z|[${<]|%[s(]"
+)
+
+
+def header_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
+    """Yield the values of authorization and cookie headers."""
+    if b"authorization" in folded:
+        for found in _each(_AUTHORIZATION, data, folded, b"authorization"):
+            if _is_credential(found["value"], (found["scheme"] or b"").lower()):
+                yield SecretSpan(*found.span("value"), "authorization")
+    if b"bearer " in folded:
+        for found in _each(_BEARER, data, folded, b"bearer "):
+            if _is_credential(found["value"], b"bearer"):
+                yield SecretSpan(*found.span("value"), "authorization")
+    if b"cookie" in folded:
+        for found in _each(_COOKIES, data, folded, b"cookie"):
+            yield from _cookies(found)
+
+
+def user_flag_spans(data: bytes) -> Iterator[SecretSpan]:
+    """Yield the passwords of `curl -u name:password`."""
+    if b" -u" in data or b"--user" in data:
+        for found in _USER_FLAG.finditer(data):
+            if is_bare_secret(found["password"], is_password=True):
+                yield SecretSpan(*found.span("password"), "password")
+
+
+def url_spans(data: bytes) -> Iterator[SecretSpan]:
+    """Yield the passwords in `scheme://user:password@host`, and tokens that stand for the user."""
+    at = data.find(b"://")
+    while at >= 0:
+        if (found := _AFTER_SCHEME.match(data, at + 1)) is not None:
+            if _is_password(found["user"], found["password"]):
+                yield SecretSpan(*found.span("password"), "URL password")
+        elif (found := _TOKEN_AS_USER.match(data, at + 1)) is not None and is_random(found["token"]):
+            yield SecretSpan(*found.span("token"), "URL token")
+        at = data.find(b"://", at + 3)
+
+
+def _each(pattern: re.Pattern[bytes], data: bytes, folded: bytes, word: bytes) -> Iterator[re.Match[bytes]]:
+    at = folded.find(word)
+    while at >= 0:
+        found = pattern.match(data, at)
+        if found is not None:
+            yield found
+        at = folded.find(word, found.end() if found is not None else at + len(word))
+
+
+def _is_credential(value: bytes, scheme: bytes) -> bool:
+    if is_placeholder(value) or (len(value) < 8 and scheme != b"basic"):
+        return False
+    if scheme == b"basic":
+        return _is_user_and_password(value) or is_random(value)
+    if not scheme:
+        return is_random(value)
+    return looks_chosen(value) or (len(value) >= 16 and b"_" not in value and b"." not in value)
+
+
+def _is_user_and_password(value: bytes) -> bool:
+    try:
+        return b":" in base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
+    except binascii.Error:
+        return False
+
+
+def _cookies(header: re.Match[bytes]) -> Iterator[SecretSpan]:
+    start = header.start("pairs")
+    for pair in _COOKIE.finditer(header["pairs"]):
+        name, value = pair["name"], pair["value"]
+        if _ATTRIBUTE.match(name) is not None or is_placeholder(value):
+            continue
+        if is_random(value) or (_SESSION.search(name) is not None and looks_chosen(value)):
+            first, last = pair.span("value")
+            yield SecretSpan(start + first, start + last, "cookie")
+
+
+def _is_password(user: bytes, password: bytes) -> bool:
+    is_default = password == user and password.isalpha()
+    return not is_default and _NO_PASSWORD.match(password) is None and not is_placeholder(password)

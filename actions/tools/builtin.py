@@ -1,0 +1,56 @@
+"""What the built-in tools have in common: arguments that are a model, and traits that name its fields."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ...state.calls import Effect, FileChange
+from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
+from ..workspace.planned_write import prepared_in_thread, verified, write_planned
+from .schema import ToolArguments, parsed, spec_of
+
+AROUND_SECRETS = (
+    "Change the text around it with edit_file, in pieces without it, or move the value with a shell command."
+)
+
+ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
+
+
+class BuiltinTool(Generic[ArgumentsT]):
+    """A tool that only reads, below the folder or file in its argument `path`, unless it says otherwise."""
+
+    effect: Effect = "read"
+    traits = ToolTraits(subject="path", is_quiet=True)
+
+    def __init__(self, name: str, description: str, arguments: type[ArgumentsT]) -> None:
+        self.spec = spec_of(name, description, arguments)
+        self._arguments = arguments
+
+    def parse(self, arguments: str) -> ArgumentsT:
+        return parsed(self.spec, self._arguments, arguments)
+
+    def effect_of(self, arguments: ArgumentsT) -> Effect:
+        return self.effect
+
+    def subject(self, arguments: ArgumentsT) -> str:
+        return getattr(arguments, self.traits.subject)
+
+    def paths(self, arguments: Any) -> Sequence[str]:
+        return (arguments.path,)
+
+
+class WritingTool(BuiltinTool[ArgumentsT]):
+    """A tool whose whole effect is planned before it happens, and can be checked afterwards."""
+
+    effect: Effect = "verifiable"
+    plan: Callable[[Any, Path], Prepared]
+    """Returns what the arguments change below a folder; raises `FileProblem`."""
+
+    async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
+        return await prepared_in_thread(lambda: self.plan(arguments, context.cwd))
+
+    async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:
+        return await write_planned(context.prepared or await self.prepare(arguments, context))
+
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        return await verified(changes)

@@ -1,0 +1,1 @@
+"""Searches files, with ripgrep where it is installed."""

@@ -1,0 +1,1 @@
+"""Shell commands: read, run under a supervisor, recovered after a crash."""

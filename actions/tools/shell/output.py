@@ -1,0 +1,246 @@
+"""Shows the output of a running command as it comes: a few times a second, and never too much of it."""
+
+import asyncio
+import codecs
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Self
+
+from ...ports import ToolOutcome
+from ...workspace.paths import shown, size_text
+from .spool import CommandLimits, Ended
+
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and the like: titles, links, clipboard
+    r"|\x1b[ -/]*[0-~]"
+)
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
+_MOST_UNFINISHED = 4096
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
+
+
+def plain(text: str) -> str:
+    """Return what a terminal would show in the end: no sequences, no controls, overwritten text gone."""
+    text = _SEQUENCES.sub("", text)
+    if "\x08" in text:
+        text = _OVERSTRUCK.sub("", text)
+    if "\r" in text:
+        text = "\n".join(_after_returns(line) for line in text.split("\n"))
+    return _CONTROLS.sub("", text)
+
+
+def plain_piece(text: str) -> str:
+    """Return a piece of a running output as plain text; what would be overwritten is a line of its own."""
+    text = _SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROLS.sub("", text)
+
+
+def split_unfinished(text: str) -> tuple[str, str]:
+    """Split off a control sequence at the end that goes on in the next piece."""
+    found = _UNFINISHED.search(text, max(len(text) - _MOST_UNFINISHED, 0))
+    return (text[: found.start()], found[0]) if found else (text, "")
+
+
+def _after_returns(line: str) -> str:
+    """Return what is left of a line over which a program wrote again and again."""
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+INTERVAL_S = 0.05
+MAX_EVENT_BYTES = 8192
+
+
+class LiveOutput:
+    """Collects bytes and hands on plain text, at most every `INTERVAL_S`."""
+
+    def __init__(self, emit: Callable[[str], None]) -> None:
+        self._emit = emit
+        self._loop = asyncio.get_running_loop()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._waiting = bytearray()
+        self._unfinished = ""
+        self._dropped = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._last = -INTERVAL_S
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hand on what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._flush(is_last=True)
+
+    def feed(self, chunk: bytes, skipped: int = 0) -> None:
+        """Take a piece of output, before which so many bytes are missing."""
+        if skipped:
+            self._dropped += len(self._waiting) + skipped
+            self._waiting.clear()
+        self._waiting += chunk
+        excess = max(len(self._waiting) - MAX_EVENT_BYTES, 0)
+        del self._waiting[:excess]
+        self._dropped += excess
+        if self._timer is None:
+            wait_s = max(self._last + INTERVAL_S - self._loop.time(), 0)
+            self._timer = self._loop.call_later(wait_s, self._flush)
+
+    def _flush(self, is_last: bool = False) -> None:
+        self._timer, self._last = None, self._loop.time()
+        note = ""
+        if self._dropped:
+            self._decoder.reset()
+            note, self._unfinished = f"\n[... {self._dropped:,} bytes ...]\n", ""
+        text = self._unfinished + self._decoder.decode(bytes(self._waiting), is_last)
+        self._waiting.clear()
+        self._dropped = 0
+        text, self._unfinished = (text, "") if is_last else split_unfinished(text)
+        if piece := note + plain_piece(text):
+            self._emit(piece)
+
+
+MAX_BYTES = 30_000
+"""What the model reads at most."""
+_HEAD_SHARE = 0.35
+"""The end tells more: there are the errors and the summary."""
+_SIDE_BYTES = 512_000
+_LONGEST_SNAP = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    text: str
+    """Plain text; a marker stands for what is left out."""
+    full: bytes | None
+    """Every byte that was kept, where `text` does not tell all of it."""
+
+
+def captured(output: int) -> Captured:
+    """Return what is in an open file; memory stays small however much it is, unless all of it is needed."""
+    size = os.fstat(output).st_size
+    with os.fdopen(os.dup(output), "rb") as file:
+        file.seek(0)
+        if size <= 2 * _SIDE_BYTES:
+            content = file.read(size)
+            text, is_cut = cut_middle(plain(content.decode(errors="replace")), (0, 0), "")
+            return Captured(text, content if is_cut or not _is_utf8(content) else None)
+        text, _ = cut_middle(*_sides(file, size))
+        file.seek(0)
+        return Captured(text, file.read(size))
+
+
+def _sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
+    """Return beginning and end as plain text, and bytes and lines of what is between them."""
+    head = file.read(_SIDE_BYTES)
+    between = size - 2 * _SIDE_BYTES
+    lines, left = 0, between
+    while left > 0 and (chunk := file.read(min(left, 1 << 20))):
+        lines += chunk.count(b"\n")
+        left -= len(chunk)
+    tail = file.read(_SIDE_BYTES)
+    head_text = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
+    tail_text = tail.decode(errors="replace").lstrip("\ufffd")
+    return plain(head_text), (between, lines), plain(tail_text)
+
+
+def cut_middle(head: str, middle: tuple[int, int], tail: str) -> tuple[str, bool]:
+    """Join the parts, leaving out as much of the middle as makes them fit; tell whether that was any."""
+    if middle == (0, 0) and len((head + tail).encode()) <= MAX_BYTES:
+        return head + tail, False
+    if not tail:
+        half = len(head) // 2
+        head, tail = head[:half], head[half:]
+    first, dropped_first = _beginning(head, int(MAX_BYTES * _HEAD_SHARE))
+    last, dropped_last = _end(tail, MAX_BYTES - int(MAX_BYTES * _HEAD_SHARE))
+    left_out = dropped_first + dropped_last
+    size, lines = middle[0] + len(left_out.encode()), middle[1] + left_out.count("\n")
+    marker = f"[... {lines:,} lines, {size_text(size)} left out ...]"
+    return f"{first.rstrip(chr(10))}\n{marker}\n{last}", True
+
+
+def _beginning(text: str, most_bytes: int) -> tuple[str, str]:
+    kept = text[:most_bytes].encode()[:most_bytes].decode(errors="ignore")
+    snap = kept.rfind("\n", max(len(kept) - _LONGEST_SNAP, 0))
+    if len(kept) < len(text) and snap >= 0:
+        kept = kept[: snap + 1]
+    return kept, text[len(kept) :]
+
+
+def _end(text: str, most_bytes: int) -> tuple[str, str]:
+    kept = text[-most_bytes:].encode()[-most_bytes:].decode(errors="ignore")
+    snap = kept.find("\n", 0, _LONGEST_SNAP)
+    if len(kept) < len(text) and snap >= 0:
+        kept = kept[snap + 1 :]
+    return kept, text[: len(text) - len(kept)]
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_MOST_NAMED = 5
+_CODES = {126: "found, but it could not be executed", 127: "command not found"}
+
+
+def outcome_of(captured: Captured, ended: Ended, limits: CommandLimits, remark: str = "") -> ToolOutcome:
+    """Put output, remarks and exit code together."""
+    output = captured.text.rstrip("\n")
+    notes = [f"[{note}]" for note in (*_notes(ended, limits), *filter(None, [remark]))]
+    content = "\n".join([output or "(no output)", *notes, f"exit code: {_exit_code(ended)}"])
+    if ended.reason in ("timeout", "idle"):
+        return ToolOutcome("timeout", content, captured.full)
+    is_fine = ended.status == 0 and not ended.problem and not ended.too_many
+    return ToolOutcome("ok" if is_fine else "error", content, captured.full)
+
+
+def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
+    if ended.reason == "timeout":
+        yield (
+            f"timed out: killed, with all its processes, after {limits.timeout_s:g} s;"
+            " a larger timeout_s gives it more time"
+        )
+    if ended.reason == "idle":
+        yield f"timed out: killed, with all its processes, after {limits.idle_s:g} s without any output"
+    if ended.problem:
+        yield f"killed, with all its processes: {ended.problem}"
+    if ended.too_many:
+        yield f"killed: it had started {ended.too_many} processes at once"
+    if ended.status is None:
+        yield "something killed the process that watched this command; its processes were killed too"
+    if ended.leftovers:
+        named = ", ".join(shown(name) for name in ended.leftovers[:_MOST_NAMED])
+        more = ", ..." if len(ended.leftovers) > _MOST_NAMED else ""
+        count = len(ended.leftovers)
+        noun = "process" if count == 1 else "processes"
+        yield f"killed {count} {noun} left in the background: {named}{more}"
+    if ended.survivors:
+        yield f"{ended.survivors} processes could not be killed"
+
+
+def _exit_code(ended: Ended) -> str:
+    status = ended.status
+    if status is None:
+        return "unknown"
+    if status < 0:
+        return f"{128 - status} (killed by {_signal_name(-status)})"
+    if status in _CODES:
+        return f"{status} ({_CODES[status]})"
+    if 128 < status < 128 + signal.NSIG:
+        return f"{status} (as after {_signal_name(status - 128)})"
+    return str(status)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,43 @@
+"""Makes actions of Burr out of plain functions over (state, ports): nothing else in here knows Burr."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import wraps
+from typing import Any, Protocol, cast
+
+from burr.core import Action, State
+from burr.core.action import streaming_action
+
+from ...state.application import ApplicationState
+from ..ports import Ports
+
+Changes = dict[str, Any]
+"""What an action puts into the state: new values by the name of their field, in one commit."""
+
+
+class GraphAction(Protocol):
+    """An action as the graph takes it: a function that still needs its ports."""
+
+    def bind(self, *, ports: Ports) -> Action: ...
+
+
+def graph_action(
+    reads: Sequence[str], writes: Sequence[str]
+) -> Callable[[Callable[..., Awaitable[Changes]]], GraphAction]:
+    """Declare `async def action(state, ports, ...) -> changes` as an action of the graph.
+
+    Burr gets it as a streaming action with nothing but an end. A plain one that is cancelled would be saved
+    as completed, and one that fails would be logged with the whole state.
+    """
+
+    def declared(action: Callable[..., Awaitable[Changes]]) -> GraphAction:
+        @wraps(action)
+        async def run(
+            state: State[ApplicationState], **inputs: Any
+        ) -> AsyncIterator[tuple[dict[str, Any], State[ApplicationState]]]:
+            changes = await action(state.data, **inputs)
+            yield {}, state.update(**changes)
+
+        declare: Any = streaming_action(reads=list(reads), writes=list(writes))
+        return cast(GraphAction, declare(run))
+
+    return declared

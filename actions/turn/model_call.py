@@ -1,0 +1,184 @@
+"""One model call of an action: does it fit, what streams in, what it cost."""
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...state.application import ApplicationState, Usage
+from ...state.clock import now
+from ...state.crashpoints import reach
+from ...state.errors import ContextFull, ModelError, SandburError
+from ...state.messages import Message
+from ...state.trace import Failure, ModelCalled, RequestShape
+from ...state.transcript import Transcript
+from ..events import Notice, TextDelta, ThinkingDelta, UsageChanged
+from ..ports import Discarded, ModelEvent, ModelRequest, Ports, Reply
+
+_MAX_NOTICES = 20
+_INTERRUPTED = Failure(code="interrupted", message="The call was interrupted.")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What has come of a stream so far."""
+
+    began: float = field(default_factory=time.monotonic)
+    began_at: str = field(default_factory=now)
+    first_ms: int | None = None
+    pieces: int = 0
+    notices: list[str] = field(default_factory=list[str])
+    discarded: Usage = field(default_factory=Usage)
+
+    def take(self, item: ModelEvent) -> None:
+        if isinstance(item, TextDelta | ThinkingDelta):
+            self.pieces += 1
+            if self.first_ms is None:
+                self.first_ms = self.elapsed_ms
+        elif isinstance(item, Discarded):
+            self.discarded += item.usage
+        elif isinstance(item, Notice) and len(self.notices) < _MAX_NOTICES:
+            self.notices.append(item.message)
+
+    @property
+    def elapsed_ms(self) -> int:
+        return int((time.monotonic() - self.began) * 1000)
+
+
+async def called(
+    state: ApplicationState, ports: Ports, request: ModelRequest, is_aside: bool = False
+) -> Reply:
+    """Make a model call and tell what streams in; its record is there before the reply is returned.
+
+    `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does.
+    """
+    seen = _Seen()
+    reply: Reply | None = None
+    error: Failure | None = _INTERRUPTED
+    try:
+        async for item in ports.model.stream(request):
+            seen.take(item)
+            match item:
+                case Reply():
+                    seen.discarded += item.discarded
+                    reply, error = replace(item, discarded=seen.discarded), None
+                    kept = item.message if is_aside else None
+                    _record(ports, request, seen, finish=item.finish, usage=item.usage, reply=kept)
+                case Discarded():
+                    ports.emit(UsageChanged(state.turn_usage + seen.discarded, item.usage))
+                case Notice():
+                    ports.emit(item)
+                case TextDelta() | ThinkingDelta():
+                    if not is_aside:
+                        _show(ports, item, state.active_step_id)
+    except SandburError as failed:
+        error = Failure(code=failed.code, message=failed.message)
+        raise
+    finally:
+        if error is not None:
+            _record(ports, request, seen, error=error)
+    assert reply is not None, "a model's stream ended without its reply"
+    return reply
+
+
+def _show(ports: Ports, piece: TextDelta | ThinkingDelta, step_id: str | None) -> None:
+    if isinstance(piece, TextDelta):
+        reach("stream_mid")
+        piece = replace(piece, step_id=step_id)
+    ports.emit(piece)
+
+
+def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> None:
+    histories = tuple((len(history), history.size_bytes) for history in request.histories)
+    shape = RequestShape(
+        fixed_sha256=ports.fixed_sha256, histories=histories, forced_tool=request.forced_tool
+    )
+    ports.trace.add(
+        ModelCalled(
+            model=ports.model.name,
+            began_at=seen.began_at,
+            first_ms=seen.first_ms,
+            duration_ms=seen.elapsed_ms,
+            pieces=seen.pieces,
+            notices=tuple(seen.notices),
+            discarded=seen.discarded,
+            request=shape,
+            **end,
+        )
+    )
+
+
+Cut = tuple[Message, ...]
+"""The input of an action whose call of the model was interrupted: what had been read, and the mark behind it.
+Empty: ask the model."""
+MAX_COMPRESSIONS = 2
+MAX_BAD_ROUNDS = 5
+_LEARNED_RANGE = (0.05, 1.0)
+
+
+async def ask(
+    state: ApplicationState,
+    ports: Ports,
+    histories: tuple[Transcript, ...],
+    forced_tool: str | None = None,
+) -> Reply | None:
+    """Ask the model and tell what streams in; None means that the request does not fit."""
+    if state.bad_rounds >= MAX_BAD_ROUNDS:
+        raise ModelError(
+            f"The model sent unusable tool calls {state.bad_rounds} times in a row.",
+            "Resume to try again, perhaps with another model.",
+        )
+    if not _fits(state, ports, histories):
+        return None
+    request = ModelRequest(ports.system, ports.tool_specs, histories, forced_tool)
+    reach("request_before_send")
+    try:
+        reply = await called(state, ports, request)
+    except ContextFull:
+        return None
+    reach("reply_before_commit")
+    ports.emit(UsageChanged(state.turn_usage + reply.used, reply.usage))
+    return reply
+
+
+def _fits(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> bool:
+    """Tell whether the request is expected to stay below the used share of the model's window.
+
+    Behind a compression that is not estimated but tried: estimates can be wrong for ever.
+    """
+    if state.compressions:
+        return True
+    sent_bytes = ports.fixed_bytes + sum(history.size_bytes for history in histories)
+    return sent_bytes * state.tokens_per_byte <= ports.model.context_window * ports.compress_at
+
+
+def replied(
+    state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...], reply: Reply
+) -> dict[str, Any]:
+    """Return the state changes that every reply brings: usage, and what it teaches about tokens."""
+    learned = state.tokens_per_byte
+    if reply.usage.input_tokens:
+        low, high = _LEARNED_RANGE
+        sent_bytes = ports.fixed_bytes + sum(history.size_bytes for history in histories)
+        learned = min(high, max(low, reply.usage.input_tokens / sent_bytes))
+    return {
+        "usage": state.usage + reply.used,
+        "turn_usage": state.turn_usage + reply.used,
+        "tokens_per_byte": learned,
+        "compressions": 0,
+    }
+
+
+CALL_READS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds"]
+"""What `ask` and `replied` read."""
+REPLIED_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
+"""What `replied` and `overflow` write."""
+
+
+def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
+    """Return the state changes that send the graph to the compressor and then back to `action`."""
+    if state.compressions >= MAX_COMPRESSIONS:
+        raise ContextFull(
+            "The conversation does not fit into the model's window, even after compressing it.",
+            "Resume with a model that has a larger window: -m PROVIDER/MODEL",
+        )
+    return {"overflow_from": action}

@@ -1,0 +1,1 @@
+"""What a recorded run did and cost; what two differ in."""

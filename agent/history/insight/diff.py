@@ -1,0 +1,278 @@
+"""Compares two runs: steps, decisions, files, answers, cost and time."""
+
+import os
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from ....actions.workspace.text import unified
+from ....state.application import Usage
+from ....state.session import SessionSummary
+from ....state.store.recording import Lineage, Traced, traces
+from ....state.store.store import Store
+from ....state.store.timeline import TimelineStep, timeline
+from ....state.trace import ModelCalled, RunEnded
+from ...session.run import answer
+from ..time_travel.touched_files import FileDifference, TouchedFiles, difference, name_in
+from .recorded_calls import RecordedCall, recorded_calls
+
+_MOST_COMPARED = 3000
+"""Steps; beyond that they are laid side by side as they come."""
+
+
+class Pair(NamedTuple):
+    """Steps that stand for each other; None: the other run has no such step."""
+
+    left: TimelineStep | None
+    right: TimelineStep | None
+
+    @property
+    def is_same(self) -> bool:
+        return self.left is not None and self.right is not None and _whole(self.left) == _whole(self.right)
+
+
+def aligned(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list[Pair]:
+    """Pair steps that say the same; between these, steps of the same action."""
+    start = _common(left, right)
+    end = _common(left[start:][::-1], right[start:][::-1])
+    middle = left[start : len(left) - end], right[start : len(right) - end]
+    same = zip(left[:start], right[:start], strict=True)
+    tail = zip(left[len(left) - end :], right[len(right) - end :], strict=True)
+    return [Pair(*pair) for pair in (*same, *_between(*middle), *tail)]
+
+
+def _between(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> Iterator[Pair]:
+    if max(len(left), len(right)) > _MOST_COMPARED:
+        yield from map(Pair._make, zip_longest(left, right))
+        return
+    for is_equal, ours, theirs in _blocks(left, right, [_whole(s) for s in left], [_whole(s) for s in right]):
+        if is_equal:
+            yield from map(Pair._make, zip(ours, theirs, strict=True))
+        else:
+            yield from _by_action(ours, theirs)
+
+
+def _by_action(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> Iterator[Pair]:
+    for is_equal, ours, theirs in _blocks(left, right, [s.action for s in left], [s.action for s in right]):
+        if is_equal:
+            yield from map(Pair._make, zip(ours, theirs, strict=True))
+        else:
+            yield from (Pair(step, None) for step in ours)
+            yield from (Pair(None, step) for step in theirs)
+
+
+def _blocks(
+    left: Sequence[TimelineStep],
+    right: Sequence[TimelineStep],
+    left_keys: Sequence[Hashable],
+    right_keys: Sequence[Hashable],
+) -> Iterator[tuple[bool, Sequence[TimelineStep], Sequence[TimelineStep]]]:
+    matcher = SequenceMatcher(None, left_keys, right_keys, autojunk=False)
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        yield kind == "equal", left[start:end], right[other_start:other_end]
+
+
+def _whole(step: TimelineStep) -> tuple[str, str]:
+    return step.action, step.text
+
+
+def _common(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> int:
+    pairs = zip(left, right, strict=False)
+    different = (place for place, (a, b) in enumerate(pairs) if _whole(a) != _whole(b))
+    return next(different, min(len(left), len(right)))
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The last step that two sessions have in common: one is a fork of the other, or both are of a third."""
+
+    session_id: str
+    seq: int
+
+
+def parting(left: Lineage, right: Lineage) -> Parting | None:
+    """Return where two different sessions part; None if they have nothing in common."""
+    limits = dict(right)
+    for session_id, limit in reversed(left):
+        if session_id in limits:
+            known = [seq for seq in (limit, limits[session_id]) if seq is not None]
+            return Parting(_owner(left, min(known)), min(known)) if known else None
+    return None
+
+
+def _owner(lineage: Lineage, seq: int) -> str:
+    """Return the session that holds a step: a fork at an earlier step of a fork goes back to its parent."""
+    return next(session_id for session_id, limit in lineage if limit is None or seq <= limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    steps: int
+    usage: Usage | None
+    """None where nothing was recorded of it."""
+    model_s: float | None
+    """In model calls, with retries."""
+    tool_s: float
+    """From the starts of calls to their ends, also of those that ran at once."""
+    run_s: float | None
+    """In runs; not the time between them."""
+
+
+def totals(
+    store: Store, session_id: str, steps: int, calls: Iterable[RecordedCall], after_seq: int
+) -> Totals:
+    """Add up what came behind step `after_seq`; -1: everything."""
+    found = [one for one in _traces(store, session_id) if one.seq >= after_seq]
+    models = [one.record for one in found if isinstance(one.record, ModelCalled)]
+    ends = [one.record for one in found if isinstance(one.record, RunEnded)]
+    return Totals(
+        steps=steps,
+        usage=sum((model.used for model in models), Usage()) if found else None,
+        model_s=sum(model.duration_ms for model in models) / 1000 if found else None,
+        tool_s=sum(call.seconds or 0 for call in calls if call.last_step > after_seq),
+        run_s=sum(end.duration_ms for end in ends) / 1000 if found else None,
+    )
+
+
+def _traces(store: Store, session_id: str) -> Iterable[Traced]:
+    """Yield the trace that led to where a session stands, its ancestors' part included."""
+    for owner, last in store.index.lineage(session_id):
+        for one in traces(store.database, owner):
+            if last is None or one.seq < last:
+                yield one
+
+
+class DecidedCall(NamedTuple):
+    """A call that was decided by a person or a rule in at least one of the runs."""
+
+    left: RecordedCall | None
+    right: RecordedCall | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A file that at least one of the runs touched."""
+
+    name: str
+    place: Literal["both", "left", "right"]
+    """Who touched it."""
+    difference: FileDifference | None
+    """From left to right, or what the one that touched it made; None: the same in both."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    summary: SessionSummary
+    mode: str
+    answer: str | None
+    whole: Totals
+    own: Totals
+    """Behind the step at which the two part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    left: ComparedRun
+    right: ComparedRun
+    parting: Parting | None
+    common: Sequence[TimelineStep]
+    """The steps that are the very same, up to the parting."""
+    pairs: Sequence[Pair]
+    decisions: Sequence[DecidedCall]
+    files: Sequence[RunFile]
+    answers: str
+    """A unified diff of the answers; empty if they are the same."""
+
+
+class _Side(NamedTuple):
+    run: ComparedRun
+    steps: list[TimelineStep]
+    calls: list[RecordedCall]
+    touched: TouchedFiles
+    root: Path
+
+
+def compare(store: Store, left_id: str, right_id: str) -> Comparison:
+    """Compare two different sessions of a store."""
+    index = store.index
+    parted = parting(index.lineage(left_id), index.lineage(right_id))
+    seq = -1 if parted is None else parted.seq
+    left, right = _side(store, left_id, seq), _side(store, right_id, seq)
+    moved = {call.call_id for side in (left, right) for call in side.calls if call.last_step > seq}
+    return Comparison(
+        left.run,
+        right.run,
+        parted,
+        [step for step in left.steps if step.seq <= seq],
+        aligned(*([step for step in side.steps if step.seq > seq] for side in (left, right))),
+        list(_decided(*([call for call in side.calls if call.call_id in moved] for side in (left, right)))),
+        list(_files(left, right)),
+        unified(_text(left.run), _text(right.run), "answer"),
+    )
+
+
+def _text(run: ComparedRun) -> str:
+    return f"{run.answer.rstrip()}\n" if run.answer else ""
+
+
+def _side(store: Store, session_id: str, seq: int) -> _Side:
+    view = store.show(session_id)
+    steps = timeline(store.database, session_id)
+    calls = recorded_calls(store, session_id)
+    own = sum(step.seq > seq for step in steps)
+    run = ComparedRun(
+        view.summary,
+        view.state.execution_mode,
+        answer(view.state),
+        totals(store, session_id, len(steps), calls, -1),
+        totals(store, session_id, own, calls, seq),
+    )
+    root = Path(os.path.realpath(view.settings.cwd))
+    return _Side(run, steps, calls, TouchedFiles(store, session_id), root)
+
+
+def _decided(left: Iterable[RecordedCall], right: Iterable[RecordedCall]) -> Iterator[DecidedCall]:
+    """Pair the calls of the same title, in order, and keep those that more than the policy decided."""
+    ours, theirs = _numbered(left), _numbered(right)
+    for key in dict.fromkeys((*ours, *theirs)):
+        pair = DecidedCall(ours.get(key), theirs.get(key))
+        if any(call is not None and _is_worth_telling(call) for call in pair):
+            yield pair
+
+
+def _numbered(calls: Iterable[RecordedCall]) -> dict[tuple[str, int], RecordedCall]:
+    seen: Counter[str] = Counter()
+    found: dict[tuple[str, int], RecordedCall] = {}
+    for call in calls:
+        seen[call.title] += 1
+        found[call.title, seen[call.title]] = call
+    return found
+
+
+def _is_worth_telling(call: RecordedCall) -> bool:
+    last = call.verdicts[-1]
+    return call.was_asked or last.by != "policy" or last.decision != "approved"
+
+
+def _files(left: _Side, right: _Side) -> Iterator[RunFile]:
+    ours = {name_in(path, left.root): path for path in left.touched.paths}
+    theirs = {name_in(path, right.root): path for path in right.touched.paths}
+    for name in sorted({*ours, *theirs}):
+        if name in ours and name in theirs:
+            sides = [
+                (side.touched, path, side.touched.final(path))
+                for side, path in ((left, ours[name]), (right, theirs[name]))
+            ]
+            yield RunFile(name, "both", difference(name, *sides))
+        else:
+            side, path = (left, ours[name]) if name in ours else (right, theirs[name])
+            yield RunFile(name, "left" if name in ours else "right", _made(side.touched, name, path))
+
+
+def _made(touched: TouchedFiles, name: str, path: str) -> FileDifference | None:
+    first, last = touched.version(path, -1), touched.final(path)
+    return difference(name, (touched, path, first), (touched, path, last))

@@ -1,0 +1,316 @@
+"""Reads everything that a session recorded, once, into its account."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from ....state.application import Usage
+from ....state.clock import milliseconds
+from ....state.databases.database import Database
+from ....state.maintenance.verify import audit
+from ....state.messages import Message, Text, Thinking, ToolResult, ToolUse
+from ....state.store.recording import (
+    Fields,
+    MessagePages,
+    RecordedStep,
+    Traced,
+    all_traces,
+    elements,
+    recorded_steps,
+)
+from ....state.store.store import Store
+from ....state.trace import RunBegan, RunEnded
+from .account import (
+    Account,
+    Compressed,
+    Decided,
+    EndPosition,
+    Forked,
+    Happened,
+    Lost,
+    ModelUsed,
+    PlanMade,
+    PlanStep,
+    PlanStepBegan,
+    PlanStepEnded,
+    RunBoundary,
+    Statement,
+    StepCost,
+    What,
+    cut,
+)
+from .recorded_calls import CallBook
+
+
+class Runs:
+    """The trace of one session, asked for step by step."""
+
+    def __init__(self, database: Database, session_id: str, last_seq: int | None, is_held: bool) -> None:
+        """Take what belongs to the steps until `last_seq` (None: everything)."""
+        self._is_held = is_held and last_seq is None
+        self._number = 0
+        self._is_open = False
+        self._traces: dict[int, list[Traced]] = {}
+        for traced in all_traces(database, session_id):
+            if last_seq is None or traced.seq < last_seq:
+                self._traces.setdefault(traced.seq, []).append(traced)
+        self._last = max(self._traces, default=None)
+        self._counts_open = last_seq is None
+
+    def behind(self, seq: int) -> Iterator[Happened]:
+        """Yield what was recorded between step `seq` and the next; ask in rising order."""
+        found = self._traces.pop(seq, [])
+        for traced in found:
+            for what in self._told(traced):
+                yield Happened(seq, traced.at, None, what)
+        if found and seq == self._last and self._is_open and self._counts_open:
+            status = "running" if self._is_held else "died"
+            yield Happened(seq, found[-1].at, None, RunBoundary(self._number, True, status=status))
+
+    def _told(self, traced: Traced) -> Iterator[RunBoundary | ModelUsed | Lost]:
+        record = traced.record
+        if isinstance(record, RunBegan):
+            if self._is_open:
+                yield RunBoundary(self._number, True, status="died")
+            self._number += 1
+            self._is_open = True
+            yield RunBoundary(self._number, False, record.by, record.model, record.mode, record.version)
+        elif isinstance(record, RunEnded):
+            self._is_open = False
+            error = record.error.message if record.error is not None else ""
+            yield RunBoundary(
+                self._number, True, status=record.status, duration_ms=record.duration_ms, error=error
+            )
+        elif record is not None:
+            yield ModelUsed(record)
+        else:
+            yield Lost(f"The trace record {traced.n} is damaged.")
+
+
+class StepCosts:
+    """Told of everything in order; waiting between runs belongs to no step."""
+
+    def __init__(self) -> None:
+        self.steps: list[StepCost] = []
+        self._since = ""
+        """When the step that comes next could begin."""
+        self._model_ms = 0
+
+    def trace(self, happened: Happened) -> None:
+        match happened.what:
+            case RunBoundary(is_end=False):
+                self._since = happened.at
+            case ModelUsed(call):
+                self._model_ms += call.duration_ms
+            case _:
+                pass
+
+    def add(self, step: RecordedStep, tool_ms: int) -> None:
+        before = Usage.model_validate(step.before.get("usage") or {})
+        after = Usage.model_validate(step.after.get("usage") or {})
+        took_ms = milliseconds(self._since, step.at)
+        # Reads run at the same time: together they took no longer than the step.
+        tool_ms = min(tool_ms, took_ms) if self._since else tool_ms
+        cost = None
+        if after.cost_usd is not None:
+            cost = max(after.cost_usd - (before.cost_usd or 0.0), 0.0)
+        self.steps.append(
+            StepCost(
+                seq=step.seq,
+                action=step.action,
+                at=step.at,
+                model_ms=self._model_ms,
+                tool_ms=tool_ms,
+                other_ms=max(took_ms - self._model_ms - tool_ms, 0),
+                tokens_in=max((after.input_tokens or 0) - (before.input_tokens or 0), 0),
+                tokens_out=max((after.output_tokens or 0) - (before.output_tokens or 0), 0),
+                cost_usd=cost,
+            )
+        )
+        self._model_ms = 0
+        self._since = step.at
+
+
+_DECISIONS = frozenset({"start_plan", "submit_plan", "finish_step"})
+"""Calls that move the graph; what they lead to is told instead."""
+
+PlanSteps = dict[str, dict[str, Any]]
+
+
+class Teller:
+    def __init__(self, pages: MessagePages, book: CallBook) -> None:
+        self._pages = pages
+        self._book = book
+        self._room = book.room
+        self._newest: Fields = {}
+        self._goal = ""
+        self.tool_ms = 0
+        """What the calls took whose results the step brought."""
+
+    @property
+    def standing(self) -> EndPosition:
+        """Where the session stands behind the last step that was told."""
+        newest = self._newest
+        return EndPosition(
+            mode=str(newest.get("execution_mode") or ""),
+            goal=self._goal,
+            plan=tuple(
+                PlanStep(
+                    step_id,
+                    str(step.get("description", "")),
+                    str(step.get("status", "")),
+                    str(step.get("analysis", "")),
+                )
+                for step_id, step in _plan(newest).items()
+            ),
+            waiting=frozenset(
+                str(call.get("call_id"))
+                for call in elements(newest, "pending_tool_calls")
+                if call.get("decision") == "undecided"
+            ),
+            usage=Usage.model_validate(newest.get("usage") or {}),
+        )
+
+    def tell(self, step: RecordedStep) -> Iterator[Happened]:
+        """Yield what a step did, in the order in which a person wants to read it."""
+        self._newest = step.after
+        self._goal = str(step.after.get("current_goal") or self._goal)
+        self.tool_ms = 0
+        moves = list(_plan_moves(step))
+        for step_id, what in moves:
+            if not isinstance(what, PlanStepEnded):
+                yield Happened(step.seq, step.at, step_id, what)
+        for what in self._decisions(step):
+            yield Happened(step.seq, step.at, step.after.get("active_step_id"), what)
+        for reference in step.added:
+            message = self._pages.message(reference)
+            whats = [Lost("A message is damaged.")] if message is None else self._said(message, step)
+            for what in whats:
+                yield Happened(step.seq, step.at, reference.step_id, what)
+        if step.action == "prompt" and not step.added:
+            said = Statement(
+                "command", cut(str(step.after.get("user_input") or ""), self._room.message_chars)
+            )
+            yield Happened(step.seq, step.at, None, said)
+        for step_id, what in moves:
+            if isinstance(what, PlanStepEnded):
+                yield Happened(step.seq, step.at, step_id, what)
+
+    def _said(self, message: Message, step: RecordedStep) -> Iterator[What]:
+        if step.action == "context_compressor":
+            yield Compressed(cut(message.text, self._room.message_chars))
+            return
+        if step.action == "step_summarizer" and message.origin == "runtime":
+            return
+        for block in message.blocks:
+            if isinstance(block, Text) and block.text.strip():
+                by = cast(Any, message.origin if message.origin != "tool" else "runtime")
+                yield Statement(by, cut(block.text, self._room.message_chars))
+            elif isinstance(block, Thinking) and block.text.strip():
+                yield Statement("thinking", cut(block.text, self._room.message_chars))
+            elif isinstance(block, ToolUse) and block.tool not in _DECISIONS:
+                yield self._book.asked(block)
+            elif isinstance(block, ToolResult):
+                self._answered(block)
+
+    def _answered(self, result: ToolResult) -> None:
+        call = self._book.answered(result)
+        if call is not None:
+            self.tool_ms += call.duration_ms or 0
+
+    def _decisions(self, step: RecordedStep) -> Iterator[What]:
+        """Yield what a person decided in this step, and note what they changed."""
+        before = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
+        decided: list[Any] = []
+        for pending in elements(step.after, "pending_tool_calls"):
+            call_id = str(pending["call_id"])
+            if pending.get("edited"):
+                self._book.edited(call_id, str(pending.get("arguments", "")))
+            was = before.get(call_id, {})
+            is_new = (was.get("decision"), was.get("settled_as")) != (
+                pending.get("decision"),
+                pending.get("settled_as"),
+            )
+            call = self._book.find(call_id)
+            if step.action == "human_confirm" and is_new and call is not None:
+                signed = [verdict for verdict in call.verdicts if verdict.who and verdict.at <= step.at]
+                decided += [(call, signed[-1])] if signed else []
+        if decided:
+            yield Decided(tuple(decided))
+
+
+def _plan_moves(step: RecordedStep) -> Iterator[tuple[str | None, What]]:
+    """Yield what a step did to the plan; one that ends with its first answer also began then."""
+    before, after = _plan(step.before), _plan(step.after)
+    if step.action == "vibe_planner" and list(before) != list(after):
+        steps = tuple((step_id, str(one.get("description", ""))) for step_id, one in after.items())
+        yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
+    for step_id, one in after.items():
+        was = before.get(step_id, {}).get("status", "pending")
+        status = one.get("status")
+        if was == "pending" and status != "pending":
+            yield step_id, PlanStepBegan(step_id, str(one.get("description", "")))
+        if status != was and status in ("completed", "failed"):
+            yield step_id, PlanStepEnded(step_id, str(status), str(one.get("analysis", "")))
+
+
+def _plan(fields: Fields) -> PlanSteps:
+    return {str(one["step_id"]): one for one in elements(fields, "vibe_plan") if "step_id" in one}
+
+
+def read_account(store: Store, session_id: str) -> Account:
+    """Return the account of a session, with what came before it in the sessions it was forked from."""
+    return _Reading(store, session_id).account()
+
+
+class _Reading:
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self._id = session_id
+        self._lineage = store.index.lineage(session_id)
+        self._book = CallBook(store, self._lineage)
+        self._teller = Teller(MessagePages(store.database), self._book)
+        self._runs = {
+            owner: Runs(store.database, owner, limit, store.index.is_held(owner))
+            for owner, limit in self._lineage
+        }
+        self._costs = StepCosts()
+
+    def account(self) -> Account:
+        happened = tuple(self._happened())
+        self._book.close()
+        return Account(
+            summary=self._store.index.summary(self._id),
+            settings=self._store.index.settings(self._id),
+            standing=self._teller.standing,
+            happened=happened,
+            steps=tuple(self._costs.steps),
+            audit=audit(self._store.database, [owner for owner, _ in self._lineage]),
+        )
+
+    def _happened(self) -> Iterator[Happened]:
+        owner = self._lineage[0][0]
+        yield from self._between(owner, -1, "")
+        for step in recorded_steps(self._store.database, self._id):
+            if step.session_id != owner:
+                yield Happened(step.seq, step.at, None, Forked(owner, step.session_id))
+                owner = step.session_id
+                yield from self._between(owner, step.seq - 1, step.at)
+            yield from self._step(step)
+            yield from self._between(owner, step.seq, step.at)
+        if owner != self._id:
+            yield Happened(-1, "", None, Forked(owner, self._id))
+            yield from self._between(self._id, self._lineage[-2][1] or -1, "")
+
+    def _step(self, step: RecordedStep) -> Iterator[Happened]:
+        if not step.action:
+            yield Happened(step.seq, step.at, None, Lost(f"The record of step {step.seq} is damaged."))
+            return
+        told = list(self._teller.tell(step))
+        self._costs.add(step, self._teller.tool_ms)
+        yield from told
+
+    def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:
+        """Yield what the trace says behind step `seq`: ends and beginnings of runs, model calls."""
+        for happened in self._runs[owner].behind(seq):
+            self._costs.trace(happened)
+            yield happened

@@ -1,0 +1,1 @@
+"""Walks a recorded run through today's graph."""

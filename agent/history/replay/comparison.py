@@ -1,0 +1,274 @@
+"""Compares the state behind a step with the recorded one, field by field, histories by what they say."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from itertools import islice
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from ....state.application import ApplicationState, VibeStep
+from ....state.messages import Message, ToolResult
+from ....state.trace import RequestShape
+from ....state.transcript import Transcript, TranscriptRange
+from .moments import Moment, RecordedLogs, Values
+from .recorded_ports import Divergence
+
+UNREPEATABLE = ("duration_ms",)
+"""What no second run of a call gives again; left out of every comparison."""
+
+
+class Difference(NamedTuple):
+    """One value that is not the same; None: it is not there at all."""
+
+    path: str
+    recorded: Any
+    today: Any
+
+
+def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Difference]:
+    """Return what differs; values are as JSON has them."""
+    found: list[Difference] = []
+    for name in ApplicationState.model_fields:
+        old, new = recorded[name], today[name]
+        if old is new:
+            continue
+        if isinstance(old, Transcript):
+            found += _in_histories(name, old, new, logs)
+        elif name == "vibe_plan":
+            found += _in_plans(name, old, new, logs)
+        elif old != new:
+            found += between(name, _json(old), _json(new))
+    return found
+
+
+def _in_plans(
+    name: str, old: tuple[VibeStep, ...], new: tuple[VibeStep, ...], logs: RecordedLogs
+) -> Iterator[Difference]:
+    for at in range(max(len(old), len(new))):
+        path = f"{name}[{at}]"
+        left, right = old[at : at + 1], new[at : at + 1]
+        if not left or not right:
+            yield from between(path, *(_json(side[0]) if side else None for side in (left, right)))
+        elif left[0] is not right[0]:
+            apart = {"chat_history": Transcript()}
+            yield from between(path, *(_json(side[0].model_copy(update=apart)) for side in (left, right)))
+            histories = left[0].chat_history, right[0].chat_history
+            yield from _in_histories(f"{path}.chat_history", *histories, logs)
+
+
+def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLogs) -> Iterator[Difference]:
+    """Compare two histories behind what they share."""
+    shared, old_rest, new_rest = _apart(old, new)
+    left, right = (list(logs.loaded(rest)) for rest in (old_rest, new_rest))
+    for at in range(max(len(left), len(right))):
+        sides = left[at : at + 1], right[at : at + 1]
+        if sides[0] and sides[1] and sides[0][0] is sides[1][0]:
+            continue
+        said = (_said(side[0]) if side else None for side in sides)
+        yield from between(f"{path}[{shared + at}]", *said)
+
+
+def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
+    """Return how many messages both begin with, as far as their logs tell, and what follows."""
+    shared = place = 0
+    for left, right in zip(old.spans, new.spans, strict=False):
+        if not _is_same_log(left, right) or left.start != right.start:
+            break
+        length = min(left.end, right.end) - left.start
+        shared += length
+        if left.end != right.end:
+            rests = (_behind(side, place, length) for side in (old, new))
+            return shared, *rests  # pyright: ignore[reportReturnType]
+        place += 1
+    return shared, Transcript(old.spans[place:]), Transcript(new.spans[place:])
+
+
+def _behind(history: Transcript, place: int, length: int) -> Transcript:
+    first = history.spans[place]
+    rest = TranscriptRange(first.log, first.start + length, first.end)
+    return Transcript([rest, *islice(history.spans, place + 1, None)])
+
+
+def _is_same_log(left: TranscriptRange, right: TranscriptRange) -> bool:
+    if left.log is right.log:
+        return True
+    name = left.log.session_id, left.log.number
+    return None not in name and name == (right.log.session_id, right.log.number)
+
+
+def _said(message: Message) -> Any:
+    """Return a message as JSON without what cannot be the same twice."""
+    blocks = tuple(
+        block.model_copy(update=dict.fromkeys(UNREPEATABLE)) if isinstance(block, ToolResult) else block
+        for block in message.blocks
+    )
+    return message.model_copy(update={"blocks": blocks}).model_dump(mode="json", exclude_none=True)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return [_json(one) for one in value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]
+
+
+def between(path: str, old: Any, new: Any) -> Iterator[Difference]:
+    """Yield the innermost values that differ."""
+    if old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            yield from between(f"{path}.{key}", old.get(key), new.get(key))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    elif isinstance(old, list) and isinstance(new, list):
+        for at in range(max(len(old), len(new))):  # pyright: ignore[reportUnknownArgumentType]
+            sides = (side[at] if at < len(side) else None for side in (old, new))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            yield from between(f"{path}[{at}]", *sides)
+    else:
+        yield Difference(path, old, new)
+
+
+MOST_LINES = 60
+_MOST_CHARS = 300
+_CONTEXT_LINES = 2
+
+
+def diff_lines(differences: Sequence[Difference]) -> tuple[str, ...]:
+    """Return readable lines, cut where there are too many."""
+    lines = list(islice(_lines(differences), MOST_LINES + 1))
+    if len(lines) <= MOST_LINES:
+        return tuple(lines)
+    left = f"... and more: {len(differences)} values differ in all"
+    return (*lines[:MOST_LINES], left)
+
+
+def _lines(differences: Iterable[Difference]) -> Iterator[str]:
+    for path, recorded, today in differences:
+        yield f"  {path}:"
+        yield from _changed(_written(recorded), _written(today))
+
+
+def _changed(old: list[str], new: list[str]) -> Iterator[str]:
+    if len(old) + len(new) <= 2:
+        start = _shared_start(old, new)
+        yield from (f"- {_cut(line, start)}" for line in old)
+        yield from (f"+ {_cut(line, start)}" for line in new)
+        return
+    for line in islice(unified_diff(old, new, n=_CONTEXT_LINES, lineterm=""), 2, None):
+        yield f"{line[:1]} {_cut(line[1:])}" if not line.startswith("@@") else line
+
+
+def _written(value: object) -> list[str]:
+    """Return a value as lines; none for one that is not there."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.splitlines() or ['""']
+    if isinstance(value, dict | list):
+        return json.dumps(value, indent=1, ensure_ascii=False).splitlines()
+    return [json.dumps(value)]
+
+
+def _shared_start(old: list[str], new: list[str]) -> int:
+    """Return how many characters two single lines begin with in common."""
+    if not old or not new:
+        return 0
+    pairs = enumerate(zip(old[0], new[0], strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(old[0]), len(new[0])))
+
+
+def _cut(line: str, around: int = 0) -> str:
+    """Cut a long line to the part around one of its characters."""
+    if len(line) <= _MOST_CHARS:
+        return line
+    first = max(0, around - _MOST_CHARS // 3)
+    part = line[first : first + _MOST_CHARS]
+    return f"{'... ' if first else ''}{part}{' ...' if first + _MOST_CHARS < len(line) else ''}"
+
+
+_PLAIN = ("workflow_mode", "execution_mode", "phase", "active_step_id", "turn_open", "last_round_denied")
+
+
+def loose_differences(before: Values, recorded: Values, today: Values) -> list[Difference]:
+    """Compare two states behind the same one, leaving words out."""
+    old, new = (_outline(before, values) for values in (recorded, today))
+    return [difference for name in old for difference in between(name, old[name], new[name])]
+
+
+def _outline(before: Values, values: Values) -> dict[str, Any]:
+    state = ApplicationState.model_construct(**values)
+    was = ApplicationState.model_construct(**before)
+    added = _added(was.active_history, state.active_history)
+    if was.active_step_id != state.active_step_id:
+        added = _added(was.chat_history, state.chat_history)
+    return {
+        "calls": [call.tool for call in state.pending_tool_calls],
+        "outcomes": added,
+        "finished steps": [
+            f"{step.step_id} {step.status}"
+            for step in state.vibe_plan
+            if step.status in ("completed", "failed")
+        ],
+        **{name: values[name] for name in _PLAIN},
+    }
+
+
+def _added(before: Transcript, after: Transcript) -> list[str]:
+    """Return tool and outcome of each result that came in."""
+    if len(after) < len(before):
+        return []
+    messages = list(after)[len(before) :]
+    results = (block for message in messages for block in message.blocks if isinstance(block, ToolResult))
+    return [f"{result.tool} {result.outcome}" for result in results]
+
+
+def request_divergence(
+    moment: Moment, asked: RequestShape | None, tools: Mapping[str, str], behind: tuple[str, ...]
+) -> Divergence | None:
+    """Return how the request of a step differs.
+
+    `tools` are today's, name -> digest; `behind` is what differs behind the step, which shows new words.
+    """
+    recorded = moment.called.request if moment.called is not None else None
+    if recorded == asked or recorded is None:
+        return None
+    if asked is None:
+        summary = "The recorded run asked the model here; today's program does not."
+        return Divergence(moment.seq, moment.action, "request", summary)
+    began = moment.began
+    known = began.conditions.tools if began is not None and began.conditions is not None else {}
+    found = list(_differences(recorded, asked, known, tools))
+    summary = f"The model is asked something else: {', '.join(one.path for one in found)}."
+    lines = diff_lines(found)
+    if recorded.histories != asked.histories:
+        lines += behind
+    return Divergence(moment.seq, moment.action, "request", summary, lines)
+
+
+def _differences(
+    recorded: RequestShape, asked: RequestShape, known: Mapping[str, str], tools: Mapping[str, str]
+) -> Iterator[Difference]:
+    if recorded.fixed_sha256 != asked.fixed_sha256:
+        changed = list(_in_tools(known, tools))
+        yield from changed or [Difference("system prompt", recorded.fixed_sha256, asked.fixed_sha256)]
+    if recorded.forced_tool != asked.forced_tool:
+        yield Difference("forced tool", recorded.forced_tool or "none", asked.forced_tool or "none")
+    if recorded.histories != asked.histories:
+        yield Difference("histories", *(_sizes(shape) for shape in (recorded, asked)))
+
+
+def _in_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[Difference]:
+    for name in dict.fromkeys((*known, *tools)):
+        old, new = known.get(name), tools.get(name)
+        if old is None or new is None:
+            sides = ("not offered" if digest is None else "offered" for digest in (old, new))
+            yield Difference(f"tool {name}", *sides)
+        elif old != new:
+            said = (f"name, description and parameters: digest {digest}" for digest in (old, new))
+            yield Difference(f"tool {name}", *said)
+    if dict(known) == dict(tools) and list(known) != list(tools):
+        yield Difference("order of the tools", ", ".join(known), ", ".join(tools))
+
+
+def _sizes(shape: RequestShape) -> str:
+    return ", ".join(f"{count} messages with {size} bytes" for count, size in shape.histories)

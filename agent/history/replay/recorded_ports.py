@@ -1,0 +1,250 @@
+"""The ports of a recorded run: a model that says again what it said, tools that give back what they gave."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from ....actions.ports import (
+    FinishReason,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    Reply,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    ToolSpec,
+    ToolTraits,
+)
+from ....state.calls import Effect, FileChange, JournaledCall, Move, PendingCall
+from ....state.errors import ContextFull, SandburError
+from ....state.messages import ToolResult, ToolUse
+from ....state.store.recording import CallMove
+from ....state.trace import ModelCalled, RequestShape, TraceRecord
+from .moments import Moment, Owner
+
+DivergenceKind = Literal["state", "request", "route"]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first difference between a recorded run and today's program."""
+
+    seq: int
+    action: str
+    kind: DivergenceKind
+    """The state behind the step, what the model was asked in it, or the action that comes after it."""
+    summary: str
+    """One sentence; untrusted."""
+    lines: tuple[str, ...] = ()
+    """What differs: `-` is recorded, `+` is today; untrusted."""
+
+
+class Departed(SandburError):
+    """Raised in the middle of an action that does what was never recorded."""
+
+    code = "departed"
+
+    def __init__(self, kind: DivergenceKind, message: str, lines: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.kind: DivergenceKind = kind
+        self.lines = lines
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is played now: every port of a walk looks here."""
+
+    moment: Moment | None = None
+    asked: RequestShape | None = None
+    """What today's program asked the model."""
+
+    def enter(self, moment: Moment) -> None:
+        self.moment, self.asked = moment, None
+
+    def add(self, record: TraceRecord) -> None:
+        """Be the trace of the walk: keep the request, write nothing."""
+        if isinstance(record, ModelCalled):
+            self.asked = record.request
+
+
+class RecordedModel:
+    """Answers each request with the reply that was recorded in this step, or passes it on to a real model."""
+
+    def __init__(self, stage: Stage, name: str, context_window: int, real: Model | None = None) -> None:
+        self.name = name
+        self.context_window = context_window
+        self._stage = stage
+        self._real = real
+
+    async def aclose(self) -> None: ...
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        moment = self._stage.moment
+        called = moment.called if moment is not None else None
+        if moment is None or called is None or self._stage.asked is not None:
+            raise Departed("request", "today's program asks the model where the recorded run did not")
+        if called.error is not None:
+            raise ContextFull(called.error.message)
+        if self._real is not None and called.reply is None:
+            async for event in self._real.stream(request):
+                yield event
+            return
+        message = called.reply or moment.reply
+        if message is None or called.finish is None:
+            raise Departed("request", "what the model answered is not in the recording")
+        yield Reply(message, cast(FinishReason, called.finish), called.usage, called.discarded)
+
+
+class RecordedTool:
+    """Is what today's tool says it is; a call of it comes to what was recorded."""
+
+    def __init__(self, tool: Tool, stage: Stage) -> None:
+        self._tool = tool
+        self._stage = stage
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    @property
+    def traits(self) -> ToolTraits:
+        return self._tool.traits
+
+    @property
+    def effect(self) -> Effect:
+        return self._tool.effect
+
+    def parse(self, arguments: str) -> Any:
+        return self._tool.parse(arguments)
+
+    def effect_of(self, arguments: Any) -> Effect:
+        return self._tool.effect_of(arguments)
+
+    def subject(self, arguments: Any) -> str:
+        return self._tool.subject(arguments)
+
+    def paths(self, arguments: Any) -> Sequence[str]:
+        return self._tool.paths(arguments)
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        moment = self._stage.moment
+        result = moment.results.get(context.call_id) if moment is not None else None
+        if moment is None or result is None:
+            return ToolOutcome("error", "(what this call came to is not in the recording)")
+        return ToolOutcome(result.outcome, _given(result, moment.before["pending_tool_calls"]))
+
+
+def _given(result: ToolResult, pending: Sequence[PendingCall]) -> str:
+    """Return what the tool gave back, without what the runtime puts in front of it."""
+    call = next((call for call in pending if call.call_id == result.call_id), None)
+    if call is None or not call.edited:
+        return result.content
+    return result.content.removeprefix(f"(the user edited this call: {call.arguments})\n")
+
+
+class _Known:
+    """What one session of a lineage recorded of calls, by call."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.moves: dict[str, list[CallMove]] = {}
+        for move in owner.moves:
+            if move.move != "decided":
+                self.moves.setdefault(move.call_id, []).append(move)
+        self.results: dict[str, ToolResult] = {}
+        for _, message, _ in owner.messages:
+            for block in message.blocks:
+                if isinstance(block, ToolResult):
+                    self.results.setdefault(block.call_id, block)
+
+
+class RecordedJournal:
+    """Answers as the journal of the session did then."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._own = _Known(owner)
+        self._ancestors = [_Known(ancestor) for ancestor in owner.ancestors]
+        self._undone = owner.undone
+        self._moment: Moment | None = None
+        self._seen: set[str] = set()
+
+    def enter(self, moment: Moment) -> None:
+        self._moment = moment
+        self._seen = set()
+
+    async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
+        found = ((call_id, self._call(call_id)) for call_id in call_ids)
+        return {call_id: call for call_id, call in found if call is not None}
+
+    def has_seen(self, call_id: str) -> bool:
+        return call_id in self._seen or next(self._moves(call_id), None) is not None
+
+    async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
+        self._seen.add(use.call_id)
+
+    async def started(
+        self,
+        pending: PendingCall,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+    ) -> None:
+        if self._moment is not None and pending.call_id not in self._moment.started:
+            raise Departed(
+                "state",
+                f"today's program runs the call {pending.call_id} ({pending.tool}), which did not run then",
+            )
+
+    async def decided(self, call: PendingCall, by: str) -> None: ...
+
+    async def finished(
+        self,
+        result: ToolResult,
+        flush: bool,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+    ) -> None: ...
+
+    async def changed(
+        self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
+    ) -> None: ...
+
+    async def kept(self, call_id: str, output: bytes) -> None: ...
+
+    def once_committed(self, work: Callable[[], None]) -> None:
+        """Do nothing: what a call left behind belongs to the recorded run."""
+
+    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
+        return ()
+
+    def _moves(self, call_id: str) -> Iterator[tuple[CallMove, bool]]:
+        """Yield the moves on disk, and whether each was the session's own."""
+        moment = self._moment
+        if moment is None:
+            return
+        until = moment.run.at if moment.run is not None else ""
+        for known in self._ancestors:
+            # Rows of other sessions are ordered with ours by the clock alone.
+            yield from ((move, False) for move in known.moves.get(call_id, ()) if move.at <= until)
+        own = self._own.moves.get(call_id, ())
+        yield from ((move, True) for move in own if move.row < moment.since)
+
+    def _call(self, call_id: str) -> JournaledCall | None:
+        """Follow the moves as `CallJournal` does: of another session only effects count."""
+        call: JournaledCall | None = None
+        for found, is_own in self._moves(call_id):
+            starts = call.starts if call is not None else 0
+            counts = is_own or (call_id not in self._undone and (found.move == "started" or starts > 0))
+            move = cast(Move, found.move) if counts else "proposed"
+            call = JournaledCall(call_id=call_id, move=move, at=found.at, starts=starts + (move == "started"))
+        if call is not None and call.move == "finished":
+            call = call.model_copy(update={"result": self._result(call_id)})
+        return call
+
+    def _result(self, call_id: str) -> ToolResult | None:
+        for move, _ in reversed(list(self._moves(call_id))):
+            if move.result is not None:
+                return move.result
+        for known in (self._own, *reversed(self._ancestors)):
+            if call_id in known.results:
+                return known.results[call_id]
+        return None

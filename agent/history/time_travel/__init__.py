@@ -1,0 +1,1 @@
+"""Forks, files of an earlier step, the step after which something fails."""

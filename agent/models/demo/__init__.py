@@ -1,0 +1,1 @@
+"""The scripted model that ships: no key, no network, real tools."""

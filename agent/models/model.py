@@ -1,0 +1,329 @@
+"""A language model behind a wire format: one call is one streamed request, tried again where that helps."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ...actions.events import Notice
+from ...actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
+from ...state.application import Usage
+from ...state.errors import ModelError, Overloaded, Unreachable
+from ...state.messages import Message, Wire
+from .failures import Rejected, Transient
+from .providers import Endpoint, WireFormat
+from .requests import Bodies, Body, Dialect, Draft, ReplyReader, Tokens
+from .streaming import StreamPatience, read_events
+from .transports import Transport
+
+if TYPE_CHECKING:
+    from httpx2 import Response
+
+_LONG_S = 2 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    max_tries: int = 5
+    max_total_s: float = 60
+    """From the first failure on; a server that asks for a longer wait ends the call at once."""
+    first_delay_s: float = 1.0
+    """Doubled with every failure; the wait is a random part of it."""
+    max_delay_s: float = 20
+
+
+class Tries:
+    """The tries of one model call."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+        self._failures = 0
+        self._first_failure: float | None = None
+
+    def after(self, failure: Transient) -> tuple[float, str]:
+        """Return the wait in seconds and its announcement; raises what the failure becomes if it is final."""
+        now = time.monotonic()
+        self._first_failure = self._first_failure or now
+        self._failures += 1
+        max_tries = min(self._policy.max_tries, failure.max_tries or self._policy.max_tries)
+        if self._failures >= max_tries:
+            raise self._final(failure, f"gave up after {self._failures} tries")
+        wait_s = self._wait_s(failure)
+        if now - self._first_failure + wait_s > self._policy.max_total_s:
+            if failure.retry_after_s is None:
+                raise self._final(failure, f"gave up after {round(now - self._first_failure)} s")
+            raise self._final(failure, f"it asks to wait {asked_wait(wait_s)}", "Try again then.")
+        return wait_s, (
+            f"{failure.what}, trying again in {spoken(wait_s)} ({self._failures + 1} of {max_tries})"
+        )
+
+    def _wait_s(self, failure: Transient) -> float:
+        ceiling = self._policy.first_delay_s * 2 ** (self._failures - 1)
+        jittered = random.uniform(0, min(ceiling, self._policy.max_delay_s))
+        if failure.retry_after_s is None:
+            return jittered
+        return failure.retry_after_s + min(jittered, 0.1 * failure.retry_after_s)
+
+    def _final(self, failure: Transient, end: str, hint: str = "") -> ModelError:
+        what = failure.what[:1].upper() + failure.what[1:]
+        error = failure.lasting(f"{what}; {end}.", hint or failure.hint)
+        if isinstance(error, Overloaded):
+            error.retry_after_s = failure.retry_after_s
+        return error
+
+
+def spoken(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    if seconds < 120:
+        return f"{round(seconds)} s"
+    return f"{round(seconds / 60)} minutes"
+
+
+def asked_wait(seconds: float) -> str:
+    """Return a wait in words; the end of a long one as the local date and minute."""
+    if seconds < _LONG_S:
+        return spoken(seconds)
+    now = datetime.now(UTC)
+    # Two days short of the last date there is, so that every time zone has it.
+    most_s = (datetime.max.replace(tzinfo=UTC) - now).total_seconds() - 2 * 86_400
+    end = now + timedelta(seconds=min(seconds, most_s))
+    return f"until {end.astimezone():%Y-%m-%d %H:%M}"
+
+
+PriceOf = Callable[[Usage], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TryLimits:
+    """Of one try."""
+
+    idle_s: float
+    """Longest silence, from the request on."""
+    total_s: float = 1800
+
+
+@dataclass(slots=True)
+class _Try:
+    """One request and what has come back for it."""
+
+    reader: ReplyReader
+    patience: StreamPatience
+    is_answered: bool = False
+    """The server took the request: it answered with 200."""
+    has_begun: bool = False
+    """A part of the answer has come."""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.reader.patience_s is not None
+
+    def is_discarded(self, failure: Exception) -> bool:
+        """Tell whether this failure threw an answer away, for which the provider may want its price."""
+        was_cut = isinstance(failure, Transient) and not failure.is_refusal
+        return self.is_answered and (self.has_begun or was_cut)
+
+
+class WireModel:
+    """Implements `actions.ports.Model`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        transport: Transport,
+        *,
+        context_window: int,
+        limits: TryLimits,
+        retry: RetryPolicy,
+        price: PriceOf | None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._dialect = dialect
+        self._transport = transport
+        self._context_window = context_window
+        self._limits = limits
+        self._retry = retry
+        self._price = price
+        self._bodies = Bodies(dialect)
+        self._without: frozenset[str] = frozenset()
+        """Optional fields that this server turned out not to take."""
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.name
+
+    @property
+    def wire(self) -> WireFormat:
+        return self._endpoint.profile.wire
+
+    @property
+    def context_window(self) -> int:
+        return self._context_window
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        tries = Tries(self._retry)
+        while True:
+            has_shown = False
+            body = self._bodies.build(request, self._without)
+            patience = StreamPatience(self._limits.idle_s, self._limits.total_s)
+            attempt = _Try(self._dialect.reader(), patience)
+            try:
+                async with aclosing(self._attempt(body, attempt)) as events:
+                    async for event in events:
+                        has_shown = True
+                        yield event
+                return
+            except Rejected as rejected:
+                if not self._adapt(rejected, request, body):
+                    raise
+                continue
+            except (Transient, ModelError) as error:
+                failure = error
+            if attempt.is_discarded(failure):
+                yield Discarded(self._discarded(attempt))
+            if not isinstance(failure, Transient):
+                raise failure
+            wait_s, announcement = tries.after(failure)
+            if has_shown:
+                yield Notice("The partial answer above is discarded.")
+            yield Notice(announcement)
+            await asyncio.sleep(wait_s)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    async def _attempt(self, body: Body, attempt: _Try) -> AsyncGenerator[ModelEvent]:
+        """Yield the deltas and the reply of one try."""
+        response = await self._post(body, attempt.patience)
+        attempt.is_answered = True
+        try:
+            async with aclosing(self._deltas(response, attempt)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        except Transient:
+            # What comes after the end does not matter: a reply that is whole counts.
+            if not attempt.is_whole:
+                raise
+        finally:
+            await response.aclose()
+        yield self._reply(attempt.reader.draft())
+
+    async def _post(self, body: Body, patience: StreamPatience) -> "Response":
+        try:
+            async with asyncio.timeout_at(patience.until):
+                return await self._transport.post(self._dialect.path, body.content)
+        except TimeoutError:
+            raise Transient(f"{self._endpoint.provider} does not answer") from None
+
+    async def _deltas(self, response: "Response", attempt: _Try) -> AsyncGenerator[ModelEvent]:
+        reader, patience = attempt.reader, attempt.patience
+        async with aclosing(read_events(response, self._endpoint, patience)) as events:
+            async for name, data in events:
+                if data is None:
+                    reader.done()
+                else:
+                    for delta in reader.read(name, data):
+                        yield delta
+                attempt.has_begun = True
+                if reader.patience_s is not None:
+                    # The connection can only be used again if it was read to its end.
+                    patience.shorten(reader.patience_s)
+
+    def _reply(self, draft: Draft) -> Reply:
+        wire = None
+        if draft.wire is not None:
+            wire = Wire(provider=self._endpoint.provider, model=self._endpoint.model, body=draft.wire)
+        message = Message(role="assistant", origin="model", blocks=draft.blocks, wire=wire)
+        return Reply(message, draft.finish, self._priced(draft.tokens, llm_calls=1))
+
+    def _discarded(self, attempt: _Try) -> Usage:
+        tokens = attempt.reader.tokens
+        if attempt.is_whole:
+            return self._priced(tokens, llm_calls=0)
+        return Usage(
+            input_tokens=tokens.input or 0,
+            output_tokens=tokens.output or 0,
+            cache_read_tokens=tokens.cache_read or 0,
+            cache_write_tokens=tokens.cache_write or 0,
+            cost_usd=None,
+        )
+
+    def _priced(self, tokens: Tokens, llm_calls: int) -> Usage:
+        usage = Usage(
+            llm_calls=llm_calls,
+            input_tokens=tokens.input,
+            output_tokens=tokens.output,
+            cache_read_tokens=tokens.cache_read,
+            cache_write_tokens=tokens.cache_write,
+            cost_usd=None,
+        )
+        cost = self._price(usage) if self._price is not None else None
+        return usage.model_copy(update={"cost_usd": cost})
+
+    def _adapt(self, rejected: Rejected, request: ModelRequest, body: Body) -> bool:
+        """Leave out what the server says it does not take; return whether that is worth another request."""
+        for field, pattern in self._dialect.optional_fields.items():
+            if not pattern.search(rejected.detail):
+                continue
+            if field == "wire" and body.replays_wire:
+                self._bodies.rebuild_all(request)
+                return True
+            is_sent = field != "tool_choice" or request.forced_tool is not None
+            if field != "wire" and is_sent and field not in self._without:
+                self._without |= {field}
+                return True
+        return False
+
+
+class NoModel:
+    """Knows the model's name and answers nothing."""
+
+    context_window = 1_000_000
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def aclose(self) -> None:
+        pass
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        raise ModelError(f"The model {self.name} was not connected for this.")
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackModel:
+    """Asks the first model, and on `Overloaded` or `Unreachable` the others in order, for this call only."""
+
+    models: Sequence[Model]
+    """At least one; the first one names the session's model."""
+
+    @property
+    def name(self) -> str:
+        return self.models[0].name
+
+    @property
+    def context_window(self) -> int:
+        return min(model.context_window for model in self.models)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        *first, last = self.models
+        for model, successor in zip(first, self.models[1:], strict=True):
+            try:
+                async for event in model.stream(request):
+                    yield event
+                return
+            except (Overloaded, Unreachable) as error:
+                yield Notice(f"{error.message} Starting over with {successor.name}.")
+        async for event in last.stream(request):
+            yield event
+
+    async def aclose(self) -> None:
+        for model in self.models:
+            await model.aclose()

@@ -1,0 +1,305 @@
+"""Request bodies that grow with a history: each message is rendered and joined once."""
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from re import Pattern
+from typing import Any, Protocol, cast
+
+from ...actions.events import TextDelta, ThinkingDelta
+from ...actions.ports import FinishReason, ModelRequest, ToolSpec
+from ...state.messages import Block, Message
+from ...state.transcript import Transcript, TranscriptRange
+
+Delta = TextDelta | ThinkingDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What the provider reported; None where it did not."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A whole reply, before it becomes a message."""
+
+    blocks: tuple[Block, ...]
+    finish: FinishReason
+    tokens: Tokens = field(default_factory=Tokens)
+    wire: Any = None
+    """The provider's own JSON, if the blocks alone would not give it back."""
+
+
+class ReplyReader(Protocol):
+    """Collects one streamed reply."""
+
+    @property
+    def patience_s(self) -> float | None:
+        """How long to wait for more after all that matters has come; None as long as it has not."""
+        ...
+
+    @property
+    def tokens(self) -> Tokens:
+        """What has been reported so far."""
+        ...
+
+    def read(self, name: str, data: dict[str, Any]) -> Iterable[Delta]:
+        """Take one event; raises what a provider's error in the stream means."""
+        ...
+
+    def done(self) -> None:
+        """Take the `[DONE]` mark."""
+        ...
+
+    def draft(self) -> Draft:
+        """Return the reply; raises `Transient` if it is not whole or empty."""
+        ...
+
+
+class Dialect(Protocol):
+    """How one model wants to be spoken to."""
+
+    @property
+    def key(self) -> str:
+        """Names this dialect in `Message.rendered`."""
+        ...
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def optional_fields(self) -> Mapping[str, Pattern[str]]:
+        """Fields a server may not know, with what its error then says; the first that fits is left out."""
+        ...
+
+    @property
+    def binds_prefix(self) -> bool:
+        """True if a reply may be replayed only behind the very messages that it answered."""
+        ...
+
+    def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
+        """Return the request up to the first message."""
+        ...
+
+    def role(self, message: Message) -> str: ...
+    def can_replay(self, message: Message) -> bool: ...
+    def fragment(self, message: Message, replay: bool) -> bytes:
+        """Return the message as JSON; empty if there is nothing to send."""
+        ...
+
+    def glue(self, before: str | None, role: str) -> bytes:
+        """Return what stands between two messages."""
+        ...
+
+    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
+        """Return the request from behind the last message."""
+        ...
+
+    def reader(self) -> ReplyReader: ...
+
+
+_BLOCK_BYTES = 256 * 1024
+_MAX_LINEAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The JSON of one request."""
+
+    content: bytes
+    """In one piece: copying a megabyte costs less than sending it in parts."""
+    replays_wire: bool
+    """True if it holds a provider's own JSON of an earlier reply."""
+
+
+class Lineage:
+    """The joined messages of one history, extended as the history grows."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._spans: list[TranscriptRange] = []
+        self._blocks: list[bytes] = []
+        self._fresh: list[bytes] = []
+        self._fresh_bytes = 0
+        self._digest = 0
+        self.last_role: str | None = None
+        self.replays_wire = False
+
+    def leads_to(self, spans: Sequence[TranscriptRange]) -> bool:
+        """Tell whether what is joined here is the beginning of `spans`."""
+        last = len(self._spans) - 1
+        if last >= len(spans):
+            return False
+        for number, (mine, other) in enumerate(zip(self._spans, spans, strict=False)):
+            if mine.log is not other.log or mine.start != other.start or mine.end > other.end:
+                return False
+            if mine.end < other.end and number < last:
+                return False
+        return True
+
+    def extend(self, spans: Sequence[TranscriptRange]) -> None:
+        known = len(self._spans)
+        for number in range(max(known - 1, 0), len(spans)):
+            span = spans[number]
+            start = self._spans[number].end if number < known else span.start
+            for message in span.log.messages[start : span.end]:
+                self._append(message)
+        self._spans = list(spans)
+
+    def _append(self, message: Message) -> None:
+        fragment, is_wire = self._rendered(message)
+        if not fragment:
+            return
+        self.replays_wire = self.replays_wire or is_wire
+        role = self._dialect.role(message)
+        glue = self._dialect.glue(self.last_role, role)
+        self.last_role = role
+        self._digest = hash((self._digest, fragment))
+        self._fresh += (glue, fragment)
+        self._fresh_bytes += len(glue) + len(fragment)
+        if self._fresh_bytes >= _BLOCK_BYTES:
+            self._blocks.append(b"".join(self._fresh))
+            self._fresh, self._fresh_bytes = [], 0
+
+    def _rendered(self, message: Message) -> tuple[bytes, bool]:
+        """Return the message's JSON, from its cache slot if it is there."""
+        key = self._dialect.key
+        slot = message.rendered
+        is_wire = self._dialect.can_replay(message) and f"{key} rebuilt" not in slot
+        if is_wire and self._dialect.binds_prefix and self._is_moved(message):
+            rebuild(self._dialect, message)
+            is_wire = False
+        if key not in slot:
+            slot[key] = self._dialect.fragment(message, replay=is_wire)
+        return slot[key], is_wire
+
+    def _is_moved(self, message: Message) -> bool:
+        """Tell whether other messages stand before this one than when it was first sent."""
+        now = str(self._digest).encode()
+        return message.rendered.setdefault(f"{self._dialect.key} prefix", now) != now
+
+    def pieces(self) -> tuple[bytes, ...]:
+        return (*self._blocks, *self._fresh)
+
+
+class Bodies:
+    """The bodies of one model's requests."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._lineages: list[Lineage] = []
+        self._heads: list[tuple[str, tuple[ToolSpec, ...], frozenset[str], bytes]] = []
+
+    def build(self, request: ModelRequest, without: frozenset[str]) -> Body:
+        """Return the body; `without` names the optional fields that the server does not take."""
+        spans = _spans(request.histories)
+        lineage = next((known for known in self._lineages if known.leads_to(spans)), None)
+        if lineage is None:
+            lineage = Lineage(self._dialect)
+        else:
+            self._lineages.remove(lineage)
+        lineage.extend(spans)
+        self._lineages = [lineage, *self._lineages[: _MAX_LINEAGES - 1]]
+        head = self._head(request, without)
+        tail = self._dialect.tail(lineage.last_role, request.forced_tool, without)
+        return Body(b"".join((head, *lineage.pieces(), tail)), lineage.replays_wire)
+
+    def rebuild_all(self, request: ModelRequest) -> None:
+        """Stop replaying the provider's own JSON of the messages in this request."""
+        self._lineages = []
+        for message in request.messages:
+            if self._dialect.can_replay(message):
+                rebuild(self._dialect, message)
+
+    def _head(self, request: ModelRequest, without: frozenset[str]) -> bytes:
+        for system, tools, fields, head in self._heads:
+            if system is request.system and tools is request.tools and fields == without:
+                return head
+        head = self._dialect.head(request.system, request.tools, without)
+        known = (request.system, request.tools, without, head)
+        self._heads = [known, *self._heads[: _MAX_LINEAGES - 1]]
+        return head
+
+
+def rebuild(dialect: Dialect, message: Message) -> None:
+    message.rendered[dialect.key] = dialect.fragment(message, replay=False)
+    message.rendered[f"{dialect.key} rebuilt"] = b""
+
+
+def _spans(histories: Sequence[Transcript]) -> list[TranscriptRange]:
+    spans = [span for history in histories for span in history.spans if span.end > span.start]
+    if not all(span.is_loaded for span in spans):
+        raise LookupError("this history is in the store only; read it from there")
+    return spans
+
+
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_NAME_CHARS = 64
+
+
+def encode(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return without_surrogates(text).encode()
+
+
+def opened(fields: dict[str, Any], last_field: str) -> bytes:
+    """Return the object of `fields` as far as the open bracket of one more field, a list."""
+    return encode({**fields, last_field: []})[:-2]
+
+
+def without_surrogates(text: str) -> str:
+    """Join surrogate pairs and replace lone surrogates, which no encoder and no database takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def parse_object(arguments: str) -> dict[str, Any] | None:
+    """Return the arguments if they are one JSON object that every server can read."""
+    try:
+        value = json.loads(arguments, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def sendable_object(arguments: str) -> dict[str, Any]:
+    """Return the arguments as an object; what is none is shown to the model as it wrote it."""
+    found = parse_object(arguments)
+    return {"invalid_json": arguments} if found is None else found
+
+
+def sendable_text(arguments: str) -> str:
+    """Return the arguments as JSON text; servers parse it, so text that is no object gets wrapped."""
+    if parse_object(arguments) is not None:
+        return arguments
+    return json.dumps({"invalid_json": arguments})
+
+
+def legal_name(name: str) -> str:
+    """Return a function name that providers accept in a history, whatever the model made up."""
+    return _ILLEGAL.sub("_", name)[:_MAX_NAME_CHARS] or "unnamed"
+
+
+def legal_id(call_id: str, max_chars: int, is_strict: bool) -> str:
+    """Return the id itself if it is legal, else one that is, different for different ids."""
+    is_legal = not _ILLEGAL.search(call_id) if is_strict else call_id.isascii() and call_id.isprintable()
+    if call_id and is_legal and len(call_id) <= max_chars:
+        return call_id
+    mark = f"_{zlib.crc32(call_id.encode('utf-8', 'replace')):08x}"
+    return _ILLEGAL.sub("_", call_id)[: max_chars - len(mark)] + mark

@@ -1,0 +1,1 @@
+"""The gate: what runs unasked, what asks, what is denied."""

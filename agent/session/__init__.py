@@ -1,0 +1,1 @@
+"""One conversation and its runs."""

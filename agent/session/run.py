@@ -1,0 +1,414 @@
+"""One run: drives the graph in a task of its own, and turns every end of it into a result."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from ...actions.events import (
+    ApprovalNeeded,
+    ErrorRaised,
+    Event,
+    Notice,
+    PendingDecision,
+    RunFinished,
+    RunStatus,
+    StepOutcome,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    UsageChanged,
+)
+from ...actions.ports import EventPort, Journal, Trace
+from ...state.application import ApplicationState, Usage
+from ...state.clock import now, text_of
+from ...state.databases.database import told_here
+from ...state.errors import BudgetLimit, Overloaded, SandburError, StoreError, Timeout, TurnLimit, exhausted
+from ...state.messages import cut_answer
+from ...state.trace import Failure, RunEnded
+from .backlog import Backlog
+from .position import Position
+
+_GO_ON = "Resume to go on; the limit counts anew."
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_turns: int | None = None
+    """Model calls."""
+    max_budget_usd: float | None = None
+    timeout_s: float | None = None
+
+    def check(self, used: Usage) -> None:
+        """Raise if the run, which has used this much, may not make a further model call."""
+        if self.max_turns is not None and used.llm_calls >= self.max_turns:
+            raise TurnLimit(f"The limit of {self.max_turns} model calls is reached.", _GO_ON)
+        if self.max_budget_usd is None:
+            return
+        if used.cost_usd is None:
+            raise BudgetLimit(
+                "What a model call cost is not known (its answer was cut, or came without its usage), so no"
+                " budget can be kept.",
+                _GO_ON,
+            )
+        if used.cost_usd >= self.max_budget_usd:
+            raise BudgetLimit(
+                f"The budget of {self.max_budget_usd:g} USD is used up (spent {used.cost_usd:.4f} USD).",
+                _GO_ON,
+            )
+
+
+_WAIT_S = 300
+"""Until the next try where the provider does not say."""
+_LONGEST_WAIT_S = 24 * 3600
+
+EXIT_CODES: dict[RunStatus, int] = {
+    "done": 0,
+    "error": 1,
+    "needs_approval": 3,
+    "needs_decision": 3,
+    "denied": 3,
+    "goal_not_reached": 4,
+    "turn_limit": 53,
+    "rate_limited": 75,
+    "timeout": 124,
+    "budget_limit": 125,
+    "interrupted": 130,
+}
+
+
+def finished(
+    session_id: str,
+    state: ApplicationState,
+    next_action: str,
+    *,
+    duration_ms: int = 0,
+    error: SandburError | None = None,
+    was_interrupted: bool = False,
+    is_command: bool = False,
+    is_recorded: bool = False,
+    usage: Usage | None = None,
+) -> RunFinished:
+    """Return the result of a run that stopped before `next_action`; a command has no answer.
+
+    `is_recorded`: it was to record decisions and did, so that it stands in the middle without anything amiss.
+    `usage`: what the turn used, where that is more than its finished steps did.
+    """
+    status: RunStatus = "done" if is_command else _status(state, next_action)
+    if was_interrupted or (is_recorded and next_action != "human_confirm"):
+        status = "interrupted"
+    exit_code = 0 if is_recorded and not was_interrupted else EXIT_CODES[status]
+    if error is not None:
+        status, exit_code = cast(RunStatus, error.status), error.exit_code
+    return RunFinished(
+        session_id=session_id,
+        status=status,
+        exit_code=exit_code,
+        result=None if is_command else answer(state),
+        workflow_mode=state.workflow_mode,
+        steps=tuple(
+            StepOutcome(step.step_id, step.description, step.status, step.analysis)
+            for step in state.vibe_plan
+        ),
+        pending=tuple(
+            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
+            for call in state.pending_tool_calls
+            if call.decision == "undecided"
+        ),
+        usage=state.turn_usage if usage is None else usage,
+        duration_ms=duration_ms,
+        error=ErrorRaised(error.code, error.message) if error is not None else None,
+        hint=error.hint if error is not None else "",
+    )
+
+
+def wake_time(error: Overloaded) -> str:
+    """Return when a run that the provider turned away goes on by itself: UTC, ISO 8601."""
+    wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
+    return text_of(datetime.now(UTC) + timedelta(seconds=wait_s))
+
+
+def answer(state: ApplicationState) -> str | None:
+    """Return the answer of the last turn, or None while it is open."""
+    last = state.chat_history.last
+    if state.turn_open or last is None or last.role != "assistant":
+        return None
+    return last.text
+
+
+def _status(state: ApplicationState, next_action: str) -> RunStatus:
+    if next_action == "human_confirm":
+        waiting = [call for call in state.pending_tool_calls if call.decision == "undecided"]
+        is_unknown = any(call.kind == "outcome_unknown" for call in waiting)
+        return "needs_decision" if is_unknown else "needs_approval"
+    if state.last_round_denied:
+        return "denied"
+    started = [step for step in state.vibe_plan if step.status != "pending"]
+    if started and (started[-1].status == "failed" or len(started) < len(state.vibe_plan)):
+        return "goal_not_reached"
+    return "done"
+
+
+Observe = Callable[[Event, ApplicationState], None]
+"""Is told each event as it happens, and the state that its step began with."""
+
+
+def nobody(event: Event, state: ApplicationState) -> None:
+    """Watch nothing."""
+
+
+HALTS = ("prompt", "human_confirm")
+MODEL_ACTIONS = frozenset(
+    {"router", "vibe_planner", "vibe_step_executor", "vibe_result_analyzer", "context_compressor"}
+)
+
+_log = logging.getLogger("sandbur")
+
+
+class InternalError(SandburError):
+    """A bug: its traceback goes to the log, the session stays resumable."""
+
+    code = "internal"
+
+
+class Run:
+    def __init__(
+        self,
+        position: Position,
+        events: EventPort,
+        journal: Journal,
+        trace: Trace,
+        limits: Limits,
+        first: str | None,
+        inputs: dict[str, Any],
+        record_only: bool = False,
+        is_command: bool = False,
+        observe: Observe = nobody,
+    ) -> None:
+        """Prepare to run the action `first` with `inputs`, then on until the graph halts."""
+        self._position = position
+        self._journal = journal
+        self._trace = trace
+        self._port = events
+        self._limits = limits
+        self._first = first
+        self._inputs = inputs
+        self._record_only = record_only
+        self._is_command = is_command
+        self._observe = observe
+        self._used = Usage()
+        self._used_in_turn: Usage | None = None
+        self._running: dict[str, ToolStarted] = {}
+        self._read = ""
+        """What the model has said in the current action."""
+        self._before: Any = None
+        """Burr's state when it began."""
+        self._events = Backlog()
+        self._task: asyncio.Task[SandburError | None] | None = None
+        self._was_interrupted = False
+        self._has_begun = False
+        self.is_recorded = False
+        """True when the trace tells of the end."""
+        self._lost: SandburError | None = None
+
+    async def events(self, started: Event) -> AsyncIterator[Event]:
+        """Start, and yield what happens: `started` once the beginning is on disk, last the result.
+
+        Raises `SandburError` if it never gets there, so that there is nothing to resume.
+        """
+        began = time.monotonic()
+        task = self._task = asyncio.ensure_future(self._guarded(started))
+        task.add_done_callback(lambda _: self._events.put(None))
+        self._position.on_lost = self._stop_as_lost
+        notify = told_here(lambda text: self._events.put(Notice(text)))
+        self._position.store.database.on_notice = notify
+        while (event := await self._events.get()) is not None:
+            yield event
+        error = None if task.cancelled() else task.result()
+        if error is not None and not self._position.is_held:
+            raise error
+        for finished_call in await self._cut_short():
+            self._observe(finished_call, self._position.state)
+            yield finished_call
+        for event in await self._ending(error, int((time.monotonic() - began) * 1000)):
+            yield event
+
+    async def interrupt(self) -> None:
+        """Cancel the current action and wait until nothing of it runs; the beginning is never cut short."""
+        task = self._task
+        if task is not None and task.done():
+            return
+        if self._has_begun and task is not None and not self._was_interrupted:
+            task.cancel()
+        self._was_interrupted = True
+        if task is not None:
+            await asyncio.wait([task])
+
+    def _stop_as_lost(self, error: SandburError) -> None:
+        """End the current action: whatever it does, it may not be recorded here any more."""
+        self._lost = error
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _cut_short(self) -> list[Event]:
+        """Return the ends of the calls that were running when the run was interrupted."""
+        recorded = await self._journal.recorded(self._running)
+        results = [(call.result, self._running[call_id]) for call_id, call in recorded.items()]
+        return [
+            ToolFinished(
+                result.call_id, result.tool, result.outcome, result.content, result.duration_ms or 0,
+                started.step_id,
+            )
+            for result, started in results
+            if result is not None
+        ]  # fmt: skip
+
+    async def _ending(self, error: SandburError | None, duration_ms: int) -> list[Event]:
+        """Bring memory and disk in step and return the last events."""
+        position = self._position
+        try:
+            await position.settle()
+        except StoreError as failed:
+            error = error or failed
+        end = finished(
+            position.session_id,
+            position.state,
+            position.next_action,
+            duration_ms=duration_ms,
+            error=error,
+            was_interrupted=self._was_interrupted,
+            is_command=self._is_command,
+            is_recorded=self._record_only and not self._refused(),
+            usage=self._used_in_turn,
+        )
+        is_open = position.next_action not in HALTS and (end.status == "done" or self._record_only)
+        wake_at = wake_time(error) if isinstance(error, Overloaded) else ""
+        if self._record_only and is_open:
+            wake_at = now()
+        failure = Failure(code=error.code, message=error.message) if error is not None else None
+        status = "interrupted" if is_open else end.status
+        last = self._last_event(error, bool(end.pending))
+        for event in last:
+            self._observe(event, position.state)
+        self._trace.add(
+            RunEnded(status=status, action=position.next_action, duration_ms=duration_ms, error=failure)
+        )
+        self.is_recorded = True
+        await position.release(status, wake_at)
+        return [*last, end]
+
+    def _refused(self) -> bool:
+        """Tell whether a call waits still that was to be decided."""
+        decided = {decision.call_id for decision in self._inputs["decisions"]}
+        calls = self._position.state.pending_tool_calls
+        return any(call.decision == "undecided" and call.call_id in decided for call in calls)
+
+    def _last_event(self, error: SandburError | None, is_pending: bool) -> list[Event]:
+        """Return what is told before the result, if anything is."""
+        if error is not None:
+            return [ErrorRaised(error.code, error.message)]
+        if is_pending:
+            waiting = (c for c in self._position.state.pending_tool_calls if c.decision == "undecided")
+            return [ApprovalNeeded(tuple(waiting))]
+        return []
+
+    async def _guarded(self, started: Event) -> SandburError | None:
+        """Drive the graph; return the error that ended it. A cancellation that we asked for is none."""
+        try:
+            await self._begin(started)
+            await self._drive_in_time()
+        except SandburError as error:
+            return error
+        except asyncio.CancelledError:
+            if self._lost is not None:
+                return self._lost
+            if not self._was_interrupted:
+                raise
+        except Exception as bug:
+            if (refused := exhausted(bug)) is not None:
+                return refused
+            _log.exception("unexpected error in session %s", self._position.session_id)
+            return InternalError(f"Sandbur failed: {type(bug).__name__}: {bug}", "This is a bug.")
+        return None
+
+    async def _begin(self, started: Event) -> None:
+        """Take in what the run begins with; nothing is told of it before it is on disk."""
+        held_back = [started]
+        self._port.listener = held_back.append
+        if self._first is None:
+            await self._position.take()
+        else:
+            await self._steps(halt_after=[self._first], inputs=self._inputs)
+        self._port.listener = self._tell
+        for event in held_back:
+            self._tell(event)
+        self._has_begun = True
+        if self._was_interrupted:
+            raise asyncio.CancelledError
+
+    async def _drive_in_time(self) -> None:
+        limit = asyncio.timeout(self._limits.timeout_s)
+        try:
+            async with limit:
+                await self._drive()
+        except asyncio.CancelledError:
+            if self._was_interrupted and self._lost is None:
+                await self._keep_what_was_read("the user")
+            raise
+        except Exception:
+            if not limit.expired():
+                raise
+            await self._keep_what_was_read("the time limit")
+            raise Timeout(
+                f"The time limit of {self._limits.timeout_s:g} s is reached.", "Resume to go on."
+            ) from None
+
+    async def _keep_what_was_read(self, stopped_by: str) -> None:
+        """Put an answer that was interrupted into the history, as a step of the action that asked for it."""
+        position, text = self._position, self._read
+        if text.strip() and position.application.state is self._before:
+            position.renumber()
+            cut = cut_answer(text, stopped_by)
+            await self._steps(halt_after=[position.next_action], inputs={"cut": cut})
+
+    async def _drive(self) -> None:
+        if self._record_only or self._position.next_action in HALTS:
+            return
+        self._check_limits()
+        await self._steps(halt_before=list(HALTS))
+
+    async def _steps(self, **halt: Any) -> None:
+        """Run actions until the graph halts."""
+        steps = cast(Any, self._position.application).astream_iterate(**halt)
+        async for _, step in steps:
+            self._read, self._before = "", self._position.application.state
+            await step.get()
+            # Recorded as it is, a step may wait for whoever follows: what nobody reads must not pile up.
+            # Once interrupted it may not: who follows may be who waits for the end of the interruption.
+            if not self._was_interrupted:
+                await self._events.taken()
+            if "halt_before" in halt:
+                self._check_limits()
+
+    def _tell(self, event: Event) -> None:
+        self._events.put(event)
+        self._observe(event, self._position.state)
+        if isinstance(event, TextDelta):
+            self._read += event.delta
+        elif isinstance(event, Notice):
+            # The model begins once more.
+            self._read = ""
+        elif isinstance(event, UsageChanged):
+            self._used += event.latest
+            self._used_in_turn = event.usage
+        elif isinstance(event, ToolStarted):
+            self._running[event.call_id] = event
+        elif isinstance(event, ToolFinished):
+            self._running.pop(event.call_id, None)
+
+    def _check_limits(self) -> None:
+        if self._position.next_action in MODEL_ACTIONS:
+            self._limits.check(self._used)

@@ -1,0 +1,1 @@
+"""A state persister for any Burr application."""

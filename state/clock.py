@@ -1,0 +1,21 @@
+"""Timestamps as the store writes them."""
+
+from datetime import UTC, datetime
+
+
+def now() -> str:
+    """Return the current time in UTC, ISO 8601 with milliseconds."""
+    return text_of(datetime.now(UTC))
+
+
+def milliseconds(start: str, end: str) -> int:
+    """Return the milliseconds between two stored times; 0 if one is not known, or a clock was set back."""
+    try:
+        taken = datetime.fromisoformat(end) - datetime.fromisoformat(start)
+    except (ValueError, TypeError):
+        return 0
+    return max(int(taken.total_seconds() * 1000), 0)
+
+
+def text_of(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""The databases that a store can live in; they know no sessions."""

@@ -1,0 +1,432 @@
+"""A store on a database server: work goes on over lost connections, and no transaction happens twice."""
+
+import asyncio
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ..cancellation import over
+from ..crashpoints import reach
+from ..errors import GuardFailed, StoreError
+from .database import GuardedUpdate, Statement, told_here
+from .schema import SCHEMA_VERSION, TABLES
+from .server import Connection, Server, Trouble
+
+PATIENCE_S = 60.0
+_OPENING_PATIENCE_S = 10.0
+_NOTICE_AFTER_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+class Outage:
+    """The time in which a server does not answer: one for all threads, so that it is told and ends once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._began: float | None = None
+
+    def goes_on(self) -> tuple[bool, float]:
+        """Note a failure; return whether it is the first, and how long the outage has lasted."""
+        with self._lock:
+            is_new = self._began is None
+            if self._began is None:
+                self._began = time.monotonic()
+            return is_new, time.monotonic() - self._began
+
+    def is_over(self) -> bool:
+        """Note an answer; return whether it ends an outage."""
+        with self._lock:
+            began, self._began = self._began, None
+        return began is not None
+
+
+class Work:
+    """One piece of work for somebody who may stop waiting for it."""
+
+    def __init__(self, tell: Callable[[str], None], *, is_opening: bool = False) -> None:
+        self.tell = tell
+        self.is_opening = is_opening
+        self._given_up = threading.Event()
+
+    def give_up(self) -> None:
+        """Let the work end with its next failure."""
+        self._given_up.set()
+
+    def pause(self, seconds: float) -> bool:
+        """Return whether to go on after a pause."""
+        return not self._given_up.wait(seconds)
+
+
+class Retries:
+    """The failures of one piece of work: which of them are worth another try, and when."""
+
+    def __init__(self, name: str, call: Work, outage: Outage) -> None:
+        self._name = name
+        self._call = call
+        self._outage = outage
+        self._began = time.monotonic()
+        self._losses = 0
+        self._has_told = False
+        self._pause_s = _FIRST_PAUSE_S
+
+    def bear(self, trouble: Trouble) -> None:
+        """Return when the work is to be tried again; raises `StoreError` when that is hopeless."""
+        if trouble.kind == "busy":
+            self._bear_busy(trouble)
+        elif trouble.kind == "lost" and not self._call.is_opening:
+            self._bear_lost(trouble)
+        else:
+            raise trouble.error from trouble
+
+    def end(self) -> None:
+        """The server has answered."""
+        if self._outage.is_over():
+            self._call.tell(f"The store {self._name} answers again.")
+
+    def _bear_busy(self, trouble: Trouble) -> None:
+        waited_s = time.monotonic() - self._began
+        if waited_s > (_OPENING_PATIENCE_S if self._call.is_opening else PATIENCE_S):
+            raise trouble.error from trouble
+        if waited_s > _NOTICE_AFTER_S and not self._has_told:
+            self._has_told = True
+            self._call.tell(f"{trouble.error.message.removesuffix('.')}; waiting for it.")
+        # Two that got into each other's way should not meet again.
+        self._wait(random.uniform(0.1, 1) * self._next_pause(), trouble)
+
+    def _bear_lost(self, trouble: Trouble) -> None:
+        self._losses += 1
+        if self._losses == 1:
+            return  # one connection that broke is no outage: a new one may do at once
+        is_new, lasted_s = self._outage.goes_on()
+        if is_new:
+            self._call.tell(f"The store {self._name} does not answer; trying again.")
+        if lasted_s > PATIENCE_S:
+            message = f"{trouble.error.message} It was tried for {PATIENCE_S:.0f} seconds."
+            raise StoreError(message, trouble.error.hint)
+        self._wait(self._next_pause(), trouble)
+
+    def _next_pause(self) -> float:
+        pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        return pause_s
+
+    def _wait(self, seconds: float, trouble: Trouble) -> None:
+        if not self._call.pause(seconds):
+            raise trouble.error from trouble
+
+
+class Pool:
+    """At most `size` connections, and as many threads that wait for the server instead of an event loop."""
+
+    def __init__(self, server: Server, size: int) -> None:
+        self._server = server
+        self._size = size
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._free = threading.Semaphore(self._size)
+        self._lock = threading.Lock()
+        self._idle: list[tuple[Connection, float]] = []
+        self._generation = 0
+        self._is_closed = False
+        self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="sandbur-store")
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        self._notice_fork()
+        return self._threads
+
+    @contextmanager
+    def connection(self) -> Generator[Connection]:
+        """Lend a connection; one that breaks is dropped, and with it those that were idle meanwhile."""
+        self._notice_fork()
+        with self._free:
+            generation = self._generation
+            connection = self._take() or self._server.connect()
+            try:
+                yield connection
+            except Trouble as trouble:
+                if trouble.kind == "lost":
+                    connection.close()
+                    self._drop_idle(generation)
+                raise
+            except BaseException:  # interrupted in the middle of its work
+                connection.close()
+                raise
+            finally:
+                self._give_back(connection)
+
+    def close(self) -> None:
+        """Wait for the threads' work and end every connection."""
+        self._notice_fork()
+        self._is_closed = True
+        self._threads.shutdown(cancel_futures=True)
+        self._drop_idle(self._generation)
+
+    def _take(self) -> Connection | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection, since = self._idle.pop()  # the one used last: it has lived best
+            if time.monotonic() - since < self._server.idle_limit_s:
+                return connection
+            connection.close()
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.is_usable and not self._is_closed:
+            with self._lock:
+                self._idle.append((connection, time.monotonic()))
+        else:
+            connection.close()
+
+    def _drop_idle(self, generation: int) -> None:
+        """Drop the connections that are as old as the one that broke; once for all that break together."""
+        with self._lock:
+            if generation != self._generation:
+                return
+            self._generation += 1
+            dropped, self._idle = self._idle, []
+        for connection, _ in dropped:
+            connection.close()
+
+    def _notice_fork(self) -> None:
+        if self._process != os.getpid():
+            for connection, _ in self._idle:
+                connection.abandon()
+            self._start()
+
+
+_UP_TO_DATE: Statement = ("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
+_OTHER = "Name another database with --store, or another schema with the role's search_path."
+
+
+def prepare(server: Server, connection: Connection) -> None:
+    """Create the tables unless they are there; refuse those of other programs and of newer versions."""
+    present = _present(server, connection)
+    version = _version(connection) if present.get("meta") == _COLUMNS["meta"] else None
+    if version is None:
+        _require_free(server, present)
+        connection.commit(_creation(server), None)
+        version = _version(connection)
+    if version is None:
+        raise _foreign(server, ["meta"])
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"The store {server.name} was written by a newer Sandbur (schema {version},"
+            f" this one knows {SCHEMA_VERSION}).",
+            "Upgrade Sandbur, or name another store with --store.",
+        )
+    if version < SCHEMA_VERSION:
+        # Version 3 added tables, and changed none.
+        connection.commit([*_creation(server), _UP_TO_DATE], None)
+
+
+def table_problems(server: Server, connection: Connection) -> list[str]:
+    """Return a sentence for each table that is not as it was made."""
+    present = _present(server, connection)
+    return [
+        f"The table {table} is {'damaged' if table in present else 'missing'}."
+        for table, columns in _COLUMNS.items()
+        if not columns <= present.get(table, set())
+    ]
+
+
+def _columns(table: str) -> tuple[str, set[str]]:
+    name, body = re.findall(r"CREATE TABLE (\w+) \((.*)\)", table, flags=re.DOTALL)[0]
+    words = re.findall(r"(?:^|,)\s*(\w+) (?!KEY)", body)
+    return name, set(words)
+
+
+_COLUMNS = dict(map(_columns, TABLES))
+
+
+def _present(server: Server, connection: Connection) -> dict[str, set[str]]:
+    """Return the columns of the tables that have a name of ours."""
+    found: dict[str, set[str]] = {}
+    for table, column in connection.query(server.columns, ()):
+        if table in _COLUMNS:
+            found.setdefault(table, set()).add(column)
+    return found
+
+
+def _version(connection: Connection) -> int | None:
+    rows = connection.query("SELECT value FROM meta WHERE name = 'schema'", ())
+    return int(rows[0][0]) if rows and str(rows[0][0]).isdigit() else None
+
+
+def _require_free(server: Server, present: dict[str, set[str]]) -> None:
+    """Tables that look like ours are ours: of a creation that is still going on, or that never ended."""
+    if others := sorted(table for table, columns in present.items() if columns != _COLUMNS[table]):
+        raise _foreign(server, others)
+
+
+def _foreign(server: Server, tables: list[str]) -> StoreError:
+    return StoreError(
+        f"The database {server.name} has tables of another program: {', '.join(tables)}.", _OTHER
+    )
+
+
+def _creation(server: Server) -> list[Statement]:
+    tables = [
+        table.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1).format(
+            long_text=server.long_text, blob=server.blob
+        )
+        + server.table_suffix
+        for table in TABLES
+    ]
+    version = "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO NOTHING"
+    return [*server.creation_lock, *((table, ()) for table in tables), (version, (str(SCHEMA_VERSION),))]
+
+
+ResultT = TypeVar("ResultT")
+
+CONNECTIONS = 8
+
+
+class NetworkDatabase:
+    """A `Database` behind a network. Threads of this process share its connections."""
+
+    def __init__(
+        self,
+        server: Server,
+        on_notice: Callable[[str], None] | None = None,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        self.name = server.name
+        self.on_notice = on_notice or _ignore
+        self._server = server
+        self._pool = Pool(server, connections)
+        self._outage = Outage()
+        self._in_thread = _InThread()
+        self._calls: set[Work] = set()
+        self._is_closed = False
+        try:
+            call = Work(self.on_notice, is_opening=True)
+            self._repeated(lambda connection: prepare(server, connection), call)
+        except BaseException:
+            self._pool.close()
+            raise
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._repeated(lambda connection: connection.query(sql, parameters))
+
+    def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        reach("store_in_transaction")
+        self._repeated(_Transaction(self.name, statements, guard).run)
+
+    async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        await self.offload(lambda: self.commit(statements, guard))
+
+    async def offload(self, work: Callable[[], ResultT]) -> ResultT:
+        """Run `work` in a thread. Cancelled, it waits for what is on its way to the server: whoever gets the
+        cancellation knows that nothing was committed, and whoever gets a result is cancelled right after it.
+        """
+        self._require_open()
+        loop = asyncio.get_running_loop()
+        call = Work(told_here(self._tell))
+        future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
+        if await over(future, call.give_up) is None:
+            return future.result()
+        if future.cancelled() or future.exception() is not None:
+            raise asyncio.CancelledError
+        if task := asyncio.current_task():
+            task.uncancel()
+            task.cancel()
+        return future.result()
+
+    def problems(self) -> list[str]:
+        return self._repeated(lambda connection: table_problems(self._server, connection))
+
+    def close(self) -> None:
+        self._is_closed = True
+        for call in list(self._calls):
+            call.give_up()
+        self._pool.close()
+
+    def compact(self) -> None:
+        """Do nothing: servers reuse space by themselves."""
+
+    def mark(self, session_id: str, records: int) -> None:
+        """A server does not lose a tail without a word."""
+
+    def marked(self, session_id: str) -> int:
+        return -1
+
+    def _repeated(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
+        """Return what `work` returns; it is done again for as long as that may help."""
+        self._require_open()
+        call = call or self._in_thread.call or Work(self._tell)
+        patience = Retries(self.name, call, self._outage)
+        while True:
+            try:
+                with self._pool.connection() as connection:
+                    result = work(connection)
+            except Trouble as trouble:
+                patience.bear(trouble)
+            else:
+                patience.end()
+                return result
+
+    def _tell(self, notice: str) -> None:
+        self.on_notice(notice)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreError(f"The store {self.name} is closed.")
+
+
+class _Transaction:
+    """One transaction, perhaps sent more than once, that happens once."""
+
+    def __init__(self, name: str, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
+        self._name = name
+        self._statements = statements
+        self._guard = guard
+        self._may_have_landed = False
+        """The connection broke when it was under way."""
+
+    def run(self, connection: Connection) -> None:
+        try:
+            connection.commit(self._statements, self._guard.claim if self._guard else None)
+        except Trouble as trouble:
+            if trouble.kind == "lost":
+                self._may_have_landed = True
+            elif self._has_landed(connection, trouble):
+                return
+            if trouble.kind == "refused":
+                raise GuardFailed(f"The store {self._name} was changed by another process.") from None
+            raise
+
+    def _has_landed(self, connection: Connection, trouble: Trouble) -> bool:
+        """Tell from the failure of a repeat whether the one before it was the last word."""
+        if not self._may_have_landed:
+            return False
+        if self._guard is None:
+            return trouble.kind == "duplicate"
+        return trouble.kind == "refused" and bool(connection.query(*self._guard.landed))
+
+
+class _InThread(threading.local):
+    """Which call the present thread works for."""
+
+    call: Work | None = None
+
+    def run(self, call: Work, calls: set[Work], work: Callable[[], ResultT]) -> ResultT:
+        self.call = call
+        calls.add(call)
+        try:
+            return work()
+        finally:
+            self.call = None
+            calls.discard(call)
+
+
+def _ignore(notice: str) -> None:
+    pass

@@ -1,0 +1,1 @@
+"""What is done to stored sessions as a whole: verify, export, import, prune, annotate."""

@@ -1,0 +1,300 @@
+"""Verifies the record of approvals and effects: that it is what was written, and that it makes sense."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..databases.chain import rows_in_order
+from ..databases.database import Database
+from ..databases.schema import KEYS
+from ..store.integrity import Health, examine, place_of
+from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, tool_uses
+from ..trace import RunBegan
+
+_NEVER_RAN = ("denied", "error", "interrupted", "unknown")
+"""Outcomes of calls that were refused, unusable, superseded, or lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    by: str
+    """`policy`, `rule` or `person`."""
+    arguments_sha256: str
+
+
+@dataclass(slots=True)
+class CallTrail:
+    """A call as far as its moves were followed."""
+
+    call_id: str
+    wish_sha256: str = ""
+    """Of the arguments in the message that asks for the call; empty if none does."""
+    moves: list[CallMove] = field(default_factory=list[CallMove])
+    proposed: CallMove | None = None
+    approval: Approval | None = None
+    verdict: str = ""
+    """The newest one: undecided, approved, denied or invalid."""
+    starts: int = 0
+    is_open: bool = False
+    """Started, and not finished."""
+    is_finished: bool = False
+    may_restart: bool = False
+    """Somebody, or a check of its effect, said that it may run once more."""
+
+    def forked(self) -> "CallTrail":
+        """Return what a fork knows of the call: a person's approval was given to another session."""
+        approval = self.approval if self.approval and self.approval.by != "person" else None
+        return CallTrail(
+            self.call_id,
+            self.wish_sha256,
+            list(self.moves),
+            self.proposed,
+            approval,
+            self.verdict if approval or self.verdict != "approved" else "undecided",
+            self.starts,
+            self.is_open,
+            may_restart=self.starts > 0,
+        )
+
+    def judged_again(self, call: Mapping[str, Any], arguments_sha256: str) -> None:
+        """Take in how the pending call stood when a run began."""
+        self.verdict = str(call.get("decision", ""))
+        by = str(call.get("decided_by", ""))
+        if self.verdict == "approved" and by != "person":
+            self.approval = Approval(by, arguments_sha256)
+        elif self.verdict != "approved":
+            self.approval = None
+        self.may_restart = self.may_restart or call.get("settled_as") == "rerun"
+
+    def take(self, move: CallMove, is_traced: bool) -> Iterator[str]:
+        """Follow one move; yield what is wrong with it.
+
+        `is_traced`: it is from a time in which verdicts and the beginnings of runs were recorded, too.
+        """
+        self.moves.append(move)
+        check = {
+            "proposed": self._propose,
+            "decided": self._decide,
+            "started": self._start,
+            "finished": self._finish,
+        }.get(move.move)
+        if check is None or not move.body:
+            yield f"is no move that this version knows: {move.move}" if move.body else "cannot be read"
+            return
+        yield from check(move, is_traced)
+
+    def _propose(self, move: CallMove, is_traced: bool) -> Iterator[str]:
+        if self.proposed is not None and self.proposed.session_id == move.session_id:
+            yield f"proposes a call that record {self.proposed.row} has proposed already"
+        if self.wish_sha256 and move.text("arguments_sha256") != self.wish_sha256:
+            yield "proposes other arguments than the model's message asks for"
+        self.proposed, self.verdict = move, move.text("decision")
+        is_allowed = self.verdict == "approved" or not (self.verdict or is_traced)
+        by = move.text("decided_by")
+        self.approval = Approval(by, move.text("arguments_sha256")) if is_allowed else None
+
+    def _decide(self, move: CallMove, is_traced: bool) -> Iterator[str]:
+        if self.proposed is None:
+            yield "decides about a call that was never proposed"
+        elif not move.body.get("edited") and not _same(self.proposed, move):
+            yield f"decides about other arguments than record {self.proposed.row} proposes"
+        if self.is_finished:
+            yield "decides about a call that has finished"
+        if not move.text("who"):
+            yield "does not say who decided"
+        self.verdict = move.text("decision")
+        settled = move.text("settled_as")
+        if self.is_open and not settled:
+            yield "decides about a call that runs already"
+        self.may_restart = self.may_restart or settled == "rerun"
+        is_allowed = self.verdict == "approved" and settled in ("", "rerun")
+        self.approval = (
+            Approval(move.text("decided_by"), move.text("arguments_sha256")) if is_allowed else None
+        )
+
+    def _start(self, move: CallMove, is_traced: bool) -> Iterator[str]:
+        if self.proposed is None:
+            yield "starts a call that was never proposed"
+        elif self.approval is None:
+            yield f"starts a call that nobody approved: the last word was `{self.verdict or 'none'}`"
+        else:
+            yield from self._compared(move, self.approval, is_traced)
+        if self.is_finished:
+            yield "starts a call that has finished"
+        elif self.is_open and is_traced and not self.may_restart:
+            yield "starts a call again that was running, and nobody said that it may"
+        self.starts += 1
+        self.is_open, self.may_restart = True, False
+
+    def _compared(self, move: CallMove, approval: Approval, is_traced: bool) -> Iterator[str]:
+        if approval.arguments_sha256 != move.text("arguments_sha256"):
+            yield "starts with other arguments than those that were approved"
+        by = move.text("decided_by")
+        if (is_traced or by) and by != approval.by:
+            yield f"says that `{by or 'nobody'}` approved it, but `{approval.by or 'nobody'}` did"
+
+    def _finish(self, move: CallMove, is_traced: bool) -> Iterator[str]:
+        outcome = move.text("outcome")
+        if self.proposed is None:
+            yield "finishes a call that was never proposed"
+        if self.is_finished:
+            yield "finishes a call that has finished already"
+        elif not self.starts and outcome not in _NEVER_RAN:
+            yield f"finishes a call as `{outcome}` that was never started"
+        self.is_finished, self.is_open = True, False
+
+
+def _same(one: CallMove, other: CallMove) -> bool:
+    return one.text("arguments_sha256") == other.text("arguments_sha256")
+
+
+Trails = dict[str, CallTrail]
+Paths = dict[str, dict[str, None]]
+"""Call id -> the paths of the files that it changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A record that breaks the chain, or the rules."""
+
+    session_id: str
+    table: str
+    place: str
+    """The key of the row within its table; empty if the row is gone."""
+    record: int
+    """Its number in the session's hash chain; -1 if it is not known."""
+    problem: str
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedCall:
+    """What is recorded of one call, for people."""
+
+    session_id: str
+    """Whose journal tells of it last."""
+    call_id: str
+    moves: tuple[CallMove, ...]
+    paths: tuple[str, ...]
+    """The files that it changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedSession:
+    session_id: str
+    records: int
+    chain: str
+    """The digest of the newest record: it covers all of them. Kept elsewhere, it proves them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    sessions: tuple[AuditedSession, ...]
+    """The session behind those that it was forked from."""
+    breaches: tuple[Breach, ...]
+    calls: tuple[AuditedCall, ...]
+
+
+def audit(database: Database, lineage: list[str]) -> Audit:
+    """Verify a session and what it was forked from, oldest first; nothing is changed."""
+    sessions: list[AuditedSession] = []
+    breaches: list[Breach] = []
+    trails: Trails = {}
+    for session_id in lineage:
+        rows = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
+        records, chain = (int(rows[0][0]), str(rows[0][1])) if rows else (0, "")
+        sessions.append(AuditedSession(session_id, records, chain))
+        breaches += _chain_breaches(database, session_id, records)
+        trails = {call_id: trail.forked() for call_id, trail in trails.items()}
+        breaches += _rule_breaches(database, session_id, records, trails)
+    paths = {session_id: _paths(database, session_id) for session_id in lineage}
+    calls = (_audited(trail, paths) for trail in trails.values() if trail.moves)
+    return Audit(tuple(sessions), tuple(breaches), tuple(calls))
+
+
+def _chain_breaches(database: Database, session_id: str, records: int) -> Iterator[Breach]:
+    health = examine(database, session_id)
+    numbers = _numbers(database, session_id)
+    records_of = {place: record for record, places in numbers.items() for place in places}
+    found = [(damage, damage.reason) for damage in health.damages]
+    found += [(damage, f"{damage.reason}; it was set aside") for damage in health.set_aside]
+    for damage, problem in found:
+        record = records_of.get((damage.table, damage.place), -1)
+        yield Breach(session_id, damage.table, damage.place, record, problem)
+    yield from _missing(session_id, records, health, numbers)
+    yield from _doubles(session_id, numbers)
+
+
+def _numbers(database: Database, session_id: str) -> dict[int, list[tuple[str, str]]]:
+    """Return the table and the key of the rows that have each number of the chain."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for table in KEYS:
+        for row in rows_in_order(database, table, session_id, ("record",)):
+            found.setdefault(int(row[-1]), []).append((table, place_of(table, row)))
+    return found
+
+
+def _missing(session_id: str, records: int, health: Health, numbers: Mapping[int, Any]) -> Iterator[Breach]:
+    """Name the numbers of the records that are gone."""
+    if not health.missing:
+        return
+    gone = [record for record in range(records) if record not in numbers]
+    for record in gone:
+        yield Breach(session_id, "", "", record, "is gone")
+    if len(gone) < health.missing:
+        yield Breach(session_id, "", "", -1, "the end of the chain is not where it was: records are gone")
+
+
+def _doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]]) -> Iterator[Breach]:
+    """Name the rows that have the number of another."""
+    for record, places in sorted(numbers.items()):
+        for table, place in places if len(places) > 1 else ():
+            yield Breach(session_id, table, place, record, "has the same number as another record")
+
+
+def _rule_breaches(database: Database, session_id: str, records: int, trails: Trails) -> Iterator[Breach]:
+    """Follow the moves of every call, and what the beginnings of runs say about waiting ones.
+
+    What a running session adds behind its first `records` is left for the next time.
+    """
+    wishes = {use.call_id: _sha256(use.arguments) for use in tool_uses(database, session_id)}
+    began = [traced for traced in all_traces(database, session_id) if traced.event == "run_began"]
+    first_traced = began[0].row if began else None
+    for move in call_moves(database, session_id):
+        if move.row >= records:
+            continue
+        while began and began[0].row < move.row:
+            _judged_again(began.pop(0), trails)
+        trail = trails.setdefault(move.call_id, CallTrail(move.call_id))
+        trail.wish_sha256 = wishes.get(move.call_id, trail.wish_sha256)
+        is_traced = first_traced is not None and first_traced < move.row
+        for problem in trail.take(move, is_traced):
+            yield Breach(session_id, "calls", str(move.n), move.row, problem, move.call_id)
+
+
+def _judged_again(began: Traced, trails: Trails) -> None:
+    """Take in the waiting calls that the beginning of a run changed."""
+    changes = began.record.changes if isinstance(began.record, RunBegan) else {}
+    for call in elements(changes, "pending_tool_calls"):
+        trail = trails.get(str(call.get("call_id")))
+        if trail is not None:
+            trail.judged_again(call, _sha256(str(call.get("arguments", ""))))
+
+
+def _audited(trail: CallTrail, paths: Mapping[str, Paths]) -> AuditedCall:
+    last = trail.moves[-1].session_id
+    changed = paths[last].get(trail.call_id, {})
+    return AuditedCall(last, trail.call_id, tuple(trail.moves), tuple(changed))
+
+
+def _paths(database: Database, session_id: str) -> Paths:
+    """Return the files that each call changed, in order."""
+    found: Paths = {}
+    for _, call_id, path in rows_in_order(database, "files", session_id, ("call_id", "path")):
+        found.setdefault(call_id, {})[path] = None
+    return found
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

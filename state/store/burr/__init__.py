@@ -1,1 +1,0 @@
-"""The states of other Burr applications in a store."""

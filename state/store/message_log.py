@@ -1,0 +1,209 @@
+"""Where messages are on disk: numbers for logs, and which of their messages are written."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+from weakref import WeakValueDictionary
+
+from pydantic import ValidationError
+
+from ..calls import PendingCall
+from ..databases.chain import Entry, rows_in_order
+from ..databases.database import Database
+from ..messages import Message, ToolResult, ToolUse, assistant_said, runtime_said, tool_answered
+from ..transcript import Log, Transcript, TranscriptRange
+from .deltas import decode_message, encode_message
+from .integrity import places_set_aside
+from .recording import messages_at
+
+_TEXT = "(A record of this session was damaged on disk. What stood here is lost.)"
+
+
+def filled(
+    messages: Sequence[Message | None], before: Sequence[Message], pending: Sequence[PendingCall]
+) -> list[Message]:
+    """Return `messages` with a stand-in for each None.
+
+    `before` is what precedes them, `pending` the calls that the last of them asks for.
+    """
+    whole = list(before)
+    for place, message in enumerate(messages):
+        is_last = place == len(messages) - 1
+        if message is not None:
+            whole.append(message)
+        elif is_last and pending:
+            whole.append(_asking([(call.call_id, call.tool) for call in pending]))
+        else:
+            whole.append(_stand_in(whole, messages[place + 1 :]))
+    return whole[len(before) :]
+
+
+def is_stand_in(message: Message | None) -> bool:
+    """Tell whether a message that asks for calls is not the model's own."""
+    return message is not None and message.origin == "runtime" and bool(message.tool_uses)
+
+
+def _stand_in(before: Sequence[Message], after: Sequence[Message | None]) -> Message:
+    unanswered = _unanswered(before)
+    answered = {result.call_id for result in _leading_results(after)}
+    missing = [use for use in unanswered if use.call_id not in answered]
+    if missing:
+        return _lost_result(missing[0])
+    asked = {use.call_id for use in unanswered}
+    orphans = [result for result in _leading_results(after) if result.call_id not in asked]
+    if orphans:
+        return _asking([(result.call_id, result.tool) for result in orphans])
+    if before and before[-1].role == "user":
+        return assistant_said(_TEXT, "runtime")
+    return runtime_said(_TEXT)
+
+
+def _unanswered(before: Sequence[Message]) -> list[ToolUse]:
+    """Return the calls of the newest model message that have no result yet."""
+    done: set[str] = set()
+    for message in reversed(before):
+        if message.role != "tool":
+            return [use for use in message.tool_uses if use.call_id not in done]
+        done |= {block.call_id for block in message.blocks if isinstance(block, ToolResult)}
+    return []
+
+
+def _leading_results(after: Sequence[Message | None]) -> list[ToolResult]:
+    """Return the results that follow directly; other damaged messages may stand between them."""
+    found: list[ToolResult] = []
+    for message in after:
+        if message is None:
+            continue
+        if message.role != "tool":
+            break
+        found += [block for block in message.blocks if isinstance(block, ToolResult)]
+    return found
+
+
+def _asking(calls: Sequence[tuple[str, str]]) -> Message:
+    uses = tuple(ToolUse(call_id=call_id, tool=tool, arguments="{}") for call_id, tool in calls)
+    return Message(role="assistant", origin="runtime", blocks=uses)
+
+
+def _lost_result(use: ToolUse) -> Message:
+    content = "The record of this result was damaged on disk. Verify the effect before you repeat the call."
+    return tool_answered(ToolResult(call_id=use.call_id, tool=use.tool, outcome="unknown", content=content))
+
+
+class SessionLogs:
+    """The logs of one session and, read-only, those of the sessions it was forked from."""
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
+        self._growing: dict[tuple[str, int], Log] = {}
+        """Logs with messages that are not on disk; the others live as long as a history needs them."""
+        newest = database.query(
+            "SELECT COALESCE(MAX(log), -1) FROM messages WHERE session_id = ?", (session_id,)
+        )
+        self._next_number = int(newest[0][0]) + 1
+
+    def locate(self, span: TranscriptRange) -> tuple[str, int]:
+        """Return the log's name in the store, giving it one if it is new."""
+        log = span.log
+        if log.session_id is None or log.number is None:
+            log.session_id, log.number = self._session_id, self._next_number
+            self._next_number += 1
+        name = log.session_id, log.number
+        self._logs.setdefault(name, log)
+        if log.saved < len(log.messages):
+            self._growing[name] = log
+        return name
+
+    def log(self, session_id: str, number: int) -> Log:
+        """Return a known log, or a reference to one whose messages are not loaded."""
+        log = self._logs.get((session_id, number))
+        if log is None:
+            log = self._logs[session_id, number] = Log(session_id, number)
+            log.sealed = session_id != self._session_id
+        return log
+
+    def load(self, transcript: Transcript, pending: Sequence[PendingCall] = ()) -> None:
+        """Read the messages of every span from the store, with stand-ins for damaged ones.
+
+        `pending` are the calls that the last message asks for.
+        """
+        for log, _, end in transcript.spans:
+            if len(log.messages) < end:
+                is_last = log is transcript.spans[-1].log
+                self._extend(log, end, pending if is_last else ())
+
+    @property
+    def are_whole(self) -> bool:
+        """True unless messages of the session's own were set aside."""
+        return not places_set_aside(self._database, self._session_id, "messages")
+
+    def seal(self) -> None:
+        """Let every known log end where it is: the rows behind it belong to a past that does not count."""
+        for log in self._logs.values():
+            log.sealed = True
+
+    def _extend(self, log: Log, end: int, pending: Sequence[PendingCall]) -> None:
+        start = len(log.messages)
+        assert log.session_id is not None
+        assert log.number is not None
+        there = messages_at(self._database, log.session_id, log.number, start, end)
+        found = [there.get(index) for index in range(start, end)]
+        is_whole = None not in found
+        for message in cast(list[Message], found) if is_whole else filled(found, log.messages, pending):
+            log.append(message)
+        log.saved = len(log.messages)
+
+    def unsaved(self) -> list[Entry]:
+        """Return a row for every message that is not on disk yet."""
+        return [
+            Entry("messages", (number, idx, encode_message(log.messages[idx])))
+            for (_, number), log in self._growing.items()
+            for idx in range(log.saved, len(log.messages))
+        ]
+
+    def mark_saved(self) -> None:
+        for log in self._growing.values():
+            log.saved = len(log.messages)
+        self._growing.clear()
+
+
+MOST_CALLS = 20
+_MOST_CHARS = 400
+
+
+def calls_behind(database: Database, session_id: str, seq: int) -> tuple[str, ...]:
+    """Return the calls started after step `seq` as `tool arguments`, without those that it waits for."""
+    rows = database.query("SELECT record FROM steps WHERE session_id = ? AND seq = ?", (session_id, seq))
+    if not rows:
+        return ()
+    behind = ("record > ?", (int(rows[0][0]),))
+    # Damaged rows count, too: what they say may have happened.
+    calls = rows_in_order(database, "calls", session_id, ("call_id", "move", "body"), *behind)
+    started = [(call_id, body) for _, call_id, move, body in calls if move == "started"]
+    arguments: dict[str, str] = {}
+    for *_, body in rows_in_order(database, "messages", session_id, ("body",), *behind):
+        with suppress(ValidationError):
+            arguments |= {use.call_id: use.arguments for use in decode_message(body).tool_uses}
+    # A call that the step itself waits for was proposed before it, so it is settled by its own record.
+    lost = [(call_id, body) for call_id, body in started if call_id in arguments]
+    found = {call_id: _described(body, arguments[call_id]) for call_id, body in lost}
+    return tuple(found.values())[:MOST_CALLS]
+
+
+def lost_note(calls: tuple[str, ...]) -> str:
+    listed = "\n".join(f"- {call}" for call in calls)
+    return (
+        "A part of this conversation was damaged on disk and is left out. In it these calls had been started;"
+        f" they may or may not have taken effect. Verify before you repeat any of them:\n{listed}"
+    )
+
+
+def _described(body: str, arguments: str) -> str:
+    try:
+        tool = str(json.loads(body)["tool"])
+    except (ValueError, KeyError, TypeError):
+        tool = "a call"
+    return f"{tool} {arguments}"[:_MOST_CHARS]

@@ -1,1 +1,0 @@
-"""Stores on a database server."""

@@ -1,0 +1,167 @@
+"""What killed processes left behind goes with the next run; what belongs to living ones stays."""
+
+import os
+import secrets
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command import Command
+
+from sandbur.state.store.lease import new_runner
+
+WAIT_S = 120
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    latest = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < latest, "waited in vain"
+        time.sleep(0.02)
+
+
+def killed_at(command: Command, point: str) -> str:
+    """Kill a run of a command that changes files; return the session's id."""
+    session_id = str(uuid.uuid4())
+    words = ("-p", "run echo hi > made; echo there", "-m", "demo", "-y", "--session-id", session_id)
+    assert command.run(*words, SANDBUR_CRASH_AT=point).code == -signal.SIGKILL
+    return session_id
+
+
+@pytest.mark.parametrize("words", [(), ("hello",)])
+def test_the_next_run_removes_what_a_call_left_whose_result_is_on_disk(
+    command: Command, words: tuple[str, ...]
+) -> None:
+    session_id = killed_at(command, "scratch_mid:1")
+    scratch = command.folder / "data" / "scratch"
+    assert [path.read_text() for path in scratch.rglob("output")] == ["there\n"]
+    ended = command.run("-p", *words, "-r", session_id, "-y")
+    assert ended.code == 0, ended.err
+    assert list(scratch.rglob("*")) == []
+
+
+def test_the_next_run_removes_half_a_content_and_not_that_of_a_living_process(command: Command) -> None:
+    (command.folder / "content").write_text("a content to keep")
+    killed_at(command, "content_mid:1")
+    contents = command.folder / "data" / "snapshots" / "contents"
+    [left] = contents.glob("tmp-*")
+    living = contents / f"tmp-{new_runner()}"
+    living.touch()
+    index = contents.parent / f"tmp-{new_runner().replace(str(os.getpid()), '999999999')}"
+    index.touch()
+    assert command.run("-p", "hello", "-m", "demo").code == 0
+    assert [left.exists(), index.exists(), living.exists()] == [False, False, True]
+
+
+class Working:
+    """A run whose command starts a process in a session of its own, and waits."""
+
+    def __init__(self, command: Command) -> None:
+        # A number of seconds that no other process sleeps.
+        self.nap = f"8{secrets.randbelow(10**6):06}.{os.getpid()}"
+        self._begun = command.folder / f"begun-{self.nap}"
+        self.go = command.folder / f"go-{self.nap}"
+        shell = (
+            f"setsid sleep {self.nap} & touch {self._begun}; while [ ! -e {self.go} ]; do sleep 0.05; done"
+        )
+        self.session_id = str(uuid.uuid4())
+        words = ("-p", f"run {shell}", "-m", "demo", "-y", "--session-id", self.session_id)
+        self.agent = command.start(*words)
+        wait_for(lambda: self._begun.exists() and self.sleeper)
+        children = Path(f"/proc/{self.agent.pid}/task/{self.agent.pid}/children").read_text().split()
+        self.supervisor = int(children[0])
+
+    @property
+    def sleeper(self) -> int:
+        """The process in a session of its own; 0 if it is gone."""
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if path.read_bytes() == f"sleep\0{self.nap}\0".encode():
+                    return int(path.parent.name)
+            except OSError:
+                continue
+        return 0
+
+    def kill_both(self) -> None:
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            os.kill(self.supervisor, number)
+            self.agent.send_signal(number)
+        self.agent.communicate()
+
+    def end(self) -> None:
+        self.agent.kill()
+        self.agent.communicate()
+        if self.sleeper:
+            os.kill(self.sleeper, signal.SIGKILL)
+
+
+@pytest.fixture
+def working(command: Command) -> Iterator[Working]:
+    started = Working(command)
+    yield started
+    started.end()
+
+
+@pytest.mark.parametrize("how", ["a new session", "another session", "the newest session"])
+def test_what_outlived_agent_and_supervisor_ends_when_any_session_starts(
+    command: Command, working: Working, how: str
+) -> None:
+    other = command.run("-p", "hello", "-m", "demo", "--output-format", "json").result["session_id"]
+    working.kill_both()
+    assert working.sleeper
+    words = {
+        "a new session": ("-m", "demo"),
+        "another session": ("-r", other),
+        "the newest session": ("-c",),
+    }[how]
+    assert command.run("-p", "hello", *words).code == 0
+    assert not working.sleeper
+    ended = command.run("-p", "-r", working.session_id, "--output-format", "json", "--mode", "interactive")
+    assert (ended.code, ended.result["status"]) == (3, "needs_decision")
+    [call] = ended.result["pending"]
+    assert call["kind"] == "outcome_unknown"
+    # What the command wrote stays until somebody says what came of it.
+    scratch = command.folder / "data" / "scratch"
+    assert list(scratch.rglob("output"))
+    assert command.run("settle", working.session_id, call["call_id"], "--as", "done").code == 0
+    assert list(scratch.rglob("*")) == []
+
+
+def test_another_home_ends_nothing_of_this_one(command: Command, working: Working, tmp_path: Path) -> None:
+    working.kill_both()
+    ended = command.run("-p", "hello", "-m", "demo", SANDBUR_HOME=str(tmp_path / "other"))
+    assert (ended.code, bool(working.sleeper)) == (0, True)
+
+
+def test_the_command_of_a_living_agent_goes_on_while_other_sessions_start(
+    command: Command, working: Working
+) -> None:
+    assert command.run("-p", "hello", "-m", "demo").code == 0
+    assert working.sleeper
+    working.go.touch()
+    out, _ = working.agent.communicate(timeout=WAIT_S)
+    assert working.agent.returncode == 0, out
+
+
+def test_a_living_agent_that_lost_its_supervisor_ends_its_command_itself(
+    command: Command, working: Working
+) -> None:
+    """Also if it is stopped just then: nobody else judges its calls."""
+    working.agent.send_signal(signal.SIGSTOP)
+    os.kill(working.supervisor, signal.SIGKILL)
+    assert command.run("-p", "hello", "-m", "demo").code == 0
+    assert working.sleeper
+    working.agent.send_signal(signal.SIGCONT)
+    wait_for(lambda: not working.sleeper)
+    working.agent.communicate(timeout=WAIT_S)
+    assert working.agent.returncode == 0

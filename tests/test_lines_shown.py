@@ -1,0 +1,159 @@
+"""What is cut on a screen and what is never cut: ids, dates, durations, thinking."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import Command
+from model_server import ModelServer, say
+from terminal_pair import Terminal as Pair
+from tmux_window import Terminal
+
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+ASKED = {"COLUMNS": "", "LINES": ""}
+"""The terminal is asked how wide it is, whatever the environment of the tests says."""
+LONG = "a title that no terminal of eighty columns has the room for, 表示 and all"
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    window = Terminal(tmp_path)
+    yield window
+    window.close()
+    window.forget()
+
+
+def started(command: Command, prompt: str = LONG, folder: Path | None = None) -> str:
+    """Return a new session of the demo model in a folder."""
+    words = ("-p", prompt, "-m", "demo", "--output-format", "json", "-C", str(folder or command.folder))
+    return command.run(*words).result["session_id"]
+
+
+def listed(command: Command, columns: int) -> list[str]:
+    """Return the lines of `sessions list` on a terminal of this width."""
+    command.env |= {"TERM": "xterm", "PYTHONUTF8": "1", **ASKED}
+    with Pair(columns=columns) as pair:
+        pair.drain(command.start("sessions", "list", start_new_session=True, **pair.streams))
+        return re.sub(r"\x1b\[[\d;]*m", "", pair.shown.decode()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 300])
+def test_a_listed_session_has_its_whole_id_and_date(command: Command, columns: int) -> None:
+    session_id = started(command)
+    shown = "\n".join(listed(command, columns))
+    assert session_id in shown
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", shown)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"), [(80, "a title "), (120, "a title that no terminal of eighty")]
+)
+def test_a_title_takes_what_is_left_and_ends_with_an_ellipsis(
+    command: Command, columns: int, words: str
+) -> None:
+    started(command)
+    head, line = listed(command, columns)
+    assert head.split()[0] == "id"
+    assert words in line
+    assert line.endswith("…")
+    assert len(line) <= columns
+
+
+def test_a_wide_terminal_shows_everything(command: Command) -> None:
+    started(command)
+    _, line = listed(command, 300)
+    assert line.endswith(LONG)
+    assert str(command.folder) in line
+    assert "demo" in line
+
+
+def test_a_piped_list_is_not_cut(command: Command) -> None:
+    session_id = started(command, LONG * 5)
+    (line,) = command.run("sessions", "list").out.splitlines()
+    cells = line.split("\t")
+    title = json.loads(command.run("sessions", "list", "--json").out)[0]["title"]
+    assert (cells[0], cells[4], cells[5]) == (session_id, str(command.folder), title)
+
+
+@needs_tmux
+def test_the_picker_shows_this_project_first_and_all_with_a_key(command: Command, terminal: Terminal) -> None:
+    project, other = command.folder / "project", command.folder / "other"
+    (project / ".git").mkdir(parents=True)
+    for folder in (project / "inner", other):
+        folder.mkdir()
+    started(command, "hello far", other)
+    started(command, "hello near", project)
+    started(command, "hello inner", project / "inner")
+    terminal.start(f"-r -C {project}")
+    screen = terminal.see("2 of 2; type to filter")
+    assert "hello near" in screen
+    assert "hello inner" in screen
+    assert "hello far" not in screen
+    assert "Tab shows all 3" in screen
+    terminal.keys("Tab")
+    screen = terminal.see("3 of 3; type to filter")
+    assert re.search(r"other +hello far", screen)
+    terminal.keys("-l", "far")
+    terminal.see("1 of 3; type to filter")
+    terminal.keys("Tab")
+    terminal.see("0 of 2; type to filter")
+    terminal.keys("Tab", "Enter")
+    terminal.see("Resumed: hello far")
+
+
+@needs_tmux
+def test_a_project_without_sessions_is_offered_all(command: Command, terminal: Terminal) -> None:
+    folder = command.folder / "new"
+    folder.mkdir()
+    started(command, "hello far")
+    terminal.start(f"-r -C {folder}")
+    screen = terminal.see("1 of 1; type to filter")
+    assert "hello far" in screen
+    assert "Tab" not in screen
+
+
+THOUGHT = (
+    "First I look at the\x1b[2J logs, then at the disk.\nThen I tell what came out, one word after the other."
+)
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_thinking_flows_as_text(command: Command, is_text: bool) -> None:
+    with ModelServer([say("Done." if is_text else "", reasoning=THOUGHT, pieces=40)] * 3) as server:
+        keys = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
+        told = command.run("-v", "-p", "go", "-m", "anthropic/claude-test", **keys).err.splitlines()
+    assert told[:2] == THOUGHT.replace("\x1b[2J", "").splitlines()
+
+
+@needs_tmux
+def test_thinking_wraps_between_words_on_a_terminal(terminal: Terminal) -> None:
+    thought = " ".join(f"word{number:02}" for number in range(30))
+    with ModelServer([say("Done.", reasoning=thought, pieces=100, delay_s=0.01)]) as server:
+        keys = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
+        terminal.start("-v -m anthropic/claude-test", width=70, **keys, **ASKED)
+        terminal.see("interactive · anthropic")
+        terminal.type("go")
+        screen = terminal.see("model call")
+    lines = [line for line in screen.splitlines() if line.startswith("word")]
+    assert " ".join(lines) == thought
+    assert len(lines) == 3
+
+
+@needs_tmux
+def test_a_long_command_leaves_room_for_its_elapsed_time(terminal: Terminal) -> None:
+    terminal.start("-m demo --yolo", width=60, **ASKED)
+    terminal.see("YOLO")
+    terminal.type("run sleep 600; echo one two three four five six seven eight nine ten eleven twelve")
+    terminal.see("run_shell_command sleep 600", after="❯")
+    line = next(line for line in terminal.see("… 1.").splitlines() if "… 1." in line)
+    assert re.fullmatch(r". run_shell_command sleep 600; echo one two.*… 1\.\ds", line)
+    terminal.keys("C-c")
+    terminal.see("Nothing is lost")

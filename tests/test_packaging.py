@@ -1,0 +1,144 @@
+"""What is installed is one package, `sandbur`, beside whatever folders the person's project has."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+OWN = "class Agent:\n    mine = True\n"
+USES = """
+import agent, actions, state, ui
+from burr.core import State
+assert agent.__file__.startswith(FOLDER), agent
+import sandbur
+from sandbur import SandburPersister
+assert sandbur.__file__.startswith(VENV), sandbur.__file__
+assert not hasattr(sandbur, "Nothing")
+assert set(sandbur.__all__) <= set(dir(sandbur))
+with SandburPersister.from_url("sqlite:///runs.db") as persister:
+    persister.initialize()
+    persister.save(None, "one", 0, "answer", State({"n": 1}), "completed")
+    assert persister.load(None, "one", None)["state"]["n"] == 1
+"""
+REPLAYS = """
+def test_a_recording(sandbur_replay):
+    import agent, state
+    sandbur_replay("recordings/hi.jsonl")
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as a release has it; built by the installed hatchling, so that nothing is downloaded."""
+    folder = tmp_path_factory.mktemp("wheel")
+    code = f"import hatchling.build; print(hatchling.build.build_wheel({str(folder)!r}))"
+    built = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return folder / built.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel in it, and with this environment's other packages."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=False, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    line = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--python",
+        str(folder / "bin" / "python"),
+    ]
+    subprocess.run([*line, "install", "--no-deps", "--no-index", "--quiet", str(wheel)], check=True)
+    # Dependencies come from here, but not what this environment says about the checkout.
+    for path in Path(next(p for p in sys.path if p.endswith("site-packages"))).iterdir():
+        if "sandbur" not in path.name and not (packages / path.name).exists():
+            (packages / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A person's project that has the very names of our folders."""
+    for name in ("agent", "actions", "state", "ui"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(OWN)
+    (tmp_path / "agent.py").write_text(OWN)
+    return tmp_path
+
+
+def run(installed: Path, project: Path, *words: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("SANDBUR_", "PYTHON"))}
+    env |= {"HOME": str(project), "SANDBUR_HOME": str(project / "data"), "PYTHONPATH": str(project)}
+    done = subprocess.run(
+        [str(installed / "bin" / words[0]), *words[1:]],
+        cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_brings_one_package_and_its_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        scripts = archive.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"sandbur"}
+    assert {"sandbur/__init__.py", "sandbur/__main__.py", "sandbur/py.typed"} <= set(names)
+    assert "sandbur = sandbur.ui.cli:main" in scripts
+    assert "sandbur-replay = sandbur.ui.pytest_plugin" in scripts
+
+
+def test_command_persister_fixture_and_import_work_beside_folders_of_the_same_names(
+    installed: Path, project: Path
+) -> None:
+    hello = run(installed, project, "sandbur", "-m", "demo", "-y", "-p", "run echo hi")
+    assert "hi" in hello
+    assert run(installed, project, "python", "-m", "sandbur", "--version").startswith("sandbur ")
+    uses = USES.replace("FOLDER", repr(str(project))).replace("VENV", repr(str(installed)))
+    run(installed, project, "python", "-c", uses)
+    listed = run(installed, project, "sandbur", "sessions", "list", "--json")
+    session_id = json.loads(listed)[0]["id"]
+    run(installed, project, "sandbur", "test", "add", session_id, "--name", "hi")
+    (project / "tests" / "test_ours.py").write_text(REPLAYS)
+    tested = run(installed, project, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert "2 passed" in tested
+
+
+def test_a_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    code = (
+        "import hatchling.build, tarfile, os, sys\n"
+        f"name = hatchling.build.build_sdist({str(tmp_path)!r})\n"
+        f"tarfile.open(os.path.join({str(tmp_path)!r}, name)).extractall({str(tmp_path)!r}, filter='data')\n"
+        f"os.chdir(os.path.join({str(tmp_path)!r}, name.removesuffix('.tar.gz')))\n"
+        f"hatchling.build.build_wheel({str(tmp_path)!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(tmp_path / wheel.name) as theirs:
+        assert set(theirs.namelist()) == set(ours.namelist())
+
+
+HOST = """
+import logging, os, signal, sys
+def host():
+    kept = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)]
+    loggers = {name: getattr(log, "level", 0) for name, log in logging.root.manager.loggerDict.items()}
+    return dict(os.environ), kept, loggers, logging.root.level, logging.root.handlers[:], sys.excepthook
+before = host()
+import sandbur
+assert host() == before
+foreign = {name.split(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"__main__", "sandbur"}
+assert not {name for name in foreign if not name.startswith(("_", "sitecustomize", "distutils"))}, foreign
+"""
+
+
+def test_importing_sandbur_touches_nothing_of_the_host() -> None:
+    subprocess.run([sys.executable, "-c", HOST], cwd=ROOT, check=True)

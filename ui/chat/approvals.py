@@ -1,0 +1,229 @@
+"""Asks the person about waiting calls: exactly what would run, then one key, or why it may not."""
+
+import asyncio
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...state.calls import CallDecision, PendingCall
+from ..headless import clean
+from ..terminal.drive import ctrl_c_left_alone
+from ..terminal.lines import Line, fields, preview, unknown_lines
+from ..terminal.sanitize import exposed, one_line
+from .questions import Questions
+
+
+class BadEdit(Exception):
+    """The changed text cannot be used; the message says why."""
+
+
+async def edited_arguments(arguments: str, ask_line: Callable[[str], Awaitable[str | None]]) -> str | None:
+    """Return the new JSON arguments, None if nothing was changed; raises `BadEdit`.
+
+    A call that has a command is edited as that command, any other as its JSON.
+    """
+    values = fields(arguments)
+    command = values.get("command")
+    text = command if isinstance(command, str) else _pretty(arguments, values)
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    new = await _in_editor(shlex.split(editor), text) if editor else await ask_line(text)
+    if new is None or new.strip() == text.strip():
+        return None
+    if isinstance(command, str):
+        return json.dumps({**values, "command": new.rstrip("\n")}, ensure_ascii=False)
+    if not fields(new):
+        raise BadEdit("The arguments must be a JSON object; nothing was changed.")
+    return new.strip()
+
+
+def _pretty(arguments: str, values: dict[str, Any]) -> str:
+    return json.dumps(values, indent=2, ensure_ascii=False) if values else arguments
+
+
+async def _in_editor(editor: list[str], text: str) -> str:
+    """Return the text as the editor left it; the file is readable for its owner only."""
+    descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=".txt")
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        with ctrl_c_left_alone():
+            process = await asyncio.create_subprocess_exec(*editor, name)
+            code = await process.wait()
+        if code != 0:
+            raise BadEdit(f"{editor[0]} ended with an error; nothing was changed.")
+        return clean(path.read_text("utf-8", errors="replace"))
+    except OSError as error:
+        raise BadEdit(f"The editor {editor[0]} cannot be started: {error.strerror}.") from None
+    finally:
+        path.unlink(missing_ok=True)
+
+
+_SHOWN_LINES = 60
+_MAX_RULE = 80
+
+
+class Rules(Protocol):
+    """The part of a session that "always" needs."""
+
+    def suggested_rule(self, call: PendingCall) -> str: ...
+    def allow_always(self, rule: str) -> None: ...
+
+
+class Approvals:
+    """The dialogue about the calls of one turn."""
+
+    def __init__(self, questions: Questions, rules: Rules, cwd: str) -> None:
+        self._questions = questions
+        self._renderer = questions.renderer
+        self._rules = rules
+        self._cwd = cwd
+
+    async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
+        """Return the decisions, or None if the person puts them off.
+
+        After "always" the rest is left to the new rule; what it does not cover is asked again.
+        Raises `CommandTyped`; then nothing is decided.
+        """
+        decisions: list[CallDecision] = []
+        for call in calls:
+            answer = await self._ask_one(call)
+            if answer is None:
+                return None
+            decision, rule = answer
+            decisions.append(decision)
+            if rule:
+                self._rules.allow_always(rule)
+                break
+        return decisions
+
+    async def _ask_one(self, call: PendingCall) -> tuple[CallDecision, str] | None:
+        """Return the decision and the rule to keep, or None if the question was left open."""
+        rule = self._rules.suggested_rule(call)
+        changed: str | None = None
+        while True:
+            shown = call if changed is None else call.model_copy(update={"arguments": changed})
+            self._show(shown, full=False)
+            choices = self._choices(shown, rule if changed is None else "")
+            answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="a")
+            key = answer.key
+            if answer.text:
+                return CallDecision(call_id=call.call_id, approved=False, reason=answer.text), ""
+            if key == "v":
+                self._show(shown, full=True)
+            elif key == "e":
+                changed = await self._edit(shown) or changed
+            elif key == "r":
+                reason = await self._questions.line("Reason: ")
+                if reason is not None:
+                    return CallDecision(call_id=call.call_id, approved=False, reason=reason), ""
+            elif key:
+                self._renderer.know([shown])
+                decision = CallDecision(call_id=call.call_id, approved=key != "n", arguments=changed)
+                return (decision, rule if key == "a" else "")
+            else:
+                return None
+
+    def _show(self, call: PendingCall, full: bool) -> None:
+        glyphs = self._renderer.glyphs
+        why = f" {glyphs.dot} {one_line(call.reason)}" if call.reason else ""
+        lines: list[Line] = [
+            ("", ""),
+            ("bold yellow", f"{glyphs.point} {one_line(call.tool)} wants to run{why}"),
+        ]
+        lines += [(style, f"  {glyphs.bar} {text}") for style, text in self._body(call, full)]
+        self._renderer.lines(lines)
+
+    def _body(self, call: PendingCall, full: bool) -> list[Line]:
+        lines = preview(call.arguments, self._cwd)
+        hidden = len(lines) - _SHOWN_LINES
+        if full or hidden <= 0:
+            return lines
+        half = _SHOWN_LINES // 2
+        gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
+        return [*lines[:half], gap, *lines[-half:]]
+
+    def _choices(self, call: PendingCall, rule: str) -> dict[str, str]:
+        choices = {"y": "yes, once"}
+        if rule:
+            choices["a"] = f"always in this session: {_named(rule, call)}"
+        choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
+        if len(preview(call.arguments, self._cwd)) > _SHOWN_LINES:
+            choices["v"] = "view everything"
+        return choices
+
+    async def _edit(self, call: PendingCall) -> str | None:
+        try:
+            return await edited_arguments(call.arguments, lambda text: self._questions.line("Edit: ", text))
+        except BadEdit as problem:
+            self._renderer.lines([("red", str(problem))])
+            return None
+
+
+def _named(rule: str, call: PendingCall) -> str:
+    """Return the rule, or what it covers if that is too much to read a second time."""
+    if len(rule) <= _MAX_RULE and "\n" not in rule:
+        return exposed(rule)
+    return f"exactly this {'path' if 'path' in fields(call.arguments) else 'command'}"
+
+
+_CHOICES = {
+    "i": "inspect: everything it wrote until then",
+    "r": "run it again",
+    "d": "it was done",
+    "f": "it failed, or did not happen",
+}
+_TELL = "What the model should know (Enter: nothing more): "
+
+
+class Settling:
+    """The dialogue about the calls of one turn whose outcome nobody knows."""
+
+    def __init__(self, questions: Questions, cwd: str) -> None:
+        self._questions = questions
+        self._cwd = cwd
+
+    async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
+        """Return what the person says about each, or None if one is left open; raises `CommandTyped`."""
+        decisions: list[CallDecision] = []
+        for call in calls:
+            decision = await self._ask_one(call)
+            if decision is None:
+                return None
+            decisions.append(decision)
+        return decisions
+
+    async def _ask_one(self, call: PendingCall) -> CallDecision | None:
+        self._show(call, is_whole=False)
+        known = ""
+        while True:
+            answer = await self._questions.answer(
+                "What came of it?", _CHOICES, "to be told with d or f", safe="i"
+            )
+            key, known = answer.key, answer.text or known
+            if answer.text:
+                continue
+            if key == "i":
+                self._show(call, is_whole=True)
+            elif key == "r":
+                self._questions.renderer.know([call])
+                return CallDecision(call_id=call.call_id, settle="rerun")
+            elif key:
+                told = await self._questions.line(_TELL, known)
+                if told is not None:
+                    settle = "done" if key == "d" else "failed"
+                    return CallDecision(call_id=call.call_id, settle=settle, result=told.strip())
+            else:
+                return None
+
+    def _show(self, call: PendingCall, is_whole: bool) -> None:
+        renderer = self._questions.renderer
+        glyphs = renderer.glyphs
+        text = f"{one_line(call.tool)} was running when the process died; nobody knows what came of it"
+        lines: list[Line] = [("", ""), ("bold yellow", f"{glyphs.point} {text}")]
+        shown = unknown_lines(call, self._cwd, is_whole)
+        renderer.lines([*lines, *((style, f"  {glyphs.bar} {line}") for style, line in shown)])

@@ -1,0 +1,274 @@
+"""Questions in the chat: one key out of a few, or a line of text; a signal ends them."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.renderer import CPR_Support
+from prompt_toolkit.utils import is_dumb_terminal
+
+from ...actions.turn.commands import is_command
+from ..headless import clean
+from ..terminal.output import is_behind
+from ..terminal.render import Renderer
+from ..terminal.sanitize import one_line
+from ..terminal.terminal import forget_typed
+from .composer import Leave
+from .keys import ESCAPE_S, Pastes, quick_escape, stop_at_prompt
+
+DEAF_S = 0.2
+"""Keys that come sooner after the question appeared, or after another such key, were not meant for it."""
+QUIET_S = 0.15 + ESCAPE_S
+"""A key counts if nothing follows for so long: it is no word that begins. Escape is known that much later."""
+_NO_ANSWER = ("c-c", "<sigint>", "c-d", "escape")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One of the offered keys, or a line of text; neither if the question is left open."""
+
+    key: str = ""
+    text: str = ""
+
+
+class OneKey:
+    """One question. A `firm` key needs Enter, too; a `safe` one counts whatever follows."""
+
+    def __init__(
+        self, question: str, keys: Iterable[str], firm: str = "", text_means: str = "", safe: str = ""
+    ) -> None:
+        self.listens = False
+        self._is_shown = False
+        self._keys = frozenset(keys)
+        self._firm = firm
+        self._safe = safe
+        self._text_means = text_means
+        self._alone = ""
+        """The offered key that was typed on the empty line, as long as nothing else is there."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._pastes = Pastes()
+        self.prompt: PromptSession[Any] = PromptSession(
+            question,
+            key_bindings=self._bindings(),
+            rprompt=self._hint,
+            erase_when_done=True,
+        )
+        self.prompt.default_buffer.on_text_changed += self._changed
+        self.prompt.app.key_processor.before_key_press += self._followed
+        quick_escape(self.prompt.app)
+        # One line needs no cursor position; the answer would be dropped below, and waited for at the end.
+        self.prompt.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
+
+    async def ask(self) -> Answer:
+        """Return the key or the line typed; neither for Ctrl-C, Ctrl-D and Escape."""
+        clear_typeahead(self.prompt.app.input)
+        if is_dumb_terminal():
+            self._shown(None)
+        else:
+            self.prompt.app.after_render += self._shown
+        try:
+            return await self.prompt.prompt_async()
+        finally:
+            self._wait(0, None)
+
+    def _shown(self, _: object) -> None:
+        if self._is_shown:
+            return
+        self._is_shown = True
+        self._be_deaf()
+
+    def _be_deaf(self) -> None:
+        """Take no key for a moment from when the question is on the screen."""
+        if is_behind():  # on a terminal that is stopped nobody sees the question yet
+            self._wait(DEAF_S, self._be_deaf)
+        else:
+            forget_typed()
+            self._wait(DEAF_S, self._listen)
+
+    @property
+    def is_ready(self) -> bool:
+        """True while a key would be taken, and none is waiting to count."""
+        return self.listens and self._timer is None
+
+    def _listen(self) -> None:
+        self.listens = True
+        self._timer = None
+
+    def _wait(self, seconds: float, act: Callable[[], None] | None) -> None:
+        """Act after a time, unless something else is waited for before; None waits for nothing."""
+        if self._timer is not None:
+            self._timer.cancel()
+        # A timer and not a clock: keys that wait to be read are read before a timer that is due.
+        self._timer = asyncio.get_running_loop().call_later(seconds, act) if act else None
+
+    def _changed(self, _: object) -> None:
+        self._alone = ""
+
+    def _followed(self, _: object) -> None:
+        if self.listens:
+            self._wait(0, None)
+
+    def _hint(self) -> str:
+        text = self.prompt.default_buffer.text
+        if self._alone:
+            return "Enter confirms" if self._alone in self._firm else ""
+        is_said = bool(text and self._text_means) and not text.startswith("/")
+        return f"Enter: {self._text_means}" if is_said else ""
+
+    def _bindings(self) -> KeyBindings:
+        bindings = KeyBindings()
+        for key in self._keys:
+            bindings.add(key)(self._letter)
+        for key in ("enter", "c-j"):
+            bindings.add(key)(self._enter)
+        for key in _NO_ANSWER:
+            bindings.add(key)(_leave_open)
+        bindings.add("c-z")(stop_at_prompt)
+        for key in ("c-r", "c-s"):
+            bindings.add(key)(_nothing)
+        bindings.add(Keys.BracketedPaste)(self._paste)
+        bindings.add(Keys.Any, filter=Condition(lambda: not self.listens), eager=True)(self._too_early)
+        return bindings
+
+    def _too_early(self, event: KeyPressEvent) -> None:
+        if self._is_shown and event.key_sequence[0].key not in _NO_ANSWER:
+            self._wait(DEAF_S, self._listen)
+
+    def _letter(self, event: KeyPressEvent) -> None:
+        """Take an offered key for one if nothing follows; anywhere but on the empty line it is text."""
+        key, is_first = event.data, not event.current_buffer.text
+        event.current_buffer.insert_text(key)
+        if is_first:
+            self._alone = key
+            if key in self._safe:
+                self._take(event.app)
+            elif key not in self._firm:
+                self._wait(QUIET_S, lambda: self._take(event.app))
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if self._alone:
+            self._wait(QUIET_S, lambda: self._take(event.app))
+        elif buffer.text.strip() in self._keys:
+            # Pasted, or what is left of a word: no key, and hardly a reason.
+            buffer.reset()
+        elif buffer.text.strip():
+            text = clean(self._pastes.unfolded(buffer.text)).strip()
+            event.app.exit(result=Answer(text=text))
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(self._pastes.folded(event.data))
+
+    def _take(self, app: Application[Any]) -> None:
+        if self._alone and not app.is_done:
+            app.exit(result=Answer(key=self._alone))
+
+
+def _leave_open(event: KeyPressEvent) -> None:
+    event.app.exit(result=Answer())
+
+
+def _nothing(event: KeyPressEvent) -> None:
+    pass
+
+
+_SHOWN_CHARS = 200
+
+
+class CommandTyped(Exception):
+    """The person answered a question with a command of the chat."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Questions:
+    """Asks one question at a time."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self.renderer = renderer
+        self._question: OneKey | None = None
+        self._open: PromptSession[Any] | None = None
+
+    @property
+    def is_listening(self) -> bool:
+        """True while a key or a line would be taken."""
+        if self._question is not None:
+            return self._question.is_ready
+        return self._open is not None and self._open.app.is_running
+
+    @property
+    def draft(self) -> str:
+        """What stands on the line now."""
+        return "" if self._open is None else self._open.default_buffer.text
+
+    def leave(self, exit_code: int) -> bool:
+        """End a running question; return whether there was one that can be ended this way."""
+        if self._open is None or not self._open.app.is_running:
+            return False
+        self._open.app.exit(exception=Leave(exit_code))
+        return True
+
+    async def key(self, question: str, choices: dict[str, str]) -> str:
+        """Return the key pressed for a choice; empty if the question is left open."""
+        while (answer := await self._ask(question, choices)).text:
+            self.renderer.lines([("yellow", f"  That is none of the keys {'/'.join(choices)}.")])
+        return answer.key
+
+    async def answer(
+        self, question: str, choices: dict[str, str], text_means: str, firm: str = "", safe: str = ""
+    ) -> Answer:
+        """Return the key pressed for a choice, or a line of text; raises `CommandTyped`.
+
+        A `firm` choice needs Enter, too; a `safe` one counts whatever follows.
+        """
+        answer = await self._ask(question, choices, text_means, firm, safe)
+        if is_command(answer.text):
+            raise CommandTyped(answer.text)
+        return answer
+
+    async def _ask(
+        self, question: str, choices: dict[str, str], text_means: str = "", firm: str = "", safe: str = ""
+    ) -> Answer:
+        self.renderer.lines(("", f"  [{key}] {text}") for key, text in choices.items())
+        self._question = OneKey(f"{question} [{'/'.join(choices)}] ", choices, firm, text_means, safe)
+        self._open = self._question.prompt
+        try:
+            answer = await self._question.ask()
+        finally:
+            self._question = self._open = None
+        said = one_line(answer.text[:_SHOWN_CHARS]) or choices.get(answer.key, "left open")
+        self.renderer.lines([("bold", f"  {self.renderer.glyphs.prompt} {said}")])
+        return answer
+
+    async def line(self, question: str, default: str = "") -> str | None:
+        """Return a line of text; None if the person thinks better of it."""
+        self._open = PromptSession(question, key_bindings=_line_keys())
+        quick_escape(self._open.app)
+        try:
+            return clean(await self._open.prompt_async(default=default))
+        except EOFError:
+            return None
+        finally:
+            self._open = None
+
+
+def _line_keys() -> KeyBindings:
+    """Return bindings that take Escape and Ctrl-C, typed or sent, as "never mind"."""
+    keys = KeyBindings()
+    for key in ("escape", "c-c", "<sigint>"):
+        keys.add(key)(_never_mind)
+    keys.add("c-z")(stop_at_prompt)
+    return keys
+
+
+def _never_mind(event: KeyPressEvent) -> None:
+    event.app.exit(exception=EOFError())

@@ -1,0 +1,157 @@
+"""What a person needs to find back into a session: title, last words, plan, what waits."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from ...actions.events import ToolFinished
+from ...state.application import ApplicationState
+from ...state.calls import PendingCall
+from ...state.messages import Message, ToolResult
+from ...state.store.recording import CallMove, call_moves
+from ...state.store.store import Store
+from ...state.transcript import Transcript
+from ..terminal.lines import Line, finish_line, plan_lines, result_lines, title
+from ..terminal.sanitize import one_line, plain
+from ..terminal.terminal import Glyphs
+
+_LAST_MESSAGES = 4
+_MAX_CHARS = 600
+
+
+def recap_lines(name: str, state: ApplicationState, next_action: str, glyphs: Glyphs) -> Iterator[Line]:
+    """Yield the recap of a resumed session."""
+    yield "bold", f"Resumed: {one_line(name)}"
+    for message in _last_spoken(state):
+        yield from spoken_lines(message, glyphs)
+    if state.vibe_plan:
+        yield from plan_lines(state.vibe_plan, glyphs)
+    yield from standing_lines(state, next_action)
+
+
+def spoken_lines(message: Message, glyphs: Glyphs) -> Iterator[Line]:
+    """Yield what a person saw of a message; nothing of what the runtime and tools say to the model."""
+    if message.marks_cut:
+        yield "dim", "  (interrupted)"
+    elif message.text.strip() and message.origin in ("person", "model"):
+        who = glyphs.prompt if message.role == "user" else glyphs.point
+        yield "dim", f"{who} {_shortened(message.text)}"
+
+
+def unanswered(state: ApplicationState) -> str:
+    """Return the person's message if nothing but text came of it so far; else an empty text."""
+    messages = list(state.chat_history)
+    at = max((place for place, one in enumerate(messages) if one.origin == "person"), default=-1)
+    came = messages[at + 1 :]
+    if not state.turn_open or any(one.tool_uses or one.role == "tool" for one in came):
+        return ""
+    return state.user_input
+
+
+def _last_spoken(state: ApplicationState) -> list[Message]:
+    """Return the last messages that a person saw, oldest first."""
+    history = state.chat_history
+    spoken = (
+        message
+        for message in list(history)[::-1]
+        if message.marks_cut or (message.text.strip() and message.origin in ("person", "model"))
+    )
+    return list(islice(spoken, _LAST_MESSAGES))[::-1]
+
+
+def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
+    """Yield what the session waits for, if it stands in the middle of a turn."""
+    waiting = [call for call in state.pending_tool_calls if call.decision == "undecided"]
+    if next_action == "human_confirm" and waiting:
+        for call in waiting:
+            what = "Waits for your decision" if call.kind == "approval" else "Nobody knows what came of"
+            yield "yellow", f"{what}: {title(call.tool, call.arguments)}"
+    elif next_action != "prompt":
+        yield "yellow", "It stopped in the middle of a turn and goes on from there."
+
+
+def _shortened(text: str) -> str:
+    words = plain(text).strip()
+    return words if len(words) <= _MAX_CHARS else words[:_MAX_CHARS] + " ..."
+
+
+_MOST_LINES = 60
+
+
+def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
+    """Return what happened behind the state `before`; empty if nothing did that a person would see."""
+    state = store.show(session_id).state
+    lines = list(_Telling(call_moves(store.database, session_id), before, glyphs).lines(state))
+    if not lines:
+        return []
+    hidden = len(lines) - _MOST_LINES
+    if hidden > 0:
+        gap = ("dim", f"({hidden} lines more above; see all: sandbur sessions show {session_id})")
+        lines = [gap, *lines[hidden:]]
+    return [("", ""), ("bold", "Meanwhile, in another process:"), *lines]
+
+
+class _Telling:
+    def __init__(self, moves: Iterable[CallMove], before: ApplicationState, glyphs: Glyphs) -> None:
+        self._before = before
+        self._glyphs = glyphs
+        self._decided = {move.call_id: move for move in moves if move.move == "decided"}
+        self._titles = {call.call_id: title(call.tool, call.arguments) for call in before.pending_tool_calls}
+
+    def lines(self, state: ApplicationState) -> Iterator[Line]:
+        """Yield messages, decisions and results; the work of a plan stands in front of what came of it."""
+        said = _behind(self._before.chat_history, state.chat_history)
+        at = max((place for place, one in enumerate(said, 1) if one.origin == "person"), default=0)
+        yield from self._told(said[:at])
+        known = {step.step_id: step for step in self._before.vibe_plan} if not at else {}
+        for step in state.vibe_plan:
+            was = known.get(step.step_id)
+            if was is None or was.status not in ("completed", "failed"):
+                old = was.chat_history if was is not None else Transcript()
+                yield from self._told(_behind(old, step.chat_history))
+        if state.vibe_plan and state.vibe_plan != self._before.vibe_plan:
+            yield from plan_lines(state.vibe_plan, self._glyphs)
+        yield from self._told(said[at:])
+        yield from self._newly_decided(state.pending_tool_calls)
+
+    def _told(self, messages: Iterable[Message]) -> Iterator[Line]:
+        for message in messages:
+            yield from spoken_lines(message, self._glyphs)
+            self._titles |= {use.call_id: title(use.tool, use.arguments) for use in message.tool_uses}
+            for block in message.blocks:
+                if isinstance(block, ToolResult) and block.call_id in self._titles:
+                    yield from self._result(block)
+
+    def _result(self, result: ToolResult) -> Iterator[Line]:
+        name = self._titles[result.call_id]
+        yield from self._decision(result.call_id, name)
+        event = ToolFinished(
+            result.call_id, result.tool, result.outcome, result.content, result.duration_ms or 0
+        )
+        yield finish_line(event, name, self._glyphs)
+        yield from result_lines(event, self._glyphs, verbose=False)
+
+    def _newly_decided(self, calls: Iterable[PendingCall]) -> Iterator[Line]:
+        """Yield what was decided about calls that have no result yet."""
+        for call in calls:
+            if call.decision != "undecided":
+                yield from self._decision(call.call_id, title(call.tool, call.arguments))
+
+    def _decision(self, call_id: str, name: str) -> Iterator[Line]:
+        move = self._decided.get(call_id)
+        if move is None or any(
+            call.call_id == call_id and call.decided_by == "person"
+            for call in self._before.pending_tool_calls
+        ):
+            return
+        verdict = move.text("settled_as") or move.text("decision")
+        reason = f": {one_line(move.text('reason'))}" if verdict == "denied" and move.text("reason") else ""
+        yield "yellow", f"{one_line(verdict)} by {one_line(move.text('who'))}: {name}{reason}"
+
+
+def _behind(old: Transcript, new: Transcript) -> list[Message]:
+    """Return what a history gained; of one that was compressed meanwhile nothing is known to be new."""
+    messages = list(new)
+    known = len(old)
+    if known and (len(messages) < known or messages[known - 1] != old.last):
+        return []
+    return messages[known:]

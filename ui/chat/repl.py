@@ -1,0 +1,417 @@
+"""The chat in the terminal: read a message, run it to its end, ask where a decision is needed."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from prompt_toolkit.application import run_in_terminal
+
+from ...actions.events import Event, RunFinished
+from ...agent.config.paths import data_home
+from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
+from ..arguments import Arguments
+from ..headless import DEMO_GOAL, clean, resume_line
+from ..open_session import open_session, opened
+from ..terminal.drive import StopSignals, drive, exit_code
+from ..terminal.render import Renderer
+from ..terminal.sanitize import one_line, plain
+from ..terminal.terminal import make_console, say, typing_unseen
+from .approvals import Approvals, Settling
+from .composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
+from .keys import Waking
+from .picker import pick_session
+from .questions import CommandTyped, Questions
+from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
+from .rewind import is_rewind, picked_step, rewound
+
+if TYPE_CHECKING:
+    from ...agent.runtime import Runtime
+    from ...agent.session.session import Session
+    from ...state.calls import CallDecision
+
+MAX_SHOWN_LINES = 40
+
+
+async def newly_trusted(config: Path | None) -> bool:
+    """Show a configuration that nobody has trusted and ask; return whether it is trusted now."""
+    if config is None:
+        return False
+    content = config.read_bytes()
+    console = make_console(sys.stdout)
+    lines = plain(content.decode("utf-8", "replace")).splitlines()
+    console.print(f"{plain(str(config))} is not trusted yet. It says:", markup=False, highlight=False)
+    for line in lines[:MAX_SHOWN_LINES]:
+        console.print(f"  {line}", markup=False, highlight=False)
+    if len(lines) > MAX_SHOWN_LINES:
+        console.print(f"  ({len(lines) - MAX_SHOWN_LINES} more lines)", markup=False)
+    from .questions import OneKey
+
+    answer = await OneKey("Use it in this folder, until it changes? [y/n] ", "yn", safe="n").ask()
+    if answer.key != "y":
+        return False
+    from ...agent.config.trust import trust
+
+    trust(config.parent.parent, os.environ, content)
+    return True
+
+
+def import_session() -> None:
+    """Import what opening a session needs."""
+    for name in ("session.session", "graph", "prompts", "wiring"):
+        import_module(f"...agent.{name}", __package__)
+
+
+def warm_up(runtime: "Runtime", model: str) -> None:
+    """Import the model's SDK and the markdown renderer in the background; nothing waits for it."""
+
+    def work() -> None:
+        import_module("rich.markdown")
+        import_module("markdown_it")
+        if model == "demo":
+            return
+        from ...agent.models.connect import prewarm
+
+        with suppress(SandburError):
+            prewarm(model, runtime.env, runtime.settings.providers)
+
+    Thread(target=work, daemon=True).start()
+
+
+Answer = TypeVar("Answer")
+Look = Callable[[], Awaitable[SandburError | None]]
+"""Sees what other processes do; what it returns ends the waiting, where that can be ended."""
+
+_LOOK_S = 1.0
+
+
+async def at_prompt(
+    answer: Coroutine[None, None, Answer], leave: Callable[[int], bool], look: Look | None = None
+) -> Answer:
+    """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is taken every second."""
+    waiting = asyncio.ensure_future(answer)
+
+    def stop() -> None:
+        if signals.received is not None and not leave(exit_code(signals.received)):
+            waiting.cancel()
+
+    with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
+        try:
+            return await _awaited(waiting, leave, look)
+        except asyncio.CancelledError:
+            if signals.received is None:
+                raise
+            raise Leave(exit_code(signals.received)) from None
+        except OSError:
+            raise Leave(exit_code(signal.SIGHUP)) from None
+
+
+async def _awaited(
+    waiting: "asyncio.Future[Answer]", leave: Callable[[int], bool], look: Look | None
+) -> Answer:
+    try:
+        while look is not None and not (await asyncio.wait([waiting], timeout=_LOOK_S))[0]:
+            found = await look()
+            if found is not None and not waiting.done() and leave(0):
+                await asyncio.gather(waiting, return_exceptions=True)
+                raise found
+        return await waiting
+    finally:
+        waiting.cancel()
+
+
+async def chat(arguments: Arguments) -> int:
+    """Open the session of the flags and talk until the person leaves; return the exit code."""
+    async with opened(arguments) as runtime:
+        if not await newly_trusted(runtime.settings.untrusted_config):
+            return await _chat(runtime, arguments)
+    async with opened(arguments) as runtime:
+        return await _chat(runtime, arguments)
+
+
+async def _chat(runtime: "Runtime", arguments: Arguments) -> int:
+    first = DEMO_GOAL if arguments.command == "demo" and arguments.prompt is None else arguments.prompt
+    talk = Chat(runtime, arguments.verbose)
+    talk.greet()
+    try:
+        if arguments.continues or first is not None:
+            picked = await _picked(runtime) if arguments.resume == "" else None
+            talk.enter(await open_session(runtime, arguments, picked, or_demo=True))
+            if arguments.continues:
+                talk.recall()
+        else:
+            first = await talk.read_while(open_session(runtime, arguments, or_demo=True))
+        return await talk.run(clean(first) if first is not None else None)
+    except Leave as leaving:
+        return talk.part(leaving.exit_code)
+
+
+async def _picked(runtime: "Runtime") -> str:
+    return await pick_session(runtime.store.sessions(), runtime.settings.cwd)
+
+
+class Chat:
+    """One conversation on one terminal."""
+
+    def __init__(self, runtime: "Runtime", verbose: bool = False) -> None:
+        self._runtime = runtime
+        self._entered: Session | None = None
+        self._has_run = False
+        self._told_of = ""
+        """Who runs the session elsewhere, as it was said last."""
+        self._draft = ""
+        """What was typed at a question and is not taken in yet."""
+        self._taken_back = ""
+        """The message that was put back when its answer was interrupted."""
+        self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
+        self._questions = Questions(self._renderer)
+        history = input_history(data_home(os.environ), self._masked)
+        self._composer = Composer(history, self._renderer.glyphs, self._standing)
+        self._waking = Waking(self._renderer)
+
+    @property
+    def _session(self) -> "Session":
+        assert self._entered is not None, "no session is open yet"
+        return self._entered
+
+    def _masked(self, text: str) -> str:
+        """Return an input as a session takes it in: the history keeps no secret either."""
+        from ...agent.secrets import masker_for
+
+        return masker_for(self._runtime.env, self._runtime.settings.cwd).text(text)
+
+    def greet(self) -> None:
+        self._waking.watch()
+        dot = self._renderer.glyphs.dot
+        self._renderer.lines([("bold", f"Sandbur {dot} {one_line(str(self._runtime.settings.cwd))}")])
+
+    def enter(self, session: "Session") -> None:
+        """Take the session and show what was said at its opening."""
+        self._take(session)
+        self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
+        warm_up(self._runtime, session.settings.model)
+
+    def _take(self, session: "Session") -> None:
+        self._entered = session
+        self._approvals = Approvals(self._questions, session, session.settings.cwd)
+        self._settling = Settling(self._questions, session.settings.cwd)
+
+    def recall(self) -> None:
+        """Show where a resumed session stands."""
+        session = self._session
+        self._has_run = True
+        summary = self._runtime.store.show(session.id).summary
+        # Of a session that another process runs nothing is said here: going on is refused next.
+        standing = "prompt" if summary.status == "running" else session.next_action
+        self._renderer.know(session.state.pending_tool_calls, session.state.vibe_plan)
+        self._renderer.lines(
+            recap_lines(summary.title or session.id, session.state, standing, self._renderer.glyphs),
+            prose=True,
+        )
+
+    async def read_while(self, opening: "Awaitable[Session]") -> str:
+        """Show the prompt at once and open the session behind it; return the first message."""
+        reading = asyncio.ensure_future(at_prompt(self._composer.read(), self._composer.leave))
+        await asyncio.sleep(0)
+        try:
+            await asyncio.to_thread(import_session)
+            session = await opening
+            await run_in_terminal(lambda: self.enter(session)) if not reading.done() else self.enter(session)
+            return await reading
+        finally:
+            if not reading.done():
+                self._composer.leave(1)
+                await asyncio.gather(reading, return_exceptions=True)
+
+    async def run(self, first: str | None) -> int:
+        """Carry on what is open, then answer messages; return the exit code."""
+        try:
+            leaves = False
+            if first is not None:
+                leaves = await self._answer(first)
+            elif self._session.next_action != "prompt":
+                await self._turn(self._session.carry_on())
+            while not leaves:
+                leaves = await self._answer(
+                    await at_prompt(self._composer.read(), self._composer.leave, self._follow)
+                )
+        except SandburError:
+            say(resume_line(self._session.id))
+            raise
+        return self.part(0)
+
+    async def _answer(self, text: str) -> bool:
+        """Send a message or command; none, or one that was put back, carries on. Return whether to leave."""
+        is_open = self._session.next_action != "prompt"
+        if text.strip() in ("exit", "quit"):
+            text = "/exit"
+        if is_rewind(text):
+            await self._rewind(text)
+        elif text.strip() and not (is_open and text.strip() == self._taken_back):
+            await self._turn(self._session.send(text), text)
+        elif is_open:
+            await self._turn(self._session.carry_on())
+        return self._leaves(text)
+
+    def _leaves(self, text: str) -> bool:
+        return text.strip() in ("/exit", "/quit") and self._session.state.exit_chat
+
+    async def _turn(self, events: AsyncIterator[Event] | None, text: str = "") -> None:
+        """Run until nothing waits for a decision any more; `text` is what the person has just sent."""
+        asks = False
+        while events is not None or asks:
+            try:
+                events, asks = await self._advanced(events), False
+            except (SessionHeld, SessionMoved) as other:
+                events, asks = await self._caught_up(other, text)
+            text = ""
+        if self._session.next_action != "prompt":
+            hint = "Nothing is lost: Enter goes on from here, a message starts something else."
+            self._renderer.lines([("yellow", hint)])
+        self._renderer.lines([("", "")])
+
+    async def _advanced(self, events: AsyncIterator[Event] | None) -> AsyncIterator[Event] | None:
+        """Run, if there is something to run, then ask; return what the decisions lead to."""
+        if events is not None:
+            finished = await self._drive(events)
+            self._draft = ""
+            if finished.error is not None and finished.error.code == SessionHeld.code:
+                raise SessionMoved(finished.error.message)
+            if finished.status not in ("needs_approval", "needs_decision"):
+                return None
+        try:
+            decisions = await at_prompt(self._decisions(), self._questions.leave, self._taken_over)
+        except CommandTyped as typed:
+            return await self._commanded(typed.text)
+        if decisions is None:
+            return None
+        self._draft = next((one.reason or one.result for one in decisions if one.reason or one.result), "")
+        return self._session.decide(decisions)
+
+    async def _caught_up(self, other: StoreError, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
+        """Show what another process does with the session, or did; what was typed goes back to the line.
+
+        Return what to go on with, and whether there is something to ask.
+        """
+        before = self._session.state
+        if isinstance(other, SessionHeld):
+            self._tell_of(other)
+        else:
+            await self._reload()
+        is_stored = before.turn_open and before.user_input == self._session.state.user_input == text.strip()
+        kept = "\n".join(part for part in ("" if is_stored else text, self._draft) if part)
+        self._composer.put_in(kept)
+        self._draft = ""
+        stands = self._session.next_action
+        if kept or isinstance(other, SessionHeld) or stands == "prompt":
+            return None, False
+        return (None, True) if stands == "human_confirm" else (self._session.carry_on(), False)
+
+    def _tell_of(self, other: StoreError) -> None:
+        self._told_of = other.message
+        kept = "What it does is shown here when it ends; what you type is kept on the line."
+        self._renderer.lines([("yellow", one_line(other.message)), ("yellow", kept)], prose=True)
+
+    async def _reload(self) -> None:
+        """Read the session anew, and show what happened since it was read last."""
+        before = self._session
+        self._take(await self._runtime.reload(before))
+        self._told_of = self._taken_back = ""
+        session, glyphs = self._session, self._renderer.glyphs
+        lines = meanwhile_lines(self._runtime.store, session.id, before.state, glyphs)
+        standing = standing_lines(session.state, session.next_action) if lines else ()
+        shown = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
+        self._renderer.know(session.state.pending_tool_calls)
+        show = partial(self._renderer.lines, shown, prose=True)
+        await run_in_terminal(show)
+
+    async def _elsewhere(self) -> StoreError | None:
+        """Return why the session could not go on here now, if another process is the reason."""
+        if self._entered is None or not self._has_run:
+            return None
+        with suppress(StoreError):
+            return await self._entered.elsewhere()
+
+    async def _taken_over(self) -> StoreError | None:
+        """Look while a question is open."""
+        other = await self._elsewhere()
+        if other is not None:
+            self._draft = self._questions.draft
+        return other
+
+    async def _follow(self) -> None:
+        """Show above the line what other processes do; what stands on it stays."""
+        other = await self._elsewhere()
+        if isinstance(other, SessionMoved):
+            await self._reload()
+        elif isinstance(other, SessionHeld) and other.message != self._told_of:
+            await run_in_terminal(partial(self._tell_of, other))
+
+    async def _commanded(self, text: str) -> AsyncIterator[Event] | None:
+        """Do a command that was typed at a question; return how the turn goes on, None if it does not."""
+        session = self._session
+        if is_rewind(text):
+            await self._rewind(text)
+        else:
+            await self._drive(session.send(text))
+        if self._leaves(text):
+            raise Leave(0)
+        return session.carry_on() if self._session is session else None
+
+    async def _decisions(self) -> "list[CallDecision] | None":
+        """Ask about the waiting calls: what happened first, what may happen then."""
+        waiting = [c for c in self._session.state.pending_tool_calls if c.decision == "undecided"]
+        unknown = [call for call in waiting if call.kind == "outcome_unknown"]
+        return await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
+
+    async def _rewind(self, text: str) -> None:
+        """Go on from an earlier step in a session of its own; the one of now stays as it is."""
+        old = self._session
+        words = text.split()[1:]
+        step = await picked_step(self._runtime.store, old.id, words, self._renderer, at_prompt)
+        if step is None:
+            return
+        done = await at_prompt(rewound(self._runtime, old, step, self._questions), self._questions.leave)
+        if done is None:
+            return
+        self.enter(await self._runtime.resume(done.session_id))
+        self._composer.put_in(done.draft)
+        lines = [*done.lines, f"The chat goes on in {done.session_id}; what it was stays in {old.id}."]
+        self._renderer.lines((("yellow", line) for line in lines), prose=True)
+
+    async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
+        self._has_run = True
+        with typing_unseen() as restore:
+
+            def leave() -> None:
+                restore()
+                say(resume_line(self._session.id))
+
+            self._waking.note_modes()
+            self._renderer.begin()
+            finished = await drive(self._session, events, self._renderer, leave)
+            draft = as_draft(typed_so_far())
+        if finished.exit_code in (exit_code(signal.SIGTERM), exit_code(signal.SIGHUP)):
+            raise Leave(finished.exit_code)
+        self._taken_back = unanswered(self._session.state) if finished.status == "interrupted" else ""
+        self._composer.put_in(draft or self._taken_back)
+        return finished
+
+    def _standing(self) -> PromptStatus:
+        session = self._entered
+        if session is None:
+            return PromptStatus(self._runtime.settings.mode, self._renderer.glyphs.rest, "")
+        return PromptStatus(session.state.execution_mode, session.model_name, session.id)
+
+    def part(self, code: int) -> int:
+        """Say how to come back, if there is something to come back to; return the exit code."""
+        if self._has_run:
+            say(resume_line(self._session.id))
+        return code

@@ -1,0 +1,288 @@
+"""`sandbur replay`: a recorded run once more, through today's program, and the first difference."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...state.errors import OutputLost, SandburError, UsageError
+from ..arguments import Arguments
+from ..headless import run_to_end, warn
+from ..json_output import encoded
+from ..open_session import opened
+from ..terminal.sanitize import one_line
+from ..terminal.terminal import is_interactive, make_console, put, say
+from .fork import restored_lines
+
+if TYPE_CHECKING:
+    from ...agent.history.replay.replay import Replayed
+    from ...agent.runtime import Runtime
+    from ...state.store.store import Store
+
+_LIVE = ("model", "tools")
+_MOST_CALLS = 20
+_STYLES = {"-": "red", "+": "green"}
+
+
+async def replay_session(arguments: Arguments) -> int:
+    """Replay a session or a recording file; return 0 if nothing differs, else 4."""
+    _check(arguments)
+    if arguments.model is not None:
+        return await what_if(arguments)
+    from ...agent.history.replay.replay import replay
+    from ...agent.history.replay.walk import live_parts
+
+    async with opened(arguments) as runtime:
+        with _source(runtime, arguments.session) as (store, session_id):
+            if "tools" in arguments.live and not await _may_run(store, session_id, arguments):
+                say("Nothing was run.")
+                return 3
+            settings = store.index.settings(session_id)
+            parts = frozenset(arguments.live)
+            async with live_parts(parts, runtime.settings, settings, os.environ) as live:
+                replayed = await replay(
+                    store, session_id, arguments.from_seq, live=live, ignores_tools=arguments.ignore_tools
+                )
+            code = 0 if replayed.is_same else 4
+            if arguments.json:
+                put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
+            else:
+                _show(store, replayed, arguments)
+    return code
+
+
+def _check(arguments: Arguments) -> None:
+    for part in arguments.live:
+        if part not in _LIVE:
+            raise UsageError(f"--live: there is no {part!r}.", "It is model, tools, or model,tools.")
+    if arguments.model is not None and arguments.live:
+        raise UsageError("-m and --live contradict each other: with -m everything is real.")
+    if arguments.model is not None and arguments.from_seq is None:
+        raise UsageError(
+            "-m needs --from SEQ: the step behind which the other model takes over.",
+            f"See the steps: sandbur sessions show {arguments.session} --steps",
+        )
+    if arguments.model is not None and arguments.ignore_tools:
+        raise UsageError("-m and --ignore-tools contradict each other: with -m nothing is compared.")
+    if arguments.files and arguments.model is None:
+        raise UsageError("--files goes with -m: a replay changes no file.")
+
+
+@contextmanager
+def _source(runtime: "Runtime", name: str) -> "Generator[tuple[Store, str]]":
+    """Find the session in the store, or in the file of this name."""
+    path = Path(name)
+    if path.suffix != ".jsonl" and not path.is_file():
+        yield runtime.store, runtime.store.find(name)
+        return
+    from ...agent.history.replay.replay import recording_store
+
+    with recording_store(path) as found:
+        yield found
+
+
+async def _may_run(store: "Store", session_id: str, arguments: Arguments) -> bool:
+    """Show what real tools would do, and ask."""
+    from ...agent.history.replay.walk import started_calls
+    from ..terminal.lines import title
+
+    calls = started_calls(store, session_id, arguments.from_seq)
+    if arguments.yolo or not calls:
+        return True
+    if not is_interactive():
+        raise UsageError("Real tools need a yes: there is nobody to ask.", "Add -y.")
+    put(f"These calls run once more, for real, in {one_line(store.index.settings(session_id).cwd)}:")
+    for seq, call in calls[:_MOST_CALLS]:
+        put(f"  step {seq}: {one_line(title(call.tool, call.arguments))}")
+    if len(calls) > _MOST_CALLS:
+        put(f"  and {len(calls) - _MOST_CALLS} more")
+    from ..chat.questions import OneKey
+
+    answer = await OneKey("Run them? [y/n] ", "yn", safe="n").ask()
+    return answer.key == "y"
+
+
+def _show(store: "Store", replayed: "Replayed", arguments: Arguments) -> None:
+    found = replayed.divergence
+    if replayed.recorded_only and not arguments.quiet:
+        say(
+            f"Taken as recorded: {_ranges(replayed.recorded_only)}; made by hand, or by a version that kept"
+            " too little for a replay."
+        )
+    steps = "1 step" if replayed.steps == 1 else f"{replayed.steps} steps"
+    if found is None:
+        put(f"Replayed {steps} of session {replayed.session_id}: nothing differs.")
+        return
+    put(f"Step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}")
+    if found.lines:
+        _put_diff([one_line(line) for line in found.lines])
+    if not arguments.quiet:
+        for line in _around(store, replayed.session_id, found.seq):
+            say(line)
+        say(f"Replayed {steps} of session {replayed.session_id}; - is recorded, + is today.")
+    if store.verify(replayed.session_id):
+        say(f"The records themselves were changed or damaged: sandbur sessions verify {replayed.session_id}")
+
+
+def _around(store: "Store", session_id: str, seq: int) -> Iterator[str]:
+    """Yield the step that differs and its neighbours, as `sandbur sessions show --steps` lists them."""
+    from ...state.store.timeline import timeline
+    from ..terminal.lines import step_line
+
+    for step in timeline(store.database, session_id):
+        if seq - 1 <= step.seq <= seq + 1:
+            yield f"{'>' if step.seq == seq else ' '} {step_line(step)}"
+
+
+def _ranges(seqs: tuple[int, ...]) -> str:
+    """Write step numbers as a person does."""
+    parts: list[list[int]] = []
+    for seq in seqs:
+        if parts and parts[-1][-1] == seq - 1:
+            parts[-1][1:] = [seq]
+        else:
+            parts.append([seq])
+    noun = "step" if len(seqs) == 1 else "steps"
+    return f"{noun} {', '.join(' to '.join(map(str, part)) for part in parts)}"
+
+
+def _put_diff(lines: list[str]) -> None:
+    if not sys.stdout.isatty():
+        put("\n".join(lines))
+        return
+    console: Any = make_console(sys.stdout)
+    for line in lines:
+        console.print(line, style=_STYLES.get(line[:1], "dim"), soft_wrap=True)
+
+
+_MAX_NAME = 50
+_TEST = """\
+def test_{name}(sandbur_replay):
+    sandbur_replay("recordings/{name}.jsonl")
+"""
+
+
+async def add_recording(arguments: Arguments) -> int:
+    """Write the recording and its test; return 4 if the run differs from this program already."""
+    from ...agent.history.replay.replay import replay
+    from ...state.maintenance.export import export_session
+    from ..pytest_plugin import told
+
+    async with opened(arguments) as runtime:
+        session_id = runtime.store.find(arguments.session)
+        title = runtime.store.index.summary(session_id).title
+        name = checked_name(arguments.name) if arguments.name else name_of(title, session_id)
+        folder = Path(arguments.to)
+        recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
+        _refuse_taken((recording, test), arguments.force)
+        replayed = await replay(runtime.store, session_id)
+        records = export_session(runtime.store.database, session_id)
+        write_whole(recording, (encoded(record) + "\n" for record in records))
+    write_whole(test, [_TEST.format(name=name)])
+    put(str(test))
+    say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done.")
+    if replayed.divergence is not None:
+        say(f"The test fails as it is: {told(name, replayed.divergence)}")
+        return 4
+    say(f"Run it: pytest {one_line(str(test))}")
+    return 0
+
+
+def checked_name(name: str) -> str:
+    """Return the name that a person chose; raises `UsageError` if it cannot be a test's."""
+    wanted = name.removeprefix("test_").replace("-", "_")
+    if re.fullmatch(r"[A-Za-z0-9_]{1,100}", wanted):
+        return wanted
+    raise UsageError(f"--name: {one_line(name[:60])!r} cannot name a test.", "Use letters, digits and _.")
+
+
+def name_of(title: str, session_id: str) -> str:
+    """Return a name made of a title, whatever is in it."""
+    letters = unicodedata.normalize("NFKD", title.casefold()).encode("ascii", "ignore").decode()
+    words = re.findall(r"[a-z0-9]+", letters)
+    name = "_".join(words)
+    if len(name) > _MAX_NAME:
+        name = name[:_MAX_NAME].rpartition("_")[0] or name[:_MAX_NAME]
+    return name or f"run_{re.sub('[^a-z0-9]', '', session_id.lower())[:8]}"
+
+
+def write_whole(path: Path, pieces: Iterable[str]) -> None:
+    """Write a file that is there as a whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number, temporary = tempfile.mkstemp(dir=path.parent, prefix=".sandbur-", suffix=".tmp")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.writelines(pieces)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise OutputLost(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        with suppress(FileNotFoundError):
+            Path(temporary).unlink()
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
+    taken = next((path for path in paths if path.exists() and not is_forced), None)
+    if taken is not None:
+        raise UsageError(
+            f"{one_line(str(taken))} exists already.", "Choose a --name, or replace it with --force."
+        )
+
+
+async def what_if(arguments: Arguments) -> int:
+    """Fork behind the step, go on with the other model; return the exit code of the run."""
+    seq = arguments.from_seq
+    assert seq is not None
+    async with opened(arguments) as runtime:
+        session_id = runtime.store.find(arguments.session)
+        forked = await runtime.fork(session_id, seq)
+        try:
+            session = await runtime.resume(forked)
+            message = _message(runtime.store, session_id, seq) if session.next_action == "prompt" else None
+        except SandburError:
+            runtime.store.delete(forked)
+            raise
+        if arguments.files:
+            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked)):
+                say(line)
+            # What was undone with the files may run again: only a journal that is read now knows that.
+            runtime.store.forget(forked)
+            session = await runtime.resume(forked)
+        warn(session.notices, arguments)
+        events = session.carry_on() if message is None else session.send(message)
+        shown = replace(arguments, output_format="json" if arguments.json else "text")
+        code = await run_to_end(session, events, session.state.pending_tool_calls, shown)
+    if not arguments.quiet:
+        say(f"Session {forked} went on behind step {seq} of {session_id}.")
+        say(f"Compare them: sandbur diff {session_id} {forked}")
+    return code
+
+
+def _message(store: "Store", session_id: str, seq: int) -> str:
+    """Return what the person said next; raises `UsageError` if nothing was."""
+    from ...agent.history.replay.walk import next_message
+
+    message = next_message(store, session_id, seq)
+    if message is None:
+        raise UsageError(
+            f"Behind step {seq} the run waits for a message, and none followed.",
+            f"Say something else there: sandbur fork {session_id} --at {seq}",
+        )
+    return message

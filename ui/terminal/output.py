@@ -1,0 +1,265 @@
+"""Standard output and error, written by threads of their own: a reader that does not read stops nothing."""
+
+import io
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+_MOST_WAITING_BYTES = 1 << 18
+"""When more than this waits for its reader, what makes more of it waits, too."""
+_PIECE_BYTES = 1 << 14
+_PATIENCE_S = 0.05
+"""How long a flush waits for a reader that has kept up so far."""
+_LOOK_S = 0.05
+_SILENCE_S, _GRACE_S = 1.0, 2.0
+"""How long a process that was told to stop waits for a reader that takes nothing, or takes it slowly."""
+
+
+class Writer:
+    """A thread that writes what it is given, in order.
+
+    A flush returns when all is written, as long as the reader keeps up, so that errors come at once and
+    other processes see things in their order. A reader that lags behind is left to the thread.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[int, bytearray]] = deque()
+        self._problems: dict[int, OSError] = {}
+        self._reader_lags = False
+        self._has_ended = False
+        self._has_given_up = False
+        self._is_running = False
+        self.waiting_bytes = 0
+        self.written_bytes = 0
+
+    def put(self, descriptor: int, data: bytes) -> None:
+        """Take data in; raises what an earlier write to this descriptor failed with."""
+        with self._changed:
+            self._raise_problem(descriptor)
+            if self._has_ended or not data or not self._has_thread():
+                self._write_now(descriptor, b"" if self._has_given_up else data)
+                return
+            if not self._waiting or self._waiting[-1][0] != descriptor:
+                self._waiting.append((descriptor, bytearray()))
+            self._waiting[-1][1].extend(data)
+            self.waiting_bytes += len(data)
+            self._changed.notify_all()
+
+    def flush(self, descriptor: int) -> None:
+        """Wait for the reader, unless it lags behind; raises what a write failed with."""
+        with self._changed:
+            if not self._reader_lags:
+                self._reader_lags = not self._changed.wait_for(self._is_idle, _PATIENCE_S)
+            self._raise_problem(descriptor)
+
+    def wait(self, most_bytes: int = 0) -> bool:
+        """Wait for a moment; return whether no more than that waits now."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.waiting_bytes <= most_bytes, _LOOK_S)
+
+    def end(self) -> None:
+        """Write without the thread from now on; if anything waits still, drop it and whatever comes."""
+        with self._changed:
+            self._has_ended = True
+            self._has_given_up = not self._is_idle()
+            self._drop(None)
+
+    def _has_thread(self) -> bool:
+        """Start the thread if there is none; without one, what is put is written at once."""
+        if not self._is_running:
+            with suppress(RuntimeError):
+                threading.Thread(target=self._run, name="output", daemon=True).start()
+                self._is_running = True
+        return self._is_running
+
+    def _write_now(self, descriptor: int, data: bytes) -> None:
+        while data:
+            data = data[_write(descriptor, data) :]
+
+    def _is_idle(self) -> bool:
+        return not self.waiting_bytes
+
+    def _raise_problem(self, descriptor: int) -> None:
+        if problem := self._problems.pop(descriptor, None):
+            raise problem
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                descriptor, data = self._waiting[0]
+                piece = bytes(data[:_PIECE_BYTES])
+            try:
+                self._note(_write(descriptor, piece), data)
+            except OSError as problem:
+                self._fail(descriptor, problem)
+
+    def _note(self, written: int, data: bytearray) -> None:
+        with self._changed:
+            if self._has_given_up:
+                return
+            del data[:written]
+            if not data:
+                self._waiting.popleft()
+            self.written_bytes += written
+            self.waiting_bytes -= written
+            self._reader_lags = self._reader_lags and not self._is_idle()
+            self._changed.notify_all()
+
+    def _fail(self, descriptor: int, problem: OSError) -> None:
+        with self._changed:
+            self._problems[descriptor] = problem
+            self._drop(descriptor)
+
+    def _drop(self, descriptor: int | None) -> None:
+        """Drop what waits for this descriptor, or for any."""
+        kept = [each for each in self._waiting if descriptor not in (None, each[0])]
+        self._waiting = deque(kept)
+        self.waiting_bytes = sum(len(data) for _, data in kept)
+        self._changed.notify_all()
+
+
+class _Queued(io.RawIOBase):
+    """A descriptor whose bytes go through a writer."""
+
+    def __init__(self, descriptor: int, writer: Writer) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self.writer = writer
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        copy = bytes(data)
+        self.writer.put(self._descriptor, copy)
+        return len(copy)
+
+    def flush(self) -> None:
+        self.writer.flush(self._descriptor)
+
+
+def queue_standard_output() -> None:
+    """Let stdout and stderr write through threads; through one if both end at the same file."""
+    if _writers():
+        return
+    out = Writer()
+    sys.stdout = _queued(sys.stdout, 1, out)
+    sys.stderr = _queued(sys.stderr, 2, out if _end_at_one_file() else Writer())
+
+
+def _queued(stream: TextIO, descriptor: int, writer: Writer) -> TextIO:
+    # Something else may stand there, such as what a test collects.
+    if type(stream) is not io.TextIOWrapper or stream.fileno() != descriptor:
+        return stream
+    stream.flush()
+    raw: Any = _Queued(descriptor, writer)
+    queued: TextIO = io.TextIOWrapper(
+        raw,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+    return queued
+
+
+def _end_at_one_file() -> bool:
+    return os.path.sameopenfile(1, 2)
+
+
+def _writers() -> Sequence[Writer]:
+    buffers = [getattr(stream, "buffer", None) for stream in (sys.stdout, sys.stderr)]
+    return list({buffer.writer: None for buffer in buffers if isinstance(buffer, _Queued)})
+
+
+def _write(descriptor: int, piece: bytes) -> int:
+    while True:
+        try:
+            return os.write(descriptor, piece)
+        except BlockingIOError:
+            # Another process that has the file open made it so.
+            select.select([], [descriptor], [])
+
+
+def is_behind() -> bool:
+    """Tell whether anything waits for its reader."""
+    return any(writer.waiting_bytes for writer in _writers())
+
+
+def is_far_behind() -> bool:
+    """Tell whether so much waits for its reader that there should not be more."""
+    return any(writer.waiting_bytes > _MOST_WAITING_BYTES for writer in _writers())
+
+
+def wait_for_room() -> None:
+    """Wait while much waits for its reader; a signal ends the process."""
+    if is_far_behind():
+        with _exit_on_signals():
+            for writer in _writers():
+                while not writer.wait(_MOST_WAITING_BYTES):
+                    pass
+
+
+def finish(is_stopped: bool) -> None:
+    """Wait until all is written; once stopped, or by a signal now, only for readers that read."""
+    grace = Grace()
+    with _exit_on_signals():
+        for writer in _writers():
+            while not writer.wait() and not (is_stopped and grace.is_over()):
+                pass
+
+
+def end() -> None:
+    """Leave the threads, which do not outlive the interpreter, and readers that do not read."""
+    for writer in _writers():
+        writer.end()
+
+
+class Grace:
+    """The time that readers still have when the process was told to stop."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + _GRACE_S
+        self._written = -1
+        self._written_at = 0.0
+
+    def is_over(self) -> bool:
+        now = time.monotonic()
+        written = sum(writer.written_bytes for writer in _writers())
+        if written != self._written:
+            self._written, self._written_at = written, now
+        return now > self._end or now - self._written_at > _SILENCE_S
+
+
+@contextmanager
+def _exit_on_signals() -> Generator[None]:
+    """Let a signal raise `SystemExit`: here no event loop hears it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
