@@ -1,7 +1,6 @@
 """Settings, store and model in one place; opens new and stored sessions."""
 
 import asyncio
-import logging
 import os
 import stat
 import uuid
@@ -43,8 +42,6 @@ class Runtime:
         self._on_notice = on_notice
         self._models: list[Model] = []
         self._telemetry: Telemetry | None = None
-        # Burr logs the whole state with every failing action; the driver reports failures itself.
-        logging.getLogger("burr").setLevel(logging.CRITICAL)
 
     @classmethod
     def open(

@@ -1,6 +1,7 @@
 """Fixtures that many tests share."""
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ os.environ.setdefault("SANDBUR_LEASE_S", "4")
 
 import pytest
 from databases import DATABASES, fresh_url
+from old_stores import STORES
 from reopening import close_all
 
 from sandbur.state.databases.schema import SESSION_TABLES
@@ -66,3 +68,13 @@ def store(request: pytest.FixtureRequest, url_of: UrlOf, tmp_path: Path) -> Iter
     yield opened
     close_all()
     opened.close()
+
+
+@pytest.fixture(params=STORES, ids=lambda path: path.stem)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the file of a store that an older version wrote; one for each version."""
+    path = tmp_path / "old.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(request.param.read_text("utf-8"))
+    connection.close()
+    return path

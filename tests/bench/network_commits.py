@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from rows import head, put, step
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
 from databases import fresh_place, is_there
-from test_databases import head, put, step
 
 from sandbur.state.databases.open import open_database
 

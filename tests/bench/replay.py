@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
 from real_ports import open_real
 from scripted import Call, ScriptedModel, collect

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
 from command import Command
 from scripted import open_session
@@ -35,7 +35,7 @@ CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
 
 @contextmanager
 def collector() -> Iterator[str]:
-    command = [sys.executable, str(Path(__file__).parent.parent / "otlp_receiver.py")]
+    command = [sys.executable, str(Path(__file__).parent.parent / "support/otlp_receiver.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()

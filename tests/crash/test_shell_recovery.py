@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.spool import this_boot
@@ -21,7 +22,6 @@ from sandbur.actions.tools.shell.tool import RunShellCommand
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
 
-ROOT = Path(__file__).parent.parent
 AGENT = """
 import asyncio, os, sys
 from pathlib import Path

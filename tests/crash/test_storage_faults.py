@@ -13,6 +13,7 @@ import pytest
 from crash_place import Ended, Place
 from crash_scenarios import SCENARIOS
 from model_server import ModelServer
+from places import ROOT
 from small_disk import mounted, needs_root
 
 SESSION = "00000000-0000-4000-8000-00000000000a"
@@ -204,7 +205,7 @@ def test_a_backup_made_during_a_run_can_be_carried_on(place: Place) -> None:
 def test_a_session_of_a_newer_graph_is_refused_and_kept(place: Place) -> None:
     newer = place.folder / "newer"
     newer.mkdir()
-    root = Path(__file__).parent.parent
+    root = ROOT
     shutil.copy(root / "sandbur.py", newer)
     for name in ("state", "actions", "agent", "ui"):
         shutil.copytree(root / name, newer / name)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from databases import DATABASES, fresh_url
+from places import SUPPORT
 
 from sandbur.state.burr.persister import SandburPersister
 
-VICTIM = Path(__file__).parent / "burr_victim.py"
+VICTIM = SUPPORT / "burr_victim.py"
 KILLS = 5
 
 

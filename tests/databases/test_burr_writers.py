@@ -11,11 +11,10 @@ import pytest
 from burr.core import State
 from burr_persisters import OURS, Subject, save, subject, value
 from databases import DATABASES, SERVERS, fresh_place, fresh_url
+from places import ROOT
 
 from sandbur.state.burr.persister import AsyncSandburPersister, SandburPersister
 from sandbur.state.errors import StoreError
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(params=OURS)

@@ -7,28 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from old_stores import DONE, FORK, KILLED, STORES, WAITING, opened
 from scripted import Recorder, ScriptedModel, collect, open_session
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.databases.schema import SCHEMA_VERSION
-from sandbur.state.store.store import Store
-
-FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
-DONE, WAITING, KILLED, FORK = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(1, 5))
-
-
-@pytest.fixture(params=FIXTURES, ids=lambda path: path.stem)
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / "old.db"
-    connection = sqlite3.connect(path)
-    connection.executescript(request.param.read_text("utf-8"))
-    connection.close()
-    return path
-
-
-def opened(path: Path) -> Store:
-    return Store.open(f"sqlite:///{path}")
 
 
 def schema_of(path: Path) -> str:
@@ -40,7 +23,7 @@ def schema_of(path: Path) -> str:
 
 
 def test_there_is_a_fixture_of_every_older_version() -> None:
-    assert [path.stem for path in FIXTURES] == [f"store-{n}" for n in range(1, SCHEMA_VERSION)]
+    assert [path.stem for path in STORES] == [f"store-{n}" for n in range(1, SCHEMA_VERSION)]
 
 
 def test_an_old_store_is_brought_up_to_date_and_holds(old: Path) -> None:

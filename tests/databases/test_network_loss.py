@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from databases import SERVERS, Place, fresh_place
 from proxy import Proxy
-from test_databases import head, keys, put, step
+from rows import head, keys, put, step
 
 from sandbur.state.databases.database import Database
 from sandbur.state.databases.mysql import MysqlServer

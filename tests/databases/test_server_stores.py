@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fresh_place, run
 from proxy import Proxy
-from test_databases import head, put, step
+from rows import head, put, step
 
 from sandbur.state.databases.open import open_database
 from sandbur.state.databases.schema import SCHEMA_VERSION

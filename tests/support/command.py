@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from places import ROOT
 from warm_start import warm_start
 
 TIMEOUT_S = 120
 """So much later than any command ends that a busy machine is told from one that hangs."""
-ROOT = Path(__file__).resolve().parent.parent
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY",
         "DASHSCOPE_API_KEY")  # fmt: skip
 

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from places import ROOT
+
 _REACHED = re.compile(r'\breach\("([a-z0-9_]+)"\)')
 FOLDERS = ("state", "actions", "agent")
 

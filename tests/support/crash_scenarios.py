@@ -11,6 +11,7 @@ from typing import Any
 from crash_past import Past
 from model_server import Answer, Request, Turn, call, fail, say
 from model_turns import ToolCall, calls
+from places import FIXTURES
 
 HOOK = """\
 # Kills the agent here, if that is what the trial wants, and lives on to see what becomes of this command.
@@ -154,7 +155,7 @@ def _older_store(path: Path) -> None:
     """Make a store as the first schema had it."""
     path.parent.mkdir(mode=0o700)
     with closing(sqlite3.connect(path)) as database:
-        database.executescript((Path(__file__).parent / "fixtures" / "store-1.sql").read_text())
+        database.executescript((FIXTURES / "store-1.sql").read_text())
     path.chmod(0o600)
 
 

@@ -2,7 +2,7 @@
 
 async with ModelServer([call("read_file", path="a"), say("done")]) as server:
     ... server.base_url, server.requests
-Or from another process: python tests/model_server.py --port 8000 --script turns.json
+Or from another process: python tests/support/model_server.py --port 8000 --script turns.json
 """
 
 import argparse

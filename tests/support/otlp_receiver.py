@@ -3,7 +3,7 @@
 with OtlpReceiver() as receiver:
     ... OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url
     receiver.spans, receiver.points
-Or from another process: python tests/otlp_receiver.py
+Or from another process: python tests/support/otlp_receiver.py
 """
 
 import gzip

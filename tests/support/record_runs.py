@@ -1,6 +1,6 @@
 """Records a run of every workflow into tests/recordings, for test_recordings.py to replay.
 
-Usage: python tests/record_runs.py [NAME...]. Run it when a change of what the program does is wanted.
+Usage: python tests/support/record_runs.py [NAME...]. Run it when a change of what the program does is wanted.
 """
 
 import json

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from command import Command, Ended
 from model_server import Answer, ModelServer
+from places import RECORDINGS
 
 PLACE = Path("/srv/demo")
-RECORDINGS = Path(__file__).parent / "recordings"
 CONFIG = '[context_windows]\n"openai-chat/small" = 9000\n'
 
 

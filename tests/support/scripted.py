@@ -33,6 +33,10 @@ Call = tuple[str, dict[str, Any]]
 Turn = str | Sequence[Call] | Exception | Callable[[], Any]
 
 
+def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
+    return [("act", {"text": text}) for text in texts]
+
+
 class ScriptedModel:
     """Answers each request with the next turn: text, a list of (tool, arguments), or an error to raise."""
 

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from places import ROOT
+
 DEAF_S = 0.3
 """The question ignores keys for a moment."""
 ASKS = "Run it? ["
@@ -39,7 +41,7 @@ class Terminal:
         unset = "env -u EDITOR -u VISUAL -u TMUX -u NO_COLOR -u SANDBUR_LEASE_S " + settings
         program = f"{shlex.quote(sys.executable)} -m sandbur.ui.cli"
         run = f"{unset} {program} -C {shlex.quote(str(self.folder))} {line}"
-        root = shlex.quote(str(Path(__file__).resolve().parent.parent))
+        root = shlex.quote(str(ROOT))
         return f"cd {root} && {run}"
 
     def _open(self, script: str, width: int, height: int) -> None:

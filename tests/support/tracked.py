@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from places import ROOT
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
 from sandbur.state.calls import CallDecision
@@ -134,7 +135,7 @@ def served(url: str, *flags: str, home: Path, env: dict[str, str] | None = None)
     ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("SANDBUR", "BURR"))}
     environment = {**clean, "HOME": str(home), "SANDBUR_HOME": str(home / "sandbur"), **(env or {})}
-    root = Path(__file__).parent.parent
+    root = ROOT
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=root
     ) as process:

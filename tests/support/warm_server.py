@@ -1,4 +1,4 @@
-"""Forks `sandbur` from a process that has imported what it needs: python tests/warm_server.py SOCKET.
+"""Forks `sandbur` from a process that has imported what it needs: python tests/support/warm_server.py SOCKET.
 
 Most of what a short command takes is imports. A command from here is a process of its own with its own
 streams, folder and environment, and runs the same `main`; it only finds its modules there.

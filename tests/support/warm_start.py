@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 
+from places import ROOT
+
 COLD = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "TMPDIR", "MALLOC", "SANDBUR_CRASH", "SANDBUR_LEASE")
 """Beginnings of variables that count when a process starts or imports: another value needs another start."""
 _TIMEOUT_S = 120
@@ -79,7 +81,7 @@ class WarmStart:
 def warm_start() -> WarmStart:
     """Return the one of this process."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}
-    return WarmStart({**kept, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)})
+    return WarmStart({**kept, "PYTHONPATH": str(ROOT)})
 
 
 class _Pipe:

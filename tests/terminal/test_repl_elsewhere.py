@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import Command
-from conftest import UrlOf
-from databases import DATABASES
+from databases import DATABASES, fresh_url
 from model_server import ModelServer, say, stall
 from tmux_window import ASKS, DEAF_S, Terminal, wait
 
@@ -40,6 +39,12 @@ def command(tmp_path: Path) -> Command:
     return Command(tmp_path)
 
 
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with fresh_url(request.param, tmp_path) as fresh:
+        yield fresh
+
+
 def the_session(command: Command) -> str:
     (listed,) = json.loads(command.run("sessions", "list", "--json").out)
     return str(listed["id"])
@@ -60,11 +65,10 @@ def in_order(terminal: Terminal) -> None:
     assert "rror" not in screen
 
 
-@pytest.mark.parametrize("kind", DATABASES)
 def test_an_approval_from_elsewhere_ends_the_question_and_is_shown(
-    terminal: Terminal, command: Command, url_of: UrlOf, tmp_path: Path, kind: str
+    terminal: Terminal, command: Command, url: str
 ) -> None:
-    env = {"SANDBUR_STORE": url_of(kind, tmp_path), "SANDBUR_USER": "ann"}
+    env = {"SANDBUR_STORE": url, "SANDBUR_USER": "ann"}
     command.env |= env
     asked(terminal, "run touch made; echo $((40+2))", **env)
     assert command.run("approve", the_session(command), "--all", SANDBUR_USER="bob").code == 0

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 LAYERS = ("state", "actions", "agent", "ui")
 HEAVY = ("openai", "anthropic", "burr", "rich", "prompt_toolkit", "genai_prices", "pydantic")
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_ENTRIES = 500, 50, 16

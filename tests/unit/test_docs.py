@@ -1,12 +1,12 @@
 """What the pages in `docs/` draw is what is there."""
 
 import re
-from pathlib import Path
+
+from places import ROOT
 
 from sandbur.agent.graph import ACTIONS
 from sandbur.state.databases.schema import TABLES
 
-ROOT = Path(__file__).parent.parent
 LAYERS = ("state", "actions", "agent", "ui")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from sandbur.ui.arguments import parse
 
-ROOT = Path(__file__).resolve().parent.parent
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 

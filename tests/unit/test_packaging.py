@@ -9,8 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
+from places import ROOT
 
 OWN = "class Agent:\n    mine = True\n"
 USES = """
@@ -142,3 +141,40 @@ assert not {name for name in foreign if not name.startswith(("_", "sitecustomize
 
 def test_importing_sandbur_touches_nothing_of_the_host() -> None:
     subprocess.run([sys.executable, "-c", HOST], cwd=ROOT, check=True)
+
+
+SESSION = """
+import asyncio, logging, os, signal, sys, threading
+from pathlib import Path
+from sandbur.agent.config.settings import RunOptions
+from sandbur.agent.runtime import Runtime
+
+def host():
+    signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    logs = [logging.root, *(log for log in logging.root.manager.loggerDict.values() if hasattr(log, "level"))]
+    changed = {log.name: (log.level, log.handlers[:]) for log in logs if log.level or log.handlers}
+    return dict(os.environ), os.getcwd(), os.umask(0o022), signals, changed, sys.excepthook, sys.stdout
+
+class Heard(logging.Handler):
+    def emit(self, record):
+        sys.exit(f"{record.name}: {record.getMessage()}")
+
+async def run(text):
+    runtime = Runtime.open(RunOptions(model="demo", mode="yolo", cwd=Path.cwd()))
+    session = await runtime.create()
+    last = [event async for event in session.send(text)][-1]
+    await runtime.aclose()
+    return last.status
+
+logging.root.addHandler(Heard(logging.WARNING))
+before = host()
+assert asyncio.run(run("run echo hi; false")) == "done"
+assert asyncio.run(run("/nonsense")) == "done"
+assert host() == before
+assert threading.active_count() == 1, threading.enumerate()
+"""
+
+
+def test_a_session_touches_nothing_of_the_host(tmp_path: Path) -> None:
+    env = {**os.environ, "SANDBUR_HOME": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", SESSION], cwd=tmp_path, env=env, check=True)

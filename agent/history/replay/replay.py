@@ -1,6 +1,5 @@
 """Replays a session, or a recording file, and says where today's program first does something else."""
 
-import logging
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -47,8 +46,6 @@ async def replay(
     `ignores_tools`: tools in other words, new ones and gone ones are no difference by themselves.
     Raises `UsageError` if there is nothing to replay, `StoreError` if the records are damaged.
     """
-    # Burr logs the whole state with every failing action; what differs is reported here.
-    logging.getLogger("burr").setLevel(logging.CRITICAL)
     recording = await store.database.offload(lambda: read_recording(store, session_id))
     first = _first(recording, from_seq)
     walk = Walk(recording, today or Today(), live or Live(), ignores_tools)

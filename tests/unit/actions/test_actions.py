@@ -4,12 +4,12 @@ import ast
 import asyncio
 import inspect
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
 from burr.core import ApplicationBuilder, State, action
 from burr.core.persistence import AsyncBaseStateSaver
+from places import ROOT
 from scripted import Recorder, ScriptedModel, scripted_ports
 
 from sandbur.actions.events import Event, Notice, ToolFinished, ToolStarted
@@ -20,8 +20,6 @@ from sandbur.state.application import ApplicationState
 from sandbur.state.cancellation import over, to_the_end
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("name", ACTIONS)

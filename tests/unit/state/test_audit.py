@@ -9,6 +9,7 @@ import pytest
 from audits import ONE, approved, audited, breaches
 from command import Command
 from killed import ALLOW, killed_in_a_command
+from places import FIXTURES
 from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from tampering import chain_again, delete_move, rewrite
@@ -17,7 +18,7 @@ from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
 
-FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
+STORES = sorted(FIXTURES.glob("store-*.sql"))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_killed_and_settled_runs_verify(tmp_path: Path) -> None:
         assert (ended.code, json.loads(ended.out)["holds"]) == (0, True), ended.err
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", STORES, ids=lambda path: path.stem)
 def test_sessions_of_older_versions_verify(path: Path, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "old.db")
     connection.executescript(path.read_text("utf-8"))

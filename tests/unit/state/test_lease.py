@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from model_server import Answer, ModelServer, Request, call, say
+from places import PYTHONPATH, ROOT
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 
@@ -19,7 +20,6 @@ from sandbur.state.session import SessionSettings
 from sandbur.state.store.lease import is_gone, new_runner
 from sandbur.state.store.store import Store
 
-HERE = Path(__file__).parent
 ELSEWHERE = "elsewhere:77:1:abcd"
 
 
@@ -110,7 +110,7 @@ def test_a_running_tool_is_stopped_when_the_session_is_lost(store: Store) -> Non
         "    print(end.error.code)\n"
         "asyncio.run(main())\n"
     )
-    env = {**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "SANDBUR_LEASE_S": "1"}
+    env = {**os.environ, "PYTHONPATH": PYTHONPATH, "SANDBUR_LEASE_S": "1"}
     run = subprocess.Popen(
         [sys.executable, "-c", script, store.url], env=env, stdout=subprocess.PIPE, text=True
     )
@@ -133,7 +133,7 @@ def test_a_lease_is_renewed_while_the_event_loop_is_blocked(store: Store) -> Non
         "    await collect(session.send('go'))\n"
         "asyncio.run(main())\n"
     )
-    env = {**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "SANDBUR_LEASE_S": "1"}
+    env = {**os.environ, "PYTHONPATH": PYTHONPATH, "SANDBUR_LEASE_S": "1"}
     run = subprocess.Popen(
         [sys.executable, "-c", script, store.url], env=env, stdout=subprocess.PIPE, text=True
     )
@@ -177,7 +177,7 @@ def test_a_stopped_process_that_comes_back_finds_its_session_taken(tmp_path: Pat
     session_id = "11111111-2222-4333-8444-555555555555"
     with ModelServer(one_effect) as server:
         env = {
-            **os.environ, "PYTHONPATH": str(HERE.parent), "SANDBUR_HOME": str(tmp_path / "home"),
+            **os.environ, "PYTHONPATH": str(ROOT), "SANDBUR_HOME": str(tmp_path / "home"),
             "XDG_CONFIG_HOME": str(tmp_path / "config"), "OPENAI_API_KEY": "sk-test",
             "OPENAI_BASE_URL": server.base_url, "SANDBUR_LEASE_S": "1",
         }  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command import Command
 from crash_points import reached
+from places import FIXTURES
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 
@@ -250,7 +251,7 @@ async def test_an_unknown_session_has_no_trace(store: Store) -> None:
 async def test_sessions_of_before_have_none_and_get_one(tmp_path: Path, name: str) -> None:
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as database:
-        database.executescript((Path(__file__).parent / "fixtures" / f"{name}.sql").read_text("utf-8"))
+        database.executescript((FIXTURES / f"{name}.sql").read_text("utf-8"))
     store = Store.open(f"sqlite:///{path}")
     session_id = "00000000-0000-4000-8000-000000000001"
     assert told(store, session_id) == []

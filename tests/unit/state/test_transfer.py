@@ -13,11 +13,11 @@ import pytest
 from command import Command
 from databases import DATABASES, fresh_url
 from killed import killed_in_a_command
+from places import FIXTURES
 
 from sandbur.state.maintenance.export import export_session, readable, stored_text
 from sandbur.state.store.store import Store
 
-FIXTURES = Path(__file__).parent / "fixtures"
 JSON = ("--output-format", "json")
 
 

@@ -9,6 +9,7 @@ import pytest
 from command import Command
 from html_check import Page
 from killed import killed_in_a_command
+from places import FIXTURES
 from reopening import reopened
 from reports import Says, act, made, page
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
@@ -22,7 +23,7 @@ from sandbur.state.errors import Overloaded
 from sandbur.state.store.store import Store
 from sandbur.ui.report.plot import plot
 
-FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
+STORES = sorted(FIXTURES.glob("store-*.sql"))
 FORMS = ("html", "md")
 
 
@@ -140,7 +141,7 @@ async def test_the_account_adds_up(store: Store) -> None:
     assert [call.outcome for call in account.calls] == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", STORES, ids=lambda path: path.stem)
 def test_sessions_of_older_versions_have_reports(path: Path, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "old.db")
     connection.executescript(path.read_text("utf-8"))

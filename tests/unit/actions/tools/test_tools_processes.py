@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
@@ -181,7 +182,7 @@ def test_nothing_outlives_a_killed_agent_by_more_than_a_second(nap: str, number:
     with subprocess.Popen(
         [sys.executable, "-c", AGENT, json.dumps({"command": command})],
         stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parent.parent,
+        cwd=ROOT,
     ) as agent:
         wait_for(lambda: sum(line.startswith("sleep") for line in alive(nap)) == 2)
         os.kill(agent.pid, number)

@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import PYTHONPATH
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
 from sandbur.actions.workspace.snapshot import MAX_FILE_BYTES
-
-ROOT = Path(__file__).parent.parent
 
 
 class Workspace:
@@ -111,7 +110,7 @@ def test_a_crash_does_not_lose_what_the_command_changed(ws: Workspace):
     ws.root.joinpath("a").write_text("old")
     command = "printf new > a; echo made; sleep 60"
     own = {"FOLDER": str(ws.root.parent), "COMMAND": command, "SANDBUR_CRASH_AT": "effect_mid"}
-    path = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    path = {"PYTHONPATH": f"{Path(__file__).parent}:{PYTHONPATH}"}
     agent = subprocess.run(
         [sys.executable, "-c", AGENT], env=os.environ | own | path, timeout=120, check=False
     )

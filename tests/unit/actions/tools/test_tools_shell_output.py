@@ -10,13 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from small_disk import fill, mounted, needs_root
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.supervisor import OUTPUT
 from sandbur.actions.tools.shell.tool import RunShellCommand
-
-ROOT = Path(__file__).parent.parent
 
 
 async def run(folder: Path, command: str, scratch: Path, tool: RunShellCommand | None = None) -> ToolOutcome:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from command import Command
 from demo_runs import DemoRuns
-from scripted import Recorder, ScriptedModel, collect, open_session
+from scripted import Recorder, ScriptedModel, act, collect, open_session
 from terminal_pair import Terminal
-from test_session import act
 
 from sandbur.agent.history.insight.diff import Comparison, Parting, aligned, compare, parting
 from sandbur.agent.session.session import Session

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from command import ROOT, Command, Ended
 from demo_runs import DemoRuns
+from places import RECORDINGS
 
 from sandbur.ui.commands.replay import name_of
 from sandbur.ui.pytest_plugin import Replay, sandbur_replay  # noqa: F401
 
-RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.jsonl"))
+RUNS = sorted(RECORDINGS.glob("*.jsonl"))
 ACTIONS = {"prompt", "router", "vibe_planner", "vibe_step_executor", "human_confirm", "execute_tools",
            "vibe_result_analyzer", "step_summarizer", "context_compressor"}  # fmt: skip
 
@@ -25,13 +26,13 @@ def records(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text("ascii").splitlines()]
 
 
-@pytest.mark.parametrize("name", [path.stem for path in RECORDINGS])
+@pytest.mark.parametrize("name", [path.stem for path in RUNS])
 def test_a_recorded_run_goes_as_it_did(sandbur_replay: Replay, name: str) -> None:  # noqa: F811
-    sandbur_replay(f"recordings/{name}.jsonl")
+    sandbur_replay(str(RECORDINGS / f"{name}.jsonl"))
 
 
 def test_the_recordings_tell_of_every_action_tool_and_wire() -> None:
-    found = [record for path in RECORDINGS for record in records(path)]
+    found = [record for path in RUNS for record in records(path)]
     assert {record["position"] for record in found if record["kind"] == "step"} == ACTIONS
     models = {record["settings"]["model"].split("/")[0] for record in found if record["kind"] == "session"}
     assert models == {"anthropic", "openai-chat", "openai-responses"}
@@ -52,7 +53,7 @@ def test_the_recordings_tell_of_every_action_tool_and_wire() -> None:
 
 
 def test_the_recordings_do_not_tell_where_they_were_made() -> None:
-    for path in RECORDINGS:
+    for path in RUNS:
         text = path.read_text("ascii")
         assert not re.search(r"/root|/home/|/tmp/|127\.0\.0\.1|\w@\w", text), path
 

@@ -9,6 +9,7 @@ import pytest
 from conftest import UrlOf
 from databases import DATABASES
 from real_ports import open_real
+from recorded import READ, SHELL, WRITE, everything, record
 from reopening import reopened
 from scripted import START, ScriptedModel, collect, finish, plan
 
@@ -16,16 +17,12 @@ from sandbur.actions.events import ToolOutput
 from sandbur.agent.history.replay.replay import Replayed, replay
 from sandbur.agent.history.time_travel.branches import branch, edited
 from sandbur.state.calls import CallDecision
-from sandbur.state.databases.schema import TABLES
 from sandbur.state.errors import ContextFull, ModelError, UsageError
 from sandbur.state.store.store import Store
 
-WRITE = [("write_file", {"path": "a.txt", "content": "one\ntwo\n"})]
-READ = [("read_file", {"path": "a.txt"})]
 LOOK = [("list_directory", {"path": "."}), ("glob", {"pattern": "*.txt"}), ("grep", {"pattern": "one"})]
 EDIT = [("edit_file", {"path": "a.txt", "old": "one", "new": "1"})]
 BROKEN: list[tuple[str, Any]] = [("read_file", "{")]
-SHELL = [("run_shell_command", {"command": "echo hi"})]
 
 WORKFLOWS: dict[str, tuple[Any, ...]] = {
     "chat": ("hello",),
@@ -45,11 +42,6 @@ WORKFLOWS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-async def record(store: Store, folder: Path, *turns: Any, **options: Any) -> None:
-    session = await open_real(store, ScriptedModel(*turns), folder, **options)
-    await collect(session.send("go"))
-
-
 async def same(store: Store, session_id: str = "s1", from_seq: int | None = None) -> Replayed:
     """Replay a session whose replay is to find nothing, and to write nothing."""
     before = everything(store)
@@ -57,11 +49,6 @@ async def same(store: Store, session_id: str = "s1", from_seq: int | None = None
     assert replayed.divergence is None, replayed.divergence
     assert everything(store) == before
     return replayed
-
-
-def everything(store: Store) -> dict[str, Any]:
-    names = [table.split()[2] for table in TABLES]
-    return {name: store.database.query(f"SELECT * FROM {name}") for name in names}
 
 
 def last(store: Store, session_id: str = "s1") -> int:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from command import Command, Ended
 from killed import ALLOW, killed_in_a_command
-from test_migrations import DONE, KILLED, old, opened
+from old_stores import DONE, KILLED, opened
 
-__all__ = ["old"]
 JSON = ("--output-format", "json")
 
 

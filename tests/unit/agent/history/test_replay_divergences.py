@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from burr.core.graph import Graph, GraphBuilder
 from real_ports import open_real
+from recorded import READ, SHELL, WRITE, record
 from scripted import START, DenyAll, ScriptedModel, collect, finish, plan
-from test_replay import READ, SHELL, WRITE, record
 
 from sandbur.actions.ports import Ports, Tool
 from sandbur.actions.tools.registry import builtin_tools

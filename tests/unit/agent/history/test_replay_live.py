@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from real_ports import open_real
+from recorded import READ, SHELL, WRITE, everything, record
 from scripted import START, ScriptedModel, collect, finish, plan
-from test_replay import READ, SHELL, WRITE, everything, record
 
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.agent.history.replay.recorded_ports import Divergence

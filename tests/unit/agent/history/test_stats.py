@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command import Command
 from killed import killed_in_a_command
+from places import FIXTURES
 from reopening import reopened
 from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from terminal_pair import Terminal
@@ -19,7 +20,7 @@ from sandbur.state.calls import CallDecision
 from sandbur.state.errors import Overloaded
 from sandbur.state.store.store import Store
 
-FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("store-*.sql"))
+STORES = sorted(FIXTURES.glob("store-*.sql"))
 ONE = [("act", {"text": "one"})]
 
 
@@ -138,7 +139,7 @@ async def test_time_in_tools_ends_where_a_process_died(store: Store) -> None:
     assert found.runs.died == 1
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", STORES, ids=lambda path: path.stem)
 async def test_sessions_of_older_versions_count_with_their_totals(path: Path, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "old.db")
     connection.executescript(path.read_text("utf-8"))

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from command import Command
 from killed import effects, killed_in_a_command
-from scripted import Recorder, ScriptedModel, collect, open_session
-from test_session import act
+from scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import timeline

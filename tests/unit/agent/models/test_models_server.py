@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from model_histories import BadHistory, check_request
+from places import SUPPORT
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}}
 ASKS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
@@ -79,7 +80,7 @@ def test_a_broken_history_is_refused(wire: str, messages: list[Any]):
 def test_the_server_runs_in_a_process_of_its_own(tmp_path: Path):
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"fail": 503}, {"say": "hello", "times": 2}]))
-    command = [sys.executable, str(Path(__file__).with_name("model_server.py")), "--script", str(script)]
+    command = [sys.executable, str(SUPPORT / "model_server.py"), "--script", str(script)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         port = int(process.stdout.readline())

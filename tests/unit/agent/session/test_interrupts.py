@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from histories import assert_every_call_is_answered, results
 from reopening import reopened
-from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from test_session import act, assert_every_call_is_answered, results
+from scripted import START, Recorder, ScriptedModel, act, collect, finish, open_session, plan
 
 from sandbur.actions.events import Event, MessageAdded, RunFinished, RunStarted, ToolFinished
 from sandbur.agent.session.session import Session

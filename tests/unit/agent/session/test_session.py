@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from histories import assert_every_call_is_answered, results
 from reopening import reopened
-from scripted import START, DenyAll, Recorder, ScriptedModel, collect, finish, open_session, plan
+from scripted import START, DenyAll, Recorder, ScriptedModel, act, collect, finish, open_session, plan
 
 from sandbur.actions.events import (
     ApprovalNeeded,
@@ -20,35 +21,8 @@ from sandbur.actions.events import (
 from sandbur.agent.session.run import Limits
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ContextFull, CredentialsError, Overloaded, StoreError, UsageError
-from sandbur.state.messages import Message, ToolResult
+from sandbur.state.messages import Message
 from sandbur.state.store.store import Store
-from sandbur.state.transcript import Transcript
-
-
-def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
-    return [("act", {"text": text}) for text in texts]
-
-
-def results(history: Transcript) -> list[tuple[str, str]]:
-    return [
-        (block.outcome, block.content)
-        for message in history
-        for block in message.blocks
-        if isinstance(block, ToolResult)
-    ]
-
-
-def assert_every_call_is_answered(history: Transcript) -> None:
-    waiting: list[str] = []
-    for message in history:
-        if message.role == "tool":
-            block = message.blocks[0]
-            assert isinstance(block, ToolResult)
-            assert block.call_id == waiting.pop(0)
-        else:
-            assert not waiting
-            waiting = [use.call_id for use in message.tool_uses]
-    assert not waiting
 
 
 async def test_interactive_stops_before_a_call_and_an_approval_carries_on(store: Store) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import PYTHONPATH
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 
@@ -71,8 +72,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 def crashed(store: Store, *texts: str, effect: Effect = "effect") -> None:
     """Leave a session behind whose process died while its first call ran."""
-    here = Path(__file__).parent
-    env = {**os.environ, "PYTHONPATH": f"{here}:{here.parent}"}
+    env = {**os.environ, "PYTHONPATH": f"{Path(__file__).parent}:{PYTHONPATH}"}
     ended = subprocess.run([sys.executable, "-c", DIES, store.url, effect, *texts], env=env, check=False)
     assert ended.returncode == -signal.SIGKILL
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from burr.tracking.server import schema
 from fastapi import HTTPException
+from old_stores import opened
 from secret_samples import drawn
-from test_migrations import old, opened  # noqa: F401
 from tracked import chat, every_kind, planned
 from tracking_reader import HERE, answer, asking, attributes, ended, logs
 
@@ -182,7 +182,7 @@ async def test_a_session_without_steps_has_an_empty_page(store: Store, backend: 
     assert page.parent_pointer is not None
 
 
-async def test_every_page_of_an_old_store_opens(old: Path) -> None:  # noqa: F811
+async def test_every_page_of_an_old_store_opens(old: Path) -> None:
     opened(old).close()  # migrates it
     backend = StoreBackend(f"sqlite:///{old}")
     seen = 0

@@ -1,0 +1,11 @@
+"""Where things lie in the checkout."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+ROOT = TESTS.parent
+SUPPORT = TESTS / "support"
+FIXTURES = TESTS / "fixtures"
+RECORDINGS = TESTS / "recordings"
+PYTHONPATH = f"{SUPPORT}:{ROOT}"
+"""For programs that a test starts."""

@@ -1,0 +1,31 @@
+"""Rows of a store as the writer of one puts them."""
+
+from sandbur.state.databases.database import Database, GuardedUpdate, Statement
+
+
+def put(body: str | bytes, key: str = "k", session_id: str = "s") -> Statement:
+    sql = "INSERT INTO outputs (session_id, call_id, chunk, body, record, digest) VALUES (?, ?, 0, ?, 0, '')"
+    return sql, (session_id, key, body if isinstance(body, bytes) else body.encode())
+
+
+def head(session_id: str = "s") -> Statement:
+    sql = (
+        "INSERT INTO heads (session_id, title, status, updated_at, wake_at, last_seq, records, chain, owner,"
+    )
+    return f"{sql} epoch, lease_until) VALUES (?, '', '', '', '', 0, 0, '', '', 0, '')", (session_id,)
+
+
+def step(records: int, chain: str = "", session_id: str = "s") -> GuardedUpdate:
+    """A guard as the store's writer uses it: the row has to be as it was left."""
+    update = "UPDATE heads SET records = ?, chain = ? WHERE session_id = ? AND records = ?"
+    return GuardedUpdate(
+        (update, (records + 1, chain, session_id, records)),
+        (
+            "SELECT 1 FROM heads WHERE session_id = ? AND records = ? AND chain = ?",
+            (session_id, records + 1, chain),
+        ),
+    )
+
+
+def keys(database: Database) -> list[str]:
+    return [row[0] for row in database.query("SELECT call_id FROM outputs ORDER BY call_id")]
