@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,9 +10,11 @@ from pathlib import Path
 os.environ.setdefault("SANDBUR_LEASE_S", "4")
 
 import pytest
-from databases import DATABASES, fresh_url
+from command import Command
+from databases import DATABASES, UrlOf, fresh_url
 from old_stores import STORES
 from reopening import close_all
+from tmux_window import Terminal, opened
 
 from sandbur.state.databases.schema import SESSION_TABLES
 from sandbur.state.store.store import Store
@@ -33,8 +35,6 @@ ON_EVERY_DATABASE = (
     "test_traces",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
-
-UrlOf = Callable[[str, Path], str]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -78,3 +78,16 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     connection.executescript(request.param.read_text("utf-8"))
     connection.close()
     return path
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """Return the command, to be run in the test's folder."""
+    return Command(tmp_path)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """Lend a terminal in the test's folder, which ends with the test."""
+    with opened(tmp_path) as window:
+        yield window

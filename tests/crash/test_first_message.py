@@ -20,11 +20,6 @@ POINTS = ("store_in_transaction:1", "store_after_commit:1", "store_in_transactio
 """Kills around the first two commits of a run."""
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
 def killed_at(command: Command, point: str, *words: str) -> None:
     ended = command.run(*words, SANDBUR_CRASH_AT=point)
     assert ended.code == -signal.SIGKILL

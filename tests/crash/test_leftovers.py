@@ -18,11 +18,6 @@ WAIT_S = 120
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
 def wait_for(holds: Callable[[], object]) -> None:
     latest = time.monotonic() + WAIT_S
     while not holds():

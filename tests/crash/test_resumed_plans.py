@@ -14,11 +14,6 @@ RESULT = ("--output-format", "json")
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-@pytest.fixture
 def session_id(command: Command) -> str:
     """Return a session whose plan waits for the approval of its first step's command."""
     waiting = command.run("-p", GOAL, "-m", "demo", *RESULT).result

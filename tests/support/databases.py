@@ -4,7 +4,7 @@ import atexit
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +21,9 @@ _ADMINS = {
     "mysql": os.environ.get("SANDBUR_TEST_MYSQL", "mysql://root@127.0.0.1:3306/test"),
 }
 _PASSWORD = "plain-words"
+
+UrlOf = Callable[[str, Path], str]
+"""(kind, folder) -> the URL of a store."""
 
 
 def connect(kind: str, database: str | None = None) -> Any:

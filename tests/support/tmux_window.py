@@ -6,9 +6,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from places import ROOT
 
 DEAF_S = 0.3
@@ -89,6 +91,19 @@ class Terminal:
             ["tmux", "-S", self._socket, *words], capture_output=True, text=True, check=True, timeout=120
         )
         return done.stdout
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Terminal]:
+    """Lend a terminal in `folder`; without tmux the test is skipped."""
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    window = Terminal(folder)
+    try:
+        yield window
+    finally:
+        window.close()
+        window.forget()
 
 
 def wait(holds: Callable[[], bool], seconds: float, problem: Callable[[], str]) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,23 +10,9 @@ from model_server import ModelServer, say
 from terminal_pair import Terminal as Pair
 from tmux_window import Terminal
 
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 ASKED = {"COLUMNS": "", "LINES": ""}
 """The terminal is asked how wide it is, whatever the environment of the tests says."""
 LONG = "a title that no terminal of eighty columns has the room for, 表示 and all"
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
 
 
 def started(command: Command, prompt: str = LONG, folder: Path | None = None) -> str:
@@ -83,7 +67,6 @@ def test_a_piped_list_is_not_cut(command: Command) -> None:
     assert (cells[0], cells[4], cells[5]) == (session_id, str(command.folder), title)
 
 
-@needs_tmux
 def test_the_picker_shows_this_project_first_and_all_with_a_key(command: Command, terminal: Terminal) -> None:
     project, other = command.folder / "project", command.folder / "other"
     (project / ".git").mkdir(parents=True)
@@ -109,7 +92,6 @@ def test_the_picker_shows_this_project_first_and_all_with_a_key(command: Command
     terminal.see("Resumed: hello far")
 
 
-@needs_tmux
 def test_a_project_without_sessions_is_offered_all(command: Command, terminal: Terminal) -> None:
     folder = command.folder / "new"
     folder.mkdir()
@@ -133,7 +115,6 @@ def test_thinking_flows_as_text(command: Command, is_text: bool) -> None:
     assert told[:2] == THOUGHT.replace("\x1b[2J", "").splitlines()
 
 
-@needs_tmux
 def test_thinking_wraps_between_words_on_a_terminal(terminal: Terminal) -> None:
     thought = " ".join(f"word{number:02}" for number in range(30))
     with ModelServer([say("Done.", reasoning=thought, pieces=100, delay_s=0.01)]) as server:
@@ -147,7 +128,6 @@ def test_thinking_wraps_between_words_on_a_terminal(terminal: Terminal) -> None:
     assert len(lines) == 3
 
 
-@needs_tmux
 def test_a_long_command_leaves_room_for_its_elapsed_time(terminal: Terminal) -> None:
     terminal.start("-m demo --yolo", width=60, **ASKED)
     terminal.see("YOLO")

@@ -1,7 +1,5 @@
 """A single word that sounds like a command of some other agent is not sent to the model unseen."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -69,18 +67,6 @@ def test_a_refused_word_starts_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
-
-
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-
-
-@needs_tmux
 @pytest.mark.parametrize("word", ["exit", "quit"])
 def test_exit_and_quit_alone_leave_the_chat(terminal: Terminal, word: str) -> None:
     terminal.start()
@@ -92,7 +78,6 @@ def test_exit_and_quit_alone_leave_the_chat(terminal: Terminal, word: str) -> No
     assert screen.count("model call") == 1
 
 
-@needs_tmux
 def test_a_chat_without_any_model_is_the_demo_and_says_so(terminal: Terminal) -> None:
     terminal.start("", OLLAMA_HOST="http://127.0.0.1:9", **dict.fromkeys(KEYS, ""))
     terminal.see("interactive · demo")

@@ -2,23 +2,9 @@
 
 import re
 import shlex
-import shutil
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from tmux_window import ASKS, DEAF_S, Terminal, wait
-
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
 
 
 def test_a_command_runs_after_approval_and_its_answer_is_shown(terminal: Terminal) -> None:

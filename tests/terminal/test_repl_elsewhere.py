@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -12,31 +11,14 @@ import pytest
 from command import Command
 from databases import DATABASES, fresh_url
 from model_server import ModelServer, say, stall
-from tmux_window import ASKS, DEAF_S, Terminal, wait
-
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
+from tmux_window import ASKS, DEAF_S, Terminal, opened, wait
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Terminal]:
     """A second terminal in the same folder."""
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
+    with opened(tmp_path) as window:
+        yield window
 
 
 @pytest.fixture(params=DATABASES)

@@ -2,33 +2,14 @@
 
 import json
 import re
-import shutil
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from command import Command
 from killed import effects, killed_in_a_command
 from tmux_window import ASKS, DEAF_S, Terminal, wait
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-
 SETTLES = "What came of it? ["
 BACK = "Bring back what? ["
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 def press(terminal: Terminal, key: str) -> None:

@@ -1,27 +1,14 @@
 """Whatever stops a chat in a real terminal: Ctrl-C, signals, kill -9; and terminals that can do little."""
 
 import os
-import shutil
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from command import Command
 from tmux_window import ASKS, DEAF_S, Terminal, is_running, wait
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-
 NAP = f"sleep 9874.{os.getpid()}"
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
 
 
 def test_ctrl_c_stops_the_command_and_not_the_chat(terminal: Terminal) -> None:

@@ -4,8 +4,6 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tmux_window import ASKS, DEAF_S, Terminal
@@ -16,14 +14,6 @@ pytestmark = pytest.mark.skipif(
 
 SHELL = "shell>"
 STOPPED = "Stopped"
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
 
 
 def away(terminal: Terminal) -> None:

@@ -1,15 +1,13 @@
 """A project's own configuration counts only after a person has said so."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import Command
-from tmux_window import DEAF_S, Terminal
+from tmux_window import DEAF_S, Terminal, opened
 
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 CONFIG = 'model = "demo"\nallow = ["run_shell_command(touch *)"]\n'
 
 
@@ -17,13 +15,10 @@ CONFIG = 'model = "demo"\nallow = ["run_shell_command(touch *)"]\n'
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     (tmp_path / ".sandbur").mkdir()
     (tmp_path / ".sandbur/config.toml").write_text(CONFIG)
-    window = Terminal(tmp_path)
-    yield window
-    window.close()
-    window.forget()
+    with opened(tmp_path) as window:
+        yield window
 
 
-@needs_tmux
 def test_a_trusted_configuration_counts_from_then_on(terminal: Terminal) -> None:
     terminal.start("")
     screen = terminal.see("Use it in this folder")
@@ -40,7 +35,6 @@ def test_a_trusted_configuration_counts_from_then_on(terminal: Terminal) -> None
     assert "Use it" not in terminal.see("interactive · demo")
 
 
-@needs_tmux
 def test_without_trust_it_is_ignored_and_that_is_said(terminal: Terminal) -> None:
     terminal.start("-m demo")
     terminal.see("Use it in this folder")

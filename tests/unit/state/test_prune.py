@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,6 @@ from killed import killed_in_a_command
 
 NEVER_KEEP = ("--keep", "0")
 AT_ONCE = ("--older-than", "0s", *NEVER_KEEP)
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 def talk(command: Command, text: str = "hello", *words: str) -> str:

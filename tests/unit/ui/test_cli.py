@@ -4,15 +4,9 @@ import json
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from command import Command
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 def test_help_names_every_command_and_leaves_at_once(command: Command) -> None:

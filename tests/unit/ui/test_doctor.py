@@ -18,11 +18,6 @@ from tampering import add_behind
 from sandbur.state.store.store import Store
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
 def talk(command: Command, *words: str) -> str:
     ended = command.run("-p", "hello", "-m", "demo", "--output-format", "json", *words)
     return ended.result["session_id"]

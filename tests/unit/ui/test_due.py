@@ -1,19 +1,12 @@
 """`sandbur resume --due` carries on what waits for nobody, and leaves the rest alone."""
 
 import time
-from pathlib import Path
 
-import pytest
 from command import Command
 from killed import effects, killed_in_a_command
 from model_server import Answer, ModelServer, call, fail, say
 
 JSON = ("--output-format", "json")
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 def keys(server: ModelServer) -> dict[str, str]:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 from typing import IO
 
 import pytest
@@ -15,11 +14,6 @@ KEYS = [
     "type", "session_id", "status", "exit_code", "result", "workflow_mode", "steps", "pending", "usage",
     "duration_ms", "error",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 def test_text_is_the_answer_alone(command: Command) -> None:

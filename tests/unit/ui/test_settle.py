@@ -1,7 +1,6 @@
 """A call whose outcome nobody knows is settled from outside, by one command."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +9,6 @@ from killed import effects, killed_in_a_command
 from model_server import ModelServer, call, say
 
 FORMAT = ("--output-format", "json")
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 @pytest.fixture

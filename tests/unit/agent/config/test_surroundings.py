@@ -23,11 +23,6 @@ NO_THREADS = ("sh", "-c", f'ulimit -s {200 << 30} && exec "$0" "$@"')
 """A thread's stack is as large as this limit by default, so that there is no room for a single one."""
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
 def asked(command: Command, url: str, model: str = "openai/gpt-test", **env: str) -> Ended:
     words = ("-p", "hi", "-m", model, "--output-format", "json")
     ended = command.run(*words, OPENAI_API_KEY="sk-test", OPENAI_BASE_URL=url, **env)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import UrlOf
-from databases import DATABASES
+from databases import DATABASES, UrlOf
 from real_ports import open_real
 from recorded import READ, SHELL, WRITE, everything, record
 from reopening import reopened

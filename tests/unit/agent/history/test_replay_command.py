@@ -13,11 +13,6 @@ from old_stores import DONE, KILLED, opened
 JSON = ("--output-format", "json")
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
 def talk(command: Command, *words: str) -> str:
     return command.run("-p", *words, "-m", "demo", *JSON).result["session_id"]
 

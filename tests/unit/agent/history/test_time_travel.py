@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,6 @@ from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import timeline
 
 JSON = ("--output-format", "json")
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
 
 
 def talk(command: Command, *words: str) -> str:
