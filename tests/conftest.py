@@ -35,6 +35,28 @@ ON_EVERY_DATABASE = (
     "test_traces",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
+UNIT = Path(__file__).parent / "unit"
+STARTING = {"command", "terminal", "wheel", "installed", "old"}
+"""Fixtures of tests that start processes or open stores of every version."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="unit tests that start no command and need no server"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        quick = [item for item in items if is_quick(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(quick)])
+        items[:] = quick
+
+
+def is_quick(item: pytest.Item) -> bool:
+    fixtures = set(getattr(item, "fixturenames", ()))
+    kind = getattr(item, "callspec", None) and item.callspec.params.get("store", "sqlite")
+    return UNIT in item.path.parents and not fixtures & STARTING and kind in (None, "sqlite")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

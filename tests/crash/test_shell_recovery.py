@@ -262,6 +262,7 @@ def test_recovery_waits_for_nobody_and_can_be_repeated(trial: Trial):
     assert trial.recover() == Recovered(None)
     trial.start("echo so far; setsid sleep {nap}")
     trial.wait_for_processes()
+    wait_for(lambda: b"so far" in trial.output)
     trial.kill(trial.supervisor)
     began = time.monotonic()
     first = trial.recover()
@@ -273,6 +274,7 @@ def test_recovery_waits_for_nobody_and_can_be_repeated(trial: Trial):
 def test_a_stopped_supervisor_is_waited_for_a_moment_only(trial: Trial):
     trial.start("echo so far; setsid sleep {nap}")
     trial.wait_for_processes()
+    wait_for(lambda: b"so far" in trial.output)
     os.kill(trial.supervisor, signal.SIGSTOP)
     trial.kill()
     began = time.monotonic()

@@ -162,7 +162,7 @@ async def test_output_that_fits_is_not_kept_twice(tmp_path: Path):
 async def test_one_long_line_is_cut_at_characters(tmp_path: Path):
     began = time.monotonic()
     outcome = await run(tmp_path, "head -c 10000000 /dev/zero | sed 's/\\x0/äx/g'")
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 60
     assert len(outcome.content.encode()) < 31_000
     assert "\ufffd" not in outcome.content
     assert "0 lines, " in outcome.content

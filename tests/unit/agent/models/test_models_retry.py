@@ -63,7 +63,7 @@ async def test_a_stream_that_is_always_cut_leaves_the_session_resumable(wire: st
 
 @every_wire
 async def test_a_stream_that_falls_silent_is_tried_again(wire: str):
-    limits = TryLimits(idle_s=0.2)
+    limits = TryLimits(idle_s=1)
     async with (
         ModelServer([stall(HALF), say("whole")]) as server,
         connected(server, wire, limits=limits) as model,
@@ -81,7 +81,7 @@ async def test_a_stream_that_drips_for_ever_meets_the_total_limit(wire: str):
         began = time.monotonic()
         with pytest.raises(Overloaded):
             await talk(model)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 60
 
 
 async def test_a_slow_stream_that_keeps_coming_is_not_silent():
