@@ -36,7 +36,8 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     older = list(history)[: len(history) - keep]
     if not older:
         return _handed_back(state, MAX_COMPRESSIONS)
-    ports.emit(Notice("The conversation gets too long for the model: compressing the older part."))
+    text = "The conversation gets too long for the model: compressing the older part."
+    ports.emit(Notice(text, "compression"))
     text, used = "", Usage()
     if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
         text, used = reply.message.text.strip(), reply.used

@@ -107,11 +107,17 @@ class UsageChanged:
     """Of the model call that was just made."""
 
 
+NoticeKind = Literal["info", "retry", "fallback", "discarded", "compression", "truncation", "refusal"]
+RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
+"""With these a model call begins once more, `fallback`: with another model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something the person should know: a retry, a compression, an answer of a slash command."""
 
     message: str
+    kind: NoticeKind = "info"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Change
     if message.text:
         ports.emit(MessageAdded("assistant", message.text))
     if reply.finish == "length" and not message.tool_uses:
-        ports.emit(Notice("The answer was cut at the model's output limit."))
+        ports.emit(Notice("The answer was cut at the model's output limit.", "truncation"))
     if reply.finish == "refusal":
-        ports.emit(Notice("The model refused to answer."))
+        ports.emit(Notice("The model refused to answer.", "refusal"))
     for call in pending:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {**replied(state, ports, histories, reply), **changes}

@@ -56,6 +56,10 @@ class RunBegan(Record):
     """Of the trace that this run was exported in: 32 hex digits; empty if it was not."""
 
 
+_DISCARDED = "The partial answer above is discarded."
+"""Stored bytes: in records without `retries`, each other notice was one."""
+
+
 class ModelCalled(Record):
     """One call of a model, recorded behind its end; it belongs to the step that comes next."""
 
@@ -72,6 +76,8 @@ class ModelCalled(Record):
     """Pieces of text and thinking that streamed in."""
     notices: tuple[str, ...] = ()
     """Retries and stand-ins, as the person was told of them."""
+    retries: int | None = None
+    """How often it began once more; None without notices, and in records of versions that did not count."""
     finish: str | None = None
     """None if no reply came."""
     usage: Usage = Usage()
@@ -86,6 +92,12 @@ class ModelCalled(Record):
     @property
     def used(self) -> Usage:
         return self.usage + self.discarded
+
+    @property
+    def retry_count(self) -> int:
+        if self.retries is not None:
+            return self.retries
+        return sum(notice != _DISCARDED for notice in self.notices)
 
     @field_serializer("reply")
     def _whole(self, reply: Message | None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from ...state.errors import ContextFull, ModelError, SandburError
 from ...state.messages import Message
 from ...state.trace import Failure, ModelCalled, RequestShape
 from ...state.transcript import Transcript
-from ..events import Notice, TextDelta, ThinkingDelta, UsageChanged
+from ..events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 from ..ports import Discarded, ModelEvent, ModelRequest, Ports, Reply
 
 _MAX_NOTICES = 20
@@ -27,6 +27,7 @@ class _Seen:
     first_ms: int | None = None
     pieces: int = 0
     notices: list[str] = field(default_factory=list[str])
+    retries: int = 0
     discarded: Usage = field(default_factory=Usage)
 
     def take(self, item: ModelEvent) -> None:
@@ -36,8 +37,9 @@ class _Seen:
                 self.first_ms = self.elapsed_ms
         elif isinstance(item, Discarded):
             self.discarded += item.usage
-        elif isinstance(item, Notice) and len(self.notices) < _MAX_NOTICES:
-            self.notices.append(item.message)
+        elif isinstance(item, Notice):
+            self.retries += item.kind in RETRIES
+            self.notices += [item.message] if len(self.notices) < _MAX_NOTICES else []
 
     @property
     def elapsed_ms(self) -> int:
@@ -100,6 +102,7 @@ def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> Non
             duration_ms=seen.elapsed_ms,
             pieces=seen.pieces,
             notices=tuple(seen.notices),
+            retries=seen.retries if seen.notices else None,
             discarded=seen.discarded,
             request=shape,
             **end,

@@ -190,8 +190,8 @@ class WireModel:
                 raise failure
             wait_s, announcement = tries.after(failure)
             if has_shown:
-                yield Notice("The partial answer above is discarded.")
-            yield Notice(announcement)
+                yield Notice("The partial answer above is discarded.", "discarded")
+            yield Notice(announcement, "retry")
             await asyncio.sleep(wait_s)
 
     async def aclose(self) -> None:
@@ -320,7 +320,7 @@ class FallbackModel:
                     yield event
                 return
             except (Overloaded, Unreachable) as error:
-                yield Notice(f"{error.message} Starting over with {successor.name}.")
+                yield Notice(f"{error.message} Starting over with {successor.name}.", "fallback")
         async for event in last.stream(request):
             yield event
 

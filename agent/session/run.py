@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from ...actions.events import (
+    RETRIES,
     ApprovalNeeded,
     ErrorRaised,
     Event,
@@ -398,8 +399,7 @@ class Run:
         self._observe(event, self._position.state)
         if isinstance(event, TextDelta):
             self._read += event.delta
-        elif isinstance(event, Notice):
-            # The model begins once more.
+        elif isinstance(event, Notice) and (event.kind in RETRIES or event.kind == "discarded"):
             self._read = ""
         elif isinstance(event, UsageChanged):
             self._used += event.latest

@@ -127,7 +127,7 @@ class Meters:
         self._retries = _counter(meter, RETRIES)
         self._approvals = _counter(meter, APPROVALS)
 
-    def model_called(self, call: ModelCalled, retries: int) -> None:
+    def model_called(self, call: ModelCalled) -> None:
         """Count a model call; what its provider did not say is not counted."""
         shared: dict[str, AttributeValue] = {
             OPERATION: CHAT,
@@ -138,8 +138,8 @@ class Meters:
         self._operation.record(call.duration_ms / 1000, ended)
         if call.first_ms is not None:
             self._first_chunk.record(call.first_ms / 1000, shared)
-        if retries:
-            self._retries.add(retries, shared)
+        if call.retry_count:
+            self._retries.add(call.retry_count, shared)
         if call.finish is None:
             return
         for kind, tokens in (("input", call.usage.input_tokens), ("output", call.usage.output_tokens)):

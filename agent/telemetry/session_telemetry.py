@@ -100,7 +100,7 @@ class SessionTelemetry:
     def _noted(self, run: RunSpan, event: Event, state: ApplicationState, at_ns: int) -> None:
         match event:
             case Notice():
-                run.noticed(event.message, at_ns)
+                run.noticed(event, at_ns)
             case ToolRequested():
                 run.requested(event.call_id)
             case ToolStarted():

@@ -10,7 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
-from ...actions.events import ToolFinished, ToolStarted
+from ...actions.events import RETRIES, Notice, ToolFinished, ToolStarted
 from ...state.application import Usage
 from ...state.calls import PendingCall
 from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable
@@ -101,8 +101,6 @@ def ns_of(at: str) -> int:
     return round(datetime.fromisoformat(at).timestamp() * 1000) * 1_000_000
 
 
-_RETRY_SIGNS = ("trying again in", "Starting over with")
-"""Of a model call's notices, those with which it begins once more."""
 _FAILED_RUN = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit")
 
 
@@ -137,7 +135,7 @@ class RunSpan:
         self._mask = mask
         self._requested: set[str] = set()
         self._used = Usage()
-        self._heard: list[tuple[str, int]] = []
+        self._retries: list[tuple[str, int]] = []
         self._tools: dict[str, _RunningTool] = {}
         self._tool_calls = 0
         self._context = outlet.parent
@@ -151,25 +149,24 @@ class RunSpan:
         """32 hex digits; empty if a sampler left this run out."""
         return f"{self._own.get_span_context().trace_id:032x}" if self._own.is_recording() else ""
 
-    def noticed(self, text: str, at_ns: int) -> None:
-        """Keep when something was said, for the span of the call that said it."""
-        self._heard.append((text, at_ns))
+    def noticed(self, notice: Notice, at_ns: int) -> None:
+        """Keep a retry for the span of its call."""
+        if notice.kind in RETRIES:
+            self._retries.append((notice.message, at_ns))
 
     def called(self, call: ModelCalled, content: Attributes) -> None:
         """Export a model call that is over."""
         start_ns = max(ns_of(call.began_at), self._start_ns)
         told = {**of_model_call(call), **content}
         span = self._begin(names.CHAT, names.model_of(call.model), SpanKind.CLIENT, told, start_ns)
-        retries = [text for text in call.notices if any(sign in text for sign in _RETRY_SIGNS)]
-        for text in retries:
-            said_ns = next((at for heard, at in self._heard if heard == text), start_ns)
-            span.add_event(names.RETRY, {names.MESSAGE: line_of(self._mask(text))}, said_ns)
-        self._heard.clear()
+        for text, at_ns in self._retries:
+            span.add_event(names.RETRY, {names.MESSAGE: line_of(self._mask(text))}, at_ns)
+        self._retries.clear()
         if call.error is not None:
             self._fail(span, call.error.code, call.error.message)
         span.end(start_ns + call.duration_ms * 1_000_000)
         self._used += call.used
-        self._outlet.meters.model_called(call, len(retries))
+        self._outlet.meters.model_called(call)
 
     def requested(self, call_id: str) -> None:
         self._requested.add(call_id)

@@ -1,21 +1,23 @@
 """Reads a page as strictly as a browser that forgives nothing."""
 
+import re
 from html.parser import HTMLParser
 
-VOID = {"meta", "br", "rect", "line"}
+VOID = {"meta", "br", "hr", "rect", "line"}
 KNOWN = {
     "html", "head", "meta", "title", "style", "body", "main", "div", "span", "h1", "h2", "h3", "b", "bdi",
     "ul", "li", "a", "p", "table", "tr", "td", "th", "pre", "code", "details", "summary", "article",
     "section", "footer", "time", "br", "svg", "g", "rect", "line", "text",
+    "h4", "ol", "em", "strong", "s", "blockquote", "hr", "thead", "tbody",
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "dir", "title", "open",
-    "viewbox", "role", "aria-label", "x", "y", "x1", "x2", "y1", "y2", "width", "height",
+    "viewbox", "role", "rel", "start", "aria-label", "x", "y", "x1", "x2", "y1", "y2", "width", "height",
 }  # fmt: skip
 
 
 class Page(HTMLParser):
-    """A page whose tags nest, are all known, and refer to nothing outside of it."""
+    """A page whose tags nest, are all known, and load nothing; links to elsewhere are for people."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -37,8 +39,12 @@ class Page(HTMLParser):
             assert name in ATTRIBUTES, (tag, name)
             if name == "href":
                 assert value is not None
-                assert value.startswith("#"), value
-                self.links.add(value[1:])
+                if value.startswith("#"):
+                    self.links.add(value[1:])
+                    continue
+                assert tag == "a"
+                assert re.fullmatch(r"(https?://|mailto:)[!-~]+", value, re.IGNORECASE), value
+                assert ("rel", "noopener") in attrs
             elif name == "id":
                 assert value not in self.ids, value
                 self.ids.add(str(value))

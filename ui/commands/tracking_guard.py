@@ -1,13 +1,14 @@
 """Stands in front of the tracking UI: who may come in, from which pages, and what their browser may do."""
 
 import hmac
-import html
 import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
+
+from ..report.markup import Html, joined, tag
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -66,12 +67,11 @@ class Guard:
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # One slash: with two it would name another site.
         path = "/" + quote(scope["path"].lstrip("/\\"))
-        where = html.escape(f"{path}?{rest}" if rest else path)
+        where = f"{path}?{rest}" if rest else path
         cookie = f"{self._cookie}={given[-1]}; Path=/; HttpOnly; SameSite=Strict"
         # A redirect would not carry a strict cookie where the link stood on another site's page.
-        page = (
-            f'<!doctype html><meta http-equiv="refresh" content="0; url={where}"><a href="{where}">Go on</a>'
-        )
+        refresh = tag("meta", http_equiv="refresh", content=f"0; url={where}")
+        page = joined(Html("<!doctype html>"), refresh, tag("a", "Go on", href=where))
         await _say(
             send, HTTPStatus.OK, page, "text/html", {"set-cookie": cookie, "cache-control": "no-store"}
         )

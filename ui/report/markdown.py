@@ -3,41 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from ...agent.history.insight.account import (
-    Account,
-    CallAccount,
-    Compressed,
-    Cut,
-    Decided,
-    Facts,
-    FileDiff,
-    Forked,
-    Happened,
-    Lost,
-    ModelUsed,
-    PlanMade,
-    PlanStepBegan,
-    PlanStepEnded,
-    RunBoundary,
-    Statement,
-    facts_of,
-)
+from ...agent.history.insight import account as told
 from ..terminal.sanitize import one_line, plain
-from .words import (
-    boundary,
-    call_state,
-    clock,
-    cost,
-    date_and_time,
-    duration,
-    headline,
-    model_call,
-    number,
-    plural,
-    shown_arguments,
-    status_word,
-    verdict,
-)
+from . import words
 
 _TICKS = re.compile(r"`+")
 _FENCED = re.compile(
@@ -96,49 +64,49 @@ def _tamed(text: str) -> str:
     return _HEADING.sub(lambda heading: f"**{heading[1].strip(' #*')}**", text)
 
 
-def event(happened: Happened, waiting: frozenset[str]) -> Iterator[str]:
+def event(happened: told.Happened, waiting: frozenset[str]) -> Iterator[str]:
     """Yield what happened at one point of the run."""
-    what, at = happened.what, clock(happened.at)
+    what, at = happened.what, words.clock(happened.at)
     match what:
-        case Statement():
+        case told.Statement():
             yield from _said(what, happened)
-        case CallAccount():
+        case told.CallAccount():
             yield from _call(what, waiting)
-        case ModelUsed():
+        case told.ModelUsed():
             yield from (f"*{line(notice)}*\n\n" for notice in what.call.notices)
-            yield f"*{line(model_call(what))}*\n\n"
-        case Decided():
+            yield f"*{line(words.model_call(what))}*\n\n"
+        case told.Decided():
             for call, one in what.verdicts:
-                yield f"**{at} {line(verdict(one))}**: call {call.number}, {title(call)}\n\n"
-        case PlanMade() | PlanStepBegan() | PlanStepEnded():
+                yield f"**{at} {line(words.verdict(one))}**: call {call.number}, {title(call)}\n\n"
+        case told.PlanMade() | told.PlanStepBegan() | told.PlanStepEnded():
             yield _planned(what, at)
         case _:
-            yield _marked(what, at, date_and_time(happened.at))
+            yield _marked(what, at, words.date_and_time(happened.at))
 
 
-def _planned(what: PlanMade | PlanStepBegan | PlanStepEnded, at: str) -> str:
-    if isinstance(what, PlanMade):
+def _planned(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: str) -> str:
+    if isinstance(what, told.PlanMade):
         steps = "".join(f"{line(step_id)}. {line(text)}\n" for step_id, text in what.steps)
         return f"{'**The plan was revised**' if what.is_revision else '**Plan**'}\n\n{steps}\n"
-    if isinstance(what, PlanStepBegan):
+    if isinstance(what, told.PlanStepBegan):
         return f"### Step {line(what.step_id)}: {line(what.description)}\n\n"
     return f"**Step {line(what.step_id)} {line(what.status)}** ({at}): {prose(what.summary)}\n\n"
 
 
-def _marked(what: Compressed | RunBoundary | Forked | Lost, at: str, date: str) -> str:
-    if isinstance(what, Compressed):
+def _marked(what: told.Compressed | told.RunBoundary | told.Forked | told.Lost, at: str, date: str) -> str:
+    if isinstance(what, told.Compressed):
         return f"**Older messages were replaced by a summary:**\n\n{_quoted(_cut_prose(what.summary))}\n\n"
-    if isinstance(what, RunBoundary):
-        return f"---\n*{at if what.is_end else date} {line(boundary(what))}*\n\n"
-    if isinstance(what, Forked):
+    if isinstance(what, told.RunBoundary):
+        return f"---\n*{at if what.is_end else date} {line(words.boundary(what))}*\n\n"
+    if isinstance(what, told.Forked):
         return f"---\n*From here on: session {what.session_id}, forked from {what.parent_id}*\n\n"
     return f"**{line(what.what)}**\n\n"
 
 
-def _said(what: Statement, happened: Happened) -> Iterator[str]:
+def _said(what: told.Statement, happened: told.Happened) -> Iterator[str]:
     text = _cut_prose(what.text)
     if what.by in ("person", "command"):
-        yield f"### You ({clock(happened.at)}, step {happened.seq})\n\n{text}\n\n"
+        yield f"### You ({words.clock(happened.at)}, step {happened.seq})\n\n{text}\n\n"
     elif what.by == "model":
         yield f"{text}\n\n"
     else:
@@ -150,53 +118,47 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {part}".rstrip() for part in text.split("\n"))
 
 
-def _call(call: CallAccount, waiting: frozenset[str]) -> Iterator[str]:
-    took = f", {duration(call.duration_ms)}" if call.duration_ms is not None else ""
+def _call(call: told.CallAccount, waiting: frozenset[str]) -> Iterator[str]:
+    took = f", {words.duration(call.duration_ms)}" if call.duration_ms is not None else ""
     again = f", started {len(call.started)} times" if len(call.started) > 1 else ""
-    yield f"**{call.number}. {title(call)}** ({call_state(call, waiting)}{took}{again})\n\n"
-    for name, value in shown_arguments(call):
+    yield f"**{call.number}. {title(call)}** ({words.call_state(call, waiting)}{took}{again})\n\n"
+    for name, value in words.shown_arguments(call):
         yield f"{name or 'Arguments'}:\n\n{_cut_fence(value)}\n"
     yield _verdicts(call)
     for diff in call.diffs:
         yield from _diff(diff)
     if call.content.text.strip():
-        whole = f" (a part of {number(call.output_bytes)} bytes)" if call.output_bytes else ""
+        whole = f" (a part of {words.number(call.output_bytes)} bytes)" if call.output_bytes else ""
         yield f"Output{whole}:\n\n{_cut_fence(call.content)}\n"
 
 
-def _verdicts(call: CallAccount) -> str:
+def _verdicts(call: told.CallAccount) -> str:
     lines = ""
-    for one in call.verdicts:
-        if one.decision != "approved" or one.who:
-            reason = f": {line(one.reason)}" if one.reason and one.decision != "approved" else ""
-            lines += f"- {clock(one.at)} {line(verdict(one))}{reason}\n"
+    for one in words.telling_verdicts(call):
+        lines += f"- {words.clock(one.at)} {line(words.verdict(one))}{line(words.reason(one))}\n"
     return f"{lines}\n" if lines else ""
 
 
-def title(call: CallAccount) -> str:
+def title(call: told.CallAccount) -> str:
     """Name a call by its tool and what it is about."""
     return f"{line(call.tool)} {code(call.subject)}" if call.subject else line(call.tool)
 
 
-def _diff(diff: FileDiff) -> Iterator[str]:
+def _diff(diff: told.FileDiff) -> Iterator[str]:
     note = f" ({line(diff.note)})" if diff.note else ""
     yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
     if diff.lines:
-        rest = [f"... {plural(diff.left_out, 'line')} left out ..."] if diff.left_out else []
+        rest = [f"... {words.plural(diff.left_out, 'line')} left out ..."] if diff.left_out else []
         yield fenced(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
 
 
-def _cut_prose(cut: Cut) -> str:
-    return prose(cut.text) + (f"\n\n*{_left_out(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
+def _cut_prose(cut: told.Cut) -> str:
+    return prose(cut.text) + (f"\n\n*{words.left_out(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
 
 
-def _cut_fence(cut: Cut) -> str:
-    text = f"{cut.text}\n{_left_out(cut)}\n{cut.tail}" if cut.left_out else cut.text
+def _cut_fence(cut: told.Cut) -> str:
+    text = f"{cut.text}\n{words.left_out(cut)}\n{cut.tail}" if cut.left_out else cut.text
     return fenced(plain(text))
-
-
-def _left_out(cut: Cut) -> str:
-    return f"... {number(cut.left_out)} characters are left out here ..."
 
 
 _PLAN_SIGNS = {"completed": "x", "failed": "!"}
@@ -204,9 +166,9 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _MOST_BARS = 80
 
 
-def markdown(account: Account) -> Iterator[str]:
+def markdown(account: told.Account) -> Iterator[str]:
     """Yield the report piece by piece."""
-    facts = facts_of(account)
+    facts = told.facts_of(account)
     yield from _top(account, facts)
     yield from _timeline(account)
     yield "## What happened\n\n"
@@ -218,16 +180,16 @@ def markdown(account: Account) -> Iterator[str]:
     yield from _record(account)
 
 
-def _top(account: Account, facts: Facts) -> Iterator[str]:
+def _top(account: told.Account, facts: told.Facts) -> Iterator[str]:
     summary, standing = account.summary, account.standing
     yield f"# {line(summary.title) or 'A session without a message'}\n\n"
-    yield f"{line(status_word(summary.status))} · session {code(summary.id)} · {code(summary.model)}"
+    yield f"{line(words.status_word(summary.status))} · session {code(summary.id)} · {code(summary.model)}"
     yield f" · mode {line(standing.mode or account.settings.mode)} · folder {code(summary.cwd)}\n"
-    yield f"{date_and_time(summary.created_at)} to {date_and_time(summary.updated_at)} UTC\n"
+    yield f"{words.date_and_time(summary.created_at)} to {words.date_and_time(summary.updated_at)} UTC\n"
     if summary.parent_id:
         yield f"fork of {code(summary.parent_id)} at step {summary.parent_seq}\n"
     yield "\n| | | |\n|---|---|---|\n"
-    for name, value, remark in headline(facts, standing.usage):
+    for name, value, remark in words.headline(facts, standing.usage):
         yield f"| {name} | {line(value)} | {line(remark)} |\n"
     yield "\n"
     if standing.goal and " ".join(standing.goal.split()) != summary.title:
@@ -242,23 +204,23 @@ def _top(account: Account, facts: Facts) -> Iterator[str]:
     if facts.troubles:
         yield "## What went wrong\n\n"
         for at, what in facts.troubles:
-            yield f"- {clock(at)} {_trouble(what)}\n"
+            yield f"- {words.clock(at)} {_trouble(what)}\n"
         yield "\n"
 
 
-def _trouble(what: CallAccount | RunBoundary | ModelUsed | Lost) -> str:
+def _trouble(what: told.CallAccount | told.RunBoundary | told.ModelUsed | told.Lost) -> str:
     match what:
-        case CallAccount():
-            return f"call {what.number}, {title(what)}: {call_state(what, frozenset())}"
-        case RunBoundary():
-            return line(boundary(what))
-        case ModelUsed():
-            return " ".join([*map(line, what.call.notices), line(model_call(what))])
-        case Lost():
+        case told.CallAccount():
+            return f"call {what.number}, {title(what)}: {words.call_state(what, frozenset())}"
+        case told.RunBoundary():
+            return line(words.boundary(what))
+        case told.ModelUsed():
+            return " ".join([*map(line, what.call.notices), line(words.model_call(what))])
+        case told.Lost():
             return line(what.what)
 
 
-def _timeline(account: Account) -> Iterator[str]:
+def _timeline(account: told.Account) -> Iterator[str]:
     """Draw time and tokens in one line each; a bar stands for as many steps as needed."""
     steps = account.steps
     if not steps:
@@ -270,11 +232,11 @@ def _timeline(account: Account) -> Iterator[str]:
     costs = [sum(step.cost_usd or 0.0 for step in group) for group in groups]
     unit = "a step" if size == 1 else f"{size} steps"
     rows = [
-        f"time   {_bars(times)}  at most {duration(max(times))} in a bar",
-        f"tokens {_bars(tokens)}  at most {number(int(max(tokens)))}",
+        f"time   {_bars(times)}  at most {words.duration(max(times))} in a bar",
+        f"tokens {_bars(tokens)}  at most {words.number(int(max(tokens)))}",
     ]
     if any(costs):
-        rows.append(f"cost   {_bars(costs)}  at most {cost(max(costs))}")
+        rows.append(f"cost   {_bars(costs)}  at most {words.cost(max(costs))}")
     yield f"## Timeline\n\nEach bar is {unit}, from step {steps[0].seq} to {steps[-1].seq}.\n\n"
     yield fenced("\n".join(rows)) + "\n"
 
@@ -284,15 +246,15 @@ def _bars(values: list[float]) -> str:
     return "".join(_BARS[-(-int(value * 800 / most) // 100)] for value in values)
 
 
-def _approvals(facts: Facts, waiting: frozenset[str]) -> Iterator[str]:
+def _approvals(facts: told.Facts, waiting: frozenset[str]) -> Iterator[str]:
     if not facts.decided:
         return
     yield "## Approvals\n\n| Call | What | Decisions | Outcome |\n|---|---|---|---|\n"
     for call in facts.decided:
-        said = "; ".join(f"{date_and_time(one.at)} {line(verdict(one))}" for one in call.verdicts)
+        said = "; ".join(f"{words.date_and_time(one.at)} {line(words.verdict(one))}" for one in call.verdicts)
         exactly = f"{code(call.subject)} sha256 {code(call.arguments_sha256[:16])}"
         yield f"| {call.number}. {_cell(line(call.tool))} | {_cell(exactly)} | {_cell(said)} |"
-        yield f" {call_state(call, waiting)} |\n"
+        yield f" {words.call_state(call, waiting)} |\n"
     yield "\n"
 
 
@@ -300,7 +262,7 @@ def _cell(text: str) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", text)
 
 
-def _files(facts: Facts) -> Iterator[str]:
+def _files(facts: told.Facts) -> Iterator[str]:
     if facts.files:
         yield "## Files\n\n"
         for path, calls in sorted(facts.files.items()):
@@ -309,11 +271,11 @@ def _files(facts: Facts) -> Iterator[str]:
         yield "\n"
 
 
-def _record(account: Account) -> Iterator[str]:
+def _record(account: told.Account) -> Iterator[str]:
     audit = account.audit
     yield "## Record\n\n"
     for breach in audit.breaches:
         yield f"- record {breach.record} {breach.table} {line(breach.place)}: {line(breach.problem)}\n"
     if not audit.breaches:
-        records = sum(session.records for session in audit.sessions)
-        yield f"Verified: {plural(records, 'record')}; the chain ends in {code(audit.sessions[-1].chain)}.\n"
+        records = words.plural(sum(session.records for session in audit.sessions), "record")
+        yield f"Verified: {records}; the chain ends in {code(audit.sessions[-1].chain)}.\n"

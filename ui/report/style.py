@@ -48,7 +48,11 @@ border-top:1px solid var(--line)}
 .who{display:flex;justify-content:space-between;gap:1rem;font-size:.8rem;color:var(--soft);
 margin-bottom:.15rem}
 .who b{color:var(--ink)}
-.prose{white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext}
+.prose{white-space:pre-wrap;overflow-wrap:anywhere}
+.prose :is(p,li,th,td,h4){unicode-bidi:plaintext}.prose :is(p,ul,ol,blockquote){margin:.5rem 0}
+.prose h4{font-size:1rem;margin:.8rem 0 .3rem}.prose li>p{margin:.2rem 0}
+.prose blockquote{border-left:3px solid var(--line);padding-left:.8rem;color:var(--soft)}
+.prose table{width:auto;margin:.5rem 0}.prose :is(th,td){white-space:normal}.prose .number{text-align:right}
 .said{margin:.9rem 0;padding:0 .1rem}
 .card{background:var(--card);border:1px solid var(--line);border-left:3px solid var(--other);
 border-radius:8px;

@@ -311,7 +311,7 @@ def _count_run(facts: Facts, run: RunBoundary, at: str) -> None:
 
 def _count_model_call(facts: Facts, used: ModelUsed, at: str) -> None:
     facts.failed_model_calls += used.call.error is not None
-    facts.retries += sum("discarded" not in notice for notice in used.call.notices)
+    facts.retries += used.call.retry_count
     if used.call.error is not None or used.call.notices:
         facts.troubles.append((at, used))
 

@@ -89,10 +89,6 @@ class ToolTally:
         return self.outcomes.total()
 
 
-PARTIAL_DISCARDED = "The partial answer above is discarded."
-"""The notice that goes with that of another try, and is none of its own."""
-
-
 @dataclass(slots=True)
 class Stats:
     since: str = ""
@@ -187,13 +183,12 @@ class _Reader:
         return first
 
     def _model_call(self, called: ModelCalled, at: str) -> None:
-        retries = sum(notice != PARTIAL_DISCARDED for notice in called.notices)
         for tally in self._tallies(called.model, at):
             tally.add_usage(called.usage)
             tally.add_usage(called.discarded)
             tally.model_ms += called.duration_ms
             tally.failed_calls += called.error is not None
-            tally.retries += retries
+            tally.retries += called.retry_count
         self._fail(called.error, "model call: ")
 
     def _fail(self, error: Failure | None, where: str = "") -> None:

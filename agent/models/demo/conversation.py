@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ....actions.ports import ModelRequest
@@ -129,20 +129,14 @@ def _done(messages: Sequence[Message]) -> tuple[Done, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoCall:
-    tool: str
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Move:
+    """What the demo says, and the call that it makes."""
+
     text: str
-    calls: tuple[DemoCall, ...] = ()
-
-
-def run(command: str, text: str = "") -> Move:
-    return Move(text, (DemoCall("run_shell_command", {"command": command}),))
+    tool: str = ""
+    """Empty: none."""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def finish(status: Literal["completed", "failed"], summary: str) -> Move:
-    return Move("", (DemoCall("finish_step", {"status": status, "summary": summary}),))
+    return Move("", "finish_step", {"status": status, "summary": summary})

@@ -1,23 +1,25 @@
 """The shipped scripted model: a small fixed program that speaks the protocol of a language model.
 
 It needs no key and no network, answers the same request with the same words, and works with the real tools:
-what it reports it has read in their results. `delay_s` between pieces of text is for showing it to people.
+what it reports it has read in their results.
 """
 
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 from ....actions.events import TextDelta
 from ....actions.ports import ModelEvent, ModelRequest, Reply
 from ....state.application import Usage
 from ....state.messages import Block, Message, Text, ToolUse
-from .conversation import Conversation, DemoCall, Move, finish, read_conversation
+from .conversation import Conversation, Move, finish, read_conversation
 from .script import first_move, next_in_step, next_move, planned_steps, report
 
-_PIECE_CHARS = 24
+_PIECES = re.compile(r".{24}[^ ]*|.+", re.DOTALL)
+"""About the size that providers stream, cut at blanks."""
 _BYTES_PER_TOKEN = 4
 _MAX_SUMMARY_LINES = 60
 
@@ -27,6 +29,7 @@ class DemoModel:
     context_window = 100_000
 
     def __init__(self, delay_s: float = 0.0) -> None:
+        """`delay_s` between pieces of text is for showing it to people."""
         self._delay_s = delay_s
 
     async def aclose(self) -> None:
@@ -35,11 +38,18 @@ class DemoModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         conversation = read_conversation(request)
         move = _possible(_decide(conversation), conversation)
-        for piece in _pieces(move.text):
+        for piece in _PIECES.findall(move.text):
             await asyncio.sleep(self._delay_s)
             yield TextDelta(piece)
-        message = Message(role="assistant", origin="model", blocks=_blocks(move, conversation))
-        yield Reply(message, "tool_calls" if message.tool_uses else "stop", _usage(request, message))
+        blocks: tuple[Block, ...] = (Text(text=move.text),) if move.text else ()
+        if move.tool:
+            arguments = _json(move.arguments)
+            use = ToolUse(
+                call_id=_call_id(move.tool, arguments, conversation), tool=move.tool, arguments=arguments
+            )
+            blocks = (*blocks, use)
+        message = Message(role="assistant", origin="model", blocks=blocks)
+        yield Reply(message, "tool_calls" if move.tool else "stop", _usage(request, message))
 
 
 def _decide(conversation: Conversation) -> Move:
@@ -49,7 +59,7 @@ def _decide(conversation: Conversation) -> Move:
         case "step":
             return next_in_step(conversation)
         case "report":
-            return Move(report(conversation))
+            return report(conversation)
         case "results":
             return next_move(conversation)
         case "summary":
@@ -60,10 +70,9 @@ def _decide(conversation: Conversation) -> Move:
 
 def _possible(move: Move, conversation: Conversation) -> Move:
     """Replace a move that needs a tool which this session does not have."""
-    missing = [call.tool for call in move.calls if call.tool not in conversation.tools]
-    if not missing:
+    if not move.tool or move.tool in conversation.tools:
         return move
-    sentence = f"This needs the tool {missing[0]}, which this session does not offer."
+    sentence = f"This needs the tool {move.tool}, which this session does not offer."
     if conversation.situation == "step" and "finish_step" in conversation.tools:
         return finish("failed", sentence)
     return Move(sentence)
@@ -75,27 +84,9 @@ def _summary(text: str) -> str:
     return "\n".join(lines[-_MAX_SUMMARY_LINES:]) or "Nothing of importance was said."
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Cut the text at blanks into pieces of about the size that providers stream."""
-    start = 0
-    while start < len(text):
-        blank = text.find(" ", start + _PIECE_CHARS)
-        end = len(text) if blank < 0 else blank
-        yield text[start:end]
-        start = end
-
-
-def _blocks(move: Move, conversation: Conversation) -> tuple[Block, ...]:
-    uses = tuple(
-        ToolUse(call_id=_call_id(call, number, conversation), tool=call.tool, arguments=_json(call.arguments))
-        for number, call in enumerate(move.calls)
-    )
-    return (Text(text=move.text), *uses) if move.text else uses
-
-
-def _call_id(call: DemoCall, number: int, conversation: Conversation) -> str:
+def _call_id(tool: str, arguments: str, conversation: Conversation) -> str:
     """Make an id that the same place of the same session always gets, and no other place."""
-    place = [conversation.length, conversation.step_id, number, call.tool, _json(call.arguments)]
+    place = [conversation.length, conversation.step_id, 0, tool, arguments]
     return f"demo_{hashlib.sha256(_json(place).encode()).hexdigest()[:16]}"
 
 

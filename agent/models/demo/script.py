@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
-from .conversation import Conversation, DemoCall, Done, Move, StepLine, finish, run
-from .probes import DISK, FOLDERS, LOAD, PROBES, WEB, Probe, Reading, url_in
+from .conversation import Conversation, Done, Move, finish
+from .probes import DISK, FOLDERS, LOAD, PROBES, WEB, Probe, url_in
 
 HOW_TO_GET_A_MODEL = (
     "I am the demo: a fixed program, no language model. For a real one run `export ANTHROPIC_API_KEY=...` or "
@@ -19,38 +20,84 @@ I can do a few fixed things, with real tools on this machine:
 - "run COMMAND" or "!COMMAND"
 """
 _PROBLEM = " Problem: "
-_MAX_LINES = 40
+_MOST_LINES = 40
+_README_LINES = 20
+
+_GOAL = re.compile(
+    r"\b(slow|sluggish|lag(gy|s|ging)?|hangs?|timeouts?|times? out|takes (too|so) long|down|unreachable|full|"
+    r"not respond\w*|performance|health\w*|disk|memory|ram|swap|cpu|load)\b",
+    re.IGNORECASE,
+)
+_GREETING = re.compile(
+    r"\W*(hi|hello|hey|good (morning|day|evening)|thanks?( you)?|bye)\b.{0,20}", re.IGNORECASE
+)
+_README = re.compile(r"\bREADME(?:\.(?:md|rst|txt))?(?![\w.])")
+_WEB_WORDS = re.compile(r"https?://|\b(web|web ?site|site|server|page|shop|api|http|url)s?\b", re.IGNORECASE)
+_DISK_WORDS = re.compile(r"\b(disk|disc|storage|space|partition|inode|drive)s?\b", re.IGNORECASE)
+
+_PATH = r"[`'\"]?(?P<path>[^\s`'\"]+)[`'\"]?"
+_NEW_FILE = rf"(?:create|write|make)\s+(?:a\s+|the\s+)?(?:new\s+)?file\s+(?:called\s+|named\s+)?{_PATH}"
+_CONTENT = r"(?:\s+(?:with|containing)(?:\s+the)?(?:\s+(?:text|contents?))?:?\s+(?P<content>.+))?"
+_CHANGE = r"replace\s+[`'\"]?(?P<old>.+?)[`'\"]?\s+(?:with|by)\s+[`'\"]?(?P<new>.+?)[`'\"]?\s+in\s+"
+_SHOW = r"(?:read|show|print|cat|open)\s+(?:me\s+)?"
+_LIST = (
+    r"(?:what(?:'s| is| are)?(?: there)? (?:in|inside|this|the files).*"
+    r"\b(?:folder|directory|project|repository|repo|here)\b.*"
+    r"|(?:list|show)(?: me)?(?: all)?(?: the)? (?:files|folder|directory)\b.*|ls)\W*"
+)
 
 
-def report(conversation: Conversation) -> str:
-    """Sum the plan up: the verdict first, then what each step found."""
-    lines = conversation.step_lines
-    measured = [line for line in lines if line.status == "completed"]
-    problems = [line.summary.partition(_PROBLEM)[2] for line in measured if _PROBLEM in line.summary]
-    verdict = _verdict(problems, measured)
-    found = "\n".join(f"- {_without_problem(line)}" for line in lines)
-    return "\n\n".join(part for part in (verdict, found, HOW_TO_GET_A_MODEL) if part)
+def _write_file(found: dict[str, str]) -> dict[str, str]:
+    content = (found["content"] or "").strip()
+    if len(content) > 1 and content[0] == content[-1] and content[0] in "`'\"":
+        content = content[1:-1]
+    return {**found, "content": f"{content}\n" if content else ""}
 
 
-def _verdict(problems: list[str], measured: list[StepLine]) -> str:
-    if problems:
-        return "Most likely the cause: " + " Also: ".join(problem.strip() for problem in problems)
-    if not measured:
-        return "I could not measure anything, so I cannot say what the cause is."
-    return (
-        "Nothing that was measured on this machine explains it. What was not looked at: the application's "
-        "own logs, its database, and the network between it and its users."
-    )
+def _grep(found: dict[str, str]) -> dict[str, str]:
+    return {"pattern": re.escape(found["text"].strip("`'\" "))}
 
 
-def _without_problem(line: StepLine) -> str:
-    facts = line.summary.partition(_PROBLEM)[0]
-    return facts if line.status == "completed" else f"{facts} (failed)"
+def _command(found: dict[str, str]) -> dict[str, str]:
+    return {"command": found["command"].strip().strip("`")}
 
 
-def say_results(conversation: Conversation) -> str:
-    """Tell what the calls since the person spoke gave."""
-    return "\n\n".join(_said(done) for done in conversation.done)
+_REQUESTS: tuple[tuple[str, str, Callable[[dict[str, str]], dict[str, str]]], ...] = (
+    ("run_shell_command", r"!(?P<command>.*\S.*)", _command),
+    ("run_shell_command", r"(?:run|execute)\s+(?:the\s+command\s+)?(?P<command>\S.*)", _command),
+    ("write_file", _NEW_FILE + _CONTENT, _write_file),
+    ("write_file", rf"write\s+(?P<content>.+)\s+(?:to|into)\s+(?:the\s+)?(?:file\s+)?{_PATH}", _write_file),
+    ("edit_file", _CHANGE + _PATH, dict),
+    ("grep", r"(?:search\s+for|grep(?:\s+for)?)\s+(?P<text>\S.*)", _grep),
+    ("read_file", rf"{_SHOW}(?:the\s+)?file\s+{_PATH}", dict),
+    ("read_file", rf"{_SHOW}[`'\"]?(?P<path>[^\s`'\"]*[./][^\s`'\"]*)[`'\"]?", dict),
+    ("list_directory", _LIST, lambda found: {"path": "."}),
+)
+"""Tool, what a person says for it, and its arguments out of the named groups."""
+
+
+def first_move(text: str) -> Move:
+    """Answer the person's newest message."""
+    for tool, pattern, arguments in _REQUESTS:
+        polite = rf"\s*(?:please\s+)?{pattern}\s*"
+        if found := re.fullmatch(polite, text, re.IGNORECASE | re.DOTALL):
+            return Move("", tool, arguments(found.groupdict()))
+    if _GOAL.search(text):
+        plan_first = "This takes several measurements, so I make a plan first."
+        return Move(plan_first, "start_plan", {"goal": text.strip()})
+    greeting = "Hello! " if _GREETING.fullmatch(text) else ""
+    return Move(f"{greeting}{HOW_TO_GET_A_MODEL}\n\n{ABILITIES}".strip())
+
+
+def next_move(conversation: Conversation) -> Move:
+    """Go on after results: look into the README that a listing shows, else tell what came out."""
+    last = conversation.done[-1] if conversation.done else None
+    if last is not None and last.use.tool == "list_directory" and last.result.outcome == "ok":
+        readme = _README.search(last.result.content)
+        if readme and "read_file" in conversation.tools:
+            return Move("", "read_file", {"path": readme[0], "limit": _README_LINES})
+    said = "\n\n".join(_said(done) for done in conversation.done)
+    return Move(said or "There is no result to tell about.")
 
 
 def _said(done: Done) -> str:
@@ -74,7 +121,7 @@ def _said(done: Done) -> str:
 def _subject(done: Done) -> str:
     """Name the call by what it was about."""
     try:
-        arguments = json.loads(done.use.arguments)
+        arguments: dict[str, Any] = json.loads(done.use.arguments)
     except ValueError:
         return done.use.tool
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
@@ -86,176 +133,62 @@ def _subject(done: Done) -> str:
 def _quoted(content: str) -> str:
     """Show the beginning of an output, indented as code."""
     lines = content.splitlines()
-    shown = "\n".join(f"    {line}" for line in lines[:_MAX_LINES])
-    rest = len(lines) - _MAX_LINES
-    more = f"\n    ... {rest} more lines" if rest > 0 else ""
-    return f"\n\n{shown}{more}" if content else ""
-
-
-_GOAL = re.compile(
-    r"\b(slow|sluggish|lag(gy|s|ging)?|hangs?|timeouts?|times? out|takes (too|so) long|down|unreachable|full|"
-    r"not respond\w*|performance|health\w*|disk|memory|ram|swap|cpu|load)\b",
-    re.IGNORECASE,
-)
-_GREETING = re.compile(
-    r"\W*(hi|hello|hey|good (morning|day|evening)|thanks?( you)?|bye)\b.{0,20}", re.IGNORECASE
-)
-_FOLDER = re.compile(
-    r"(what('s| is| are)?( there)? (in|inside|this|the files).*"
-    r"\b(folder|directory|project|repository|repo|here)\b.*"
-    r"|(list|show)( me)?( all)?( the)? (files|folder|directory)\b.*|ls)\W*",
-    re.IGNORECASE | re.DOTALL,
-)
-_README = re.compile(r"\bREADME(?:\.(?:md|rst|txt))?(?![\w.])")
-_PATH = r"[`'\"]?(?P<path>[^\s`'\"]+)[`'\"]?"
-_README_LINES = 20
-
-
-def _shell(found: re.Match[str]) -> Move:
-    return run(found["command"].strip().strip("`"))
-
-
-def _read_move(found: re.Match[str]) -> Move:
-    return Move("", (DemoCall("read_file", {"path": found["path"]}),))
-
-
-def _write(found: re.Match[str]) -> Move:
-    content = (found["content"] or "").strip()
-    if len(content) > 1 and content[0] == content[-1] and content[0] in "`'\"":
-        content = content[1:-1]
-    whole = f"{content}\n" if content else ""
-    return Move("", (DemoCall("write_file", {"path": found["path"], "content": whole}),))
-
-
-def _replace(found: re.Match[str]) -> Move:
-    arguments = {"path": found["path"], "old": found["old"], "new": found["new"]}
-    return Move("", (DemoCall("edit_file", arguments),))
-
-
-def _search(found: re.Match[str]) -> Move:
-    return Move("", (DemoCall("grep", {"pattern": re.escape(found["text"].strip("`'\" "))}),))
-
-
-def _direct(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"\s*(?:please\s+)?{pattern}\s*", re.IGNORECASE | re.DOTALL)
-
-
-_NEW_FILE = rf"(?:create|write|make)\s+(?:a\s+|the\s+)?(?:new\s+)?file\s+(?:called\s+|named\s+)?{_PATH}"
-_CONTENT = r"(?:\s+(?:with|containing)(?:\s+the)?(?:\s+(?:text|contents?))?:?\s+(?P<content>.+))?"
-_CHANGE = r"replace\s+[`'\"]?(?P<old>.+?)[`'\"]?\s+(?:with|by)\s+[`'\"]?(?P<new>.+?)[`'\"]?\s+in\s+"
-_SHOW = r"(?:read|show|print|cat|open)\s+(?:me\s+)?"
-_COMMANDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Move]], ...] = (
-    (re.compile(r"\s*!(?P<command>.*\S.*)", re.DOTALL), _shell),
-    (_direct(r"(?:run|execute)\s+(?:the\s+command\s+)?(?P<command>\S.*)"), _shell),
-    (_direct(_NEW_FILE + _CONTENT), _write),
-    (_direct(rf"write\s+(?P<content>.+)\s+(?:to|into)\s+(?:the\s+)?(?:file\s+)?{_PATH}"), _write),
-    (_direct(_CHANGE + _PATH), _replace),
-    (_direct(r"(?:search\s+for|grep(?:\s+for)?)\s+(?P<text>\S.*)"), _search),
-    (_direct(rf"{_SHOW}(?:the\s+)?file\s+{_PATH}"), _read_move),
-    (_direct(rf"{_SHOW}[`'\"]?(?P<path>[^\s`'\"]*[./][^\s`'\"]*)[`'\"]?"), _read_move),
-)
-
-
-def first_move(text: str) -> Move:
-    """Answer the person's newest message."""
-    for pattern, move in _COMMANDS:
-        if found := pattern.fullmatch(text):
-            return move(found)
-    if _FOLDER.fullmatch(text.strip()):
-        return Move("", (DemoCall("list_directory", {"path": "."}),))
-    if _GOAL.search(text):
-        return Move(
-            "This takes several measurements, so I make a plan first.",
-            (DemoCall("start_plan", {"goal": text.strip()}),),
-        )
-    greeting = "Hello! " if _GREETING.fullmatch(text) else ""
-    return Move(f"{greeting}{HOW_TO_GET_A_MODEL}\n\n{ABILITIES}".strip())
-
-
-def next_move(conversation: Conversation) -> Move:
-    """Go on after results: look into the README that a listing shows, else tell what came out."""
-    last = conversation.done[-1] if conversation.done else None
-    if last is not None and last.use.tool == "list_directory" and last.result.outcome == "ok":
-        readme = _README.search(last.result.content)
-        if readme and "read_file" in conversation.tools:
-            return Move("", (DemoCall("read_file", {"path": readme[0], "limit": _README_LINES}),))
-    return Move(say_results(conversation) or "There is no result to tell about.")
-
-
-_WEB_WORDS = re.compile(r"https?://|\b(web|web ?site|site|server|page|shop|api|http|url)s?\b", re.IGNORECASE)
-_DISK_WORDS = re.compile(r"\b(disk|disc|storage|space|partition|inode|drive)s?\b", re.IGNORECASE)
-_MAY_HAVE_RUN = frozenset({"unknown", "interrupted"})
-
-
-def probes_for(goal: str) -> tuple[Probe, ...]:
-    if _WEB_WORDS.search(goal):
-        return (LOAD, WEB, DISK)
-    return (DISK, FOLDERS) if _DISK_WORDS.search(goal) else (LOAD, DISK)
+    more = [f"... {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
+    shown = "\n".join(f"    {line}" for line in [*lines[:_MOST_LINES], *more])
+    return f"\n\n{shown}" if content else ""
 
 
 def planned_steps(conversation: Conversation) -> Move:
     """Plan the goal's measurements, without those that an earlier step has already dealt with."""
+    goal, url = conversation.text, url_in(conversation.text)
+    probes = (DISK, FOLDERS) if _DISK_WORDS.search(goal) else (LOAD, DISK)
+    probes = (LOAD, WEB, DISK) if _WEB_WORDS.search(goal) else probes
     dealt_with = {line.summary.partition(":")[0] for line in conversation.step_lines}
-    url = url_in(conversation.text)
-    titles = [
-        f"{probe.title}: {url}" if probe is WEB and url else probe.title
-        for probe in probes_for(conversation.text)
+    steps = [
+        {"description": f"{probe.title}: {url}" if probe is WEB and url else probe.title}
+        for probe in probes
         if probe.topic not in dealt_with
     ]
-    steps = [{"description": title} for title in titles]
-    return Move("", (DemoCall("submit_plan", {"steps": steps}),))
+    return Move("", "submit_plan", {"steps": steps})
 
 
 def next_in_step(conversation: Conversation) -> Move:
-    probe = next((probe for probe in PROBES if conversation.step_title.startswith(probe.title)), None)
+    """Run the step's command, then the one that its output asks for; a lost one once more; conclude."""
+    title, done = conversation.step_title, conversation.done
+    probe = next((probe for probe in PROBES if title.startswith(probe.title)), None)
     if probe is None:
-        return finish("failed", f"The demo has no program for: {conversation.step_title or 'this step'}")
-    if not conversation.done:
-        return run(probe.command)
-    last = conversation.done[-1]
-    if last.result.outcome in _MAY_HAVE_RUN and _times_asked(last, conversation) < 2:
+        return finish("failed", f"The demo has no program for: {title or 'this step'}")
+    # What failed or ran too long may still have printed something.
+    outputs = [one.result.content for one in done if one.result.outcome in ("ok", "error", "timeout")]
+    command = probe.command
+    if outputs:
+        command = probe.follow_up(title, outputs[0]) if len(outputs) == 1 else ""
+    outcome = done[-1].result.outcome if done else "ok"
+    if command and outcome in ("ok", "error"):
+        return Move("", "run_shell_command", {"command": command})
+    is_first_try = sum(one.use.arguments == done[-1].use.arguments for one in done) < 2
+    if command and outcome in ("unknown", "interrupted") and is_first_try:
         again = "It is unknown whether that command ran. It only reads, so I run it again."
-        return Move(
-            again, (DemoCall(last.use.tool, {"command": _follow(probe, conversation) or probe.command}),)
-        )
-    follow_up = _follow(probe, conversation)
-    if follow_up is not None and last.result.outcome in ("ok", "error"):
-        return run(follow_up)
-    return _conclusion(probe, conversation)
+        return Move(again, "run_shell_command", {"command": command})
+    return _conclusion(probe, outputs, done)
 
 
-def _times_asked(last: Done, conversation: Conversation) -> int:
-    return sum(done.use.arguments == last.use.arguments for done in conversation.done)
-
-
-def _read_outputs(conversation: Conversation) -> list[str]:
-    """Return what the commands printed; one that failed or ran too long may still have printed something."""
-    outcomes = ("ok", "error", "timeout")
-    return [done.result.content for done in conversation.done if done.result.outcome in outcomes]
-
-
-def _follow(probe: Probe, conversation: Conversation) -> str | None:
-    """Return the step's second command once the first has printed what it needs."""
-    outputs = _read_outputs(conversation)
-    return probe.follow_up(conversation.step_title, outputs[0]) if len(outputs) == 1 else None
-
-
-def _conclusion(probe: Probe, conversation: Conversation) -> Move:
-    outputs = _read_outputs(conversation)
-    finding = probe.conclude(outputs) if outputs else Reading(())
-    trouble = [_trouble(done) for done in conversation.done if done.result.outcome not in ("ok", "error")]
-    if not finding.facts:
-        why = (
-            " ".join(trouble) or f"The command printed nothing readable. {_first_line(conversation.done[-1])}"
-        )
+def _conclusion(probe: Probe, outputs: list[str], done: tuple[Done, ...]) -> Move:
+    findings = list(probe.read("\n".join(outputs)))
+    trouble = " ".join(dict.fromkeys(said for one in done if (said := _trouble(one))))
+    if not findings:
+        why = trouble or f"The command printed nothing readable. {_first_line(done[-1])}"
         return finish("failed", f"{probe.topic}: not measured. {why}".strip())
-    problems = f" Problem: {'; '.join(finding.problems)}." if finding.problems else ""
-    more = f" {' '.join(dict.fromkeys(trouble))}" if trouble else ""
-    return finish("completed", f"{probe.topic}: {'; '.join(finding.facts)}.{more}{problems}")
+    found = "; ".join(problem for _, problem in findings if problem)
+    parts = [f"{probe.topic}: {'; '.join(fact for fact, _ in findings)}.", trouble]
+    problems = f"{_PROBLEM}{found}." if found else ""
+    return finish("completed", f"{' '.join(filter(None, parts))}{problems}")
 
 
 def _trouble(done: Done) -> str:
     match done.result.outcome:
+        case "ok" | "error":
+            return ""
         case "denied":
             return f"A command was denied: {_first_line(done)}"
         case "timeout":
@@ -266,3 +199,22 @@ def _trouble(done: Done) -> str:
 
 def _first_line(done: Done) -> str:
     return next((line.strip()[:200] for line in done.result.content.splitlines() if line.strip()), "")
+
+
+def report(conversation: Conversation) -> Move:
+    """Sum the plan up: the verdict first, then what each step found."""
+    measured = [line for line in conversation.step_lines if line.status == "completed"]
+    problems = [line.summary.partition(_PROBLEM)[2].strip() for line in measured if _PROBLEM in line.summary]
+    verdict = (
+        "Nothing that was measured on this machine explains it. What was not looked at: the application's "
+        "own logs, its database, and the network between it and its users."
+    )
+    if problems:
+        verdict = "Most likely the cause: " + " Also: ".join(problems)
+    elif not measured:
+        verdict = "I could not measure anything, so I cannot say what the cause is."
+    found = "\n".join(
+        f"- {line.summary.partition(_PROBLEM)[0]}{'' if line in measured else ' (failed)'}"
+        for line in conversation.step_lines
+    )
+    return Move("\n\n".join(part for part in (verdict, found, HOW_TO_GET_A_MODEL) if part))

@@ -21,7 +21,7 @@ in_a_browser = pytest.mark.skipif(
 )
 
 
-async def test_nothing_of_what_was_said_runs_or_refers_to_the_outside(store: Store) -> None:
+async def test_nothing_of_what_was_said_runs_or_loads_anything(store: Store) -> None:
     await nasty(store)
     found = page(store)
     assert "<img src=x onerror=alert(1)>" in found.text

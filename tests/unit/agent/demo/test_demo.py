@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from demo_walk import Walk, ask, shell
 
-from sandbur.agent.models.demo.probes import DISK, FOLDERS, LOAD, WEB, read_processes, read_sections
+from sandbur.agent.models.demo.probes import DISK, FOLDERS, LOAD, WEB
 from sandbur.state.messages import Outcome, ToolUse, person_said
 from sandbur.state.transcript import Transcript
 
@@ -60,8 +60,7 @@ async def test_a_slow_site_is_looked_into_with_numbers_from_the_real_output(site
     load_output, web_output, timing_output, disk_output = walk.outputs
     load, web, disk = (summary for _, summary in walk.steps)
 
-    parts = read_sections(load_output)
-    average, cores = float(parts["load"].split()[0]), int(parts["cores"].split()[0])
+    average, cores = float(load_output.split()[0]), int(re.findall(r"cores: (\d+)", load_output)[0])
     assert (
         f"load {average:.2f} over the last minute on {cores} cores ({average / cores:.2f} per core)" in load
     )
@@ -69,15 +68,15 @@ async def test_a_slow_site_is_looked_into_with_numbers_from_the_real_output(site
     available = int(re.findall(r"MemAvailable:\s+(\d+)", load_output)[0]) // 1024
     total = int(re.findall(r"MemTotal:\s+(\d+)", load_output)[0]) // 1024
     assert f"{available} of {total} MB memory available" in load
-    busiest = read_processes(parts["processes"])[:1]
-    assert all(f"{p.name} (pid {p.pid}) with {p.cpu_percent:.1f} % CPU" in load for p in busiest)
+    for pid, cpu in re.findall(r"\(pid (\d+)\) with ([\d.]+) % CPU", load):
+        assert re.search(rf"^ *{pid} +{re.escape(cpu)} ", load_output, re.MULTILINE)
 
     port = site.rpartition(":")[2].strip("/")
     assert f":{port} " in web_output
     assert port in web.partition("listening TCP ports: ")[2].partition(";")[0].split(", ")
-    code, *seconds = re.findall(rf"== {re.escape(site)} (\d+) (\S+) (\S+) (\S+) (\S+)", timing_output)[0]
+    code, *seconds = re.findall(rf"== {re.escape(site)} (\d+) (\S+) (\S+) (\S+)", timing_output)[0]
     assert code == "200"
-    assert f"{site} answered 200 in {float(seconds[3]):.3f} s" in web
+    assert f"{site} answered 200 in {float(seconds[2]):.3f} s" in web
 
     used = max(
         int(percent) for percent in re.findall(r"^/dev/(?!loop).* (\d+)% /", disk_output, re.MULTILINE)
@@ -190,7 +189,6 @@ def test_an_address_cannot_smuggle_a_command_into_the_shell() -> None:
     url = "http://127.0.0.1:1/$(touch${IFS}x);id/a"
     listing = "== listeners\n== servers\n== curl\n/usr/bin/curl\n"
     command = WEB.follow_up(f"{WEB.title}: {url}", listing)
-    assert command is not None
     echoed = command.replace("curl ", "printf '%s\\n' ")
     done = subprocess.run(["bash", "-c", echoed], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == url

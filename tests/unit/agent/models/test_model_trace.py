@@ -12,7 +12,7 @@ from sandbur.actions.ports import ModelEvent, ModelRequest
 from sandbur.state.errors import ContextFull, ModelError, Overloaded
 from sandbur.state.store.recording import traces
 from sandbur.state.store.store import Store
-from sandbur.state.trace import ModelCalled
+from sandbur.state.trace import ModelCalled, RequestShape
 
 ACT = [("act", {"text": "a"})]
 
@@ -149,3 +149,27 @@ async def test_the_record_of_a_call_is_on_disk_with_its_step(store: Store) -> No
         seen.append((len(called(store)), int(steps[0][0])))
     assert all(calls - steps in (0, 1) for calls, steps in seen)
     assert seen[-1] == (3, 3)
+
+
+async def test_retries_are_counted_by_kind_and_not_by_words(store: Store) -> None:
+    said = Notice("cut", "discarded"), Notice("again", "retry"), Notice("other", "fallback")
+    model = TalkingModel(*said, Notice("trying again in"))
+    (call,) = await calls_of(store, model)
+    assert (len(call.notices), call.retry_count) == (4, 2)
+
+
+async def test_a_notice_of_another_kind_is_no_retry(store: Store) -> None:
+    (call,) = await calls_of(store, TalkingModel(Notice("hm")))
+    assert (call.notices, call.retry_count) == (("hm",), 0)
+
+
+def test_a_record_without_the_number_is_counted_by_its_words() -> None:
+    notices = ("The partial answer above is discarded.", "openai was cut off, trying again in 1 s (2 of 5)")
+    fields = {"model": "m", "began_at": "", "duration_ms": 1, "notices": notices}
+    request = RequestShape(fixed_sha256="", histories=())
+    assert ModelCalled(**fields, request=request).retry_count == 1
+
+
+async def test_a_call_without_notices_is_stored_as_it_always_was(store: Store) -> None:
+    (call,) = await calls_of(store, ScriptedModel("hi"))
+    assert "retries" not in call.model_dump_json(exclude_defaults=True)

@@ -158,7 +158,11 @@ async def test_a_message_instead_of_a_step_tells_what_the_step_had_said(store: S
     "items",
     [
         (TextDelta("  \n"), TextDelta(HALF[7:7])),
-        (TextDelta("a try that was cut"), Notice("The partial answer above is discarded."), TextDelta("")),
+        (
+            TextDelta("a try that was cut"),
+            Notice("It is discarded.", "discarded"),
+            TextDelta(""),
+        ),
     ],
 )
 async def test_nothing_is_kept_where_nothing_was_read(store: Store, tmp_path: Path, items: Any) -> None:

@@ -1,0 +1,108 @@
+"""HTML by type: a plain `str` is text and is escaped, only `Html` goes onto a page as it is."""
+
+import re
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from ..terminal.sanitize import one_line, plain
+
+_NONCHARACTERS = re.compile(r"[\ufdd0-\ufdef\ufffe\uffff]")
+_EMPTY = {"meta", "br", "hr", "rect", "line"}
+"""Elements that have no end tag, in HTML or in SVG."""
+
+
+class Html(str):
+    """Markup. What `+`, `join` or an f-string makes of it is a plain `str` again, which gets escaped."""
+
+    __slots__ = ()
+
+
+def block(text: str) -> Html:
+    """Return text of several lines."""
+    return Html(escape(_NONCHARACTERS.sub("\ufffd", plain(text))))
+
+
+def line(text: str) -> Html:
+    """Return text on one line, with everything unseen written out."""
+    return Html(escape(_NONCHARACTERS.sub("\ufffd", one_line(text))))
+
+
+def joined(*content: str) -> Html:
+    """Return the parts in a row; one that is no `Html` becomes a line of text."""
+    return Html("".join(part if isinstance(part, Html) else line(part) for part in content))
+
+
+Attribute = str | float | bool | None
+"""None and False leave it out, True writes its name alone."""
+
+
+def tag(name: str, /, *content: str, **attributes: Attribute) -> Html:
+    """Return an element. `class_` is written `class`, `http_equiv` is written `http-equiv`."""
+    if name in _EMPTY:
+        return Html(f"{opening(name, **attributes)[:-1]}/>")
+    return Html(f"{opening(name, **attributes)}{joined(*content)}</{name}>")
+
+
+def opening(name: str, /, **attributes: Attribute) -> Html:
+    """Return the begin of an element alone."""
+    parts = [name]
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            key = key.rstrip("_").replace("_", "-")
+            parts.append(key if value is True else f'{key}="{line(str(value).strip())}"')
+    return Html(f"<{' '.join(parts)}>")
+
+
+_LINK = re.compile(r"(?:https?://|mailto:)[!-~]+", re.IGNORECASE)
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802
+        return _LINK.fullmatch(url) is not None
+
+
+_PARSER = _Parser("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("image")
+
+
+def prose(text: str) -> Html:
+    """Return the Markdown of a person or a model: no HTML, no pictures, links to the web and to mail only."""
+    shown = joined(*_rendered(_PARSER.parse(plain(text))))
+    return tag("div", shown, class_="prose", dir="auto") if shown else shown
+
+
+def _rendered(tokens: Iterable[Token]) -> Iterator[Html]:
+    """Yield the tokens as HTML.
+
+    Texts are made harmless here, once more: entities and addresses were decoded on the way.
+    """
+    for token in tokens:
+        match token.type:
+            case "inline":
+                yield from _rendered(token.children or ())
+            case "fence" | "code_block":
+                yield tag("pre", block(token.content.rstrip()), dir="auto")
+            case "code_inline":
+                yield tag("code", block(token.content))
+            case "softbreak":
+                yield Html("\n")
+            case "hardbreak" | "hr":
+                yield tag(token.tag)
+            case _ if token.nesting and not token.hidden:
+                yield _edge(token)
+            case _:
+                yield block(token.content)
+
+
+def _edge(token: Token) -> Html:
+    """Return the begin or the end of an element; a heading stays below those of the page."""
+    name = "h4" if token.type.startswith("heading") else token.tag
+    if token.nesting < 0:
+        return Html(f"</{name}>")
+    if name == "a":
+        return opening(name, href=token.attrGet("href"), rel="noopener")
+    # The alignment of a table comes as a style, which the page's policy refuses.
+    is_right = "right" in str(token.attrGet("style"))
+    return opening(name, start=token.attrGet("start"), class_="number" if is_right else None)
