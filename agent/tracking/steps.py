@@ -44,7 +44,7 @@ def told(passed: Interval, texts: Texts) -> Json:
 
 
 def left(after: Interval, texts: Texts) -> Json:
-    """Return how the run ended behind a step, if it did."""
+    """Return how the run ended after a step, if it did."""
     return {"run_ended": _end(after.leaving, texts)} if after.was_left else {}
 
 
@@ -211,7 +211,7 @@ class StepRenderer:
         }
 
     def unfinished(self, seq: int, end: Tail) -> Json:
-        """Return what is behind the last step: under way, or ended with an exception."""
+        """Return what is after the last step: under way, or ended with an exception."""
         steps = self._recording.steps
         passed = interval(self._recording, len(steps))
         began_at = self._began_at(len(steps), passed) or end.at
@@ -247,7 +247,7 @@ class StepRenderer:
         }
 
     def _began_at(self, index: int, passed: Interval) -> str:
-        """Return when the step began: behind the step before, or with its run; empty if nobody knows."""
+        """Return when the step began: after the step before, or with its run; empty if nobody knows."""
         steps = self._recording.steps
         own_end = steps[index].at if index < len(steps) else ""
         if passed.began is not None:

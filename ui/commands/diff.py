@@ -105,7 +105,7 @@ def parting_text(found: "Comparison") -> str:
     where = f" ({step_text(last)})" if last is not None else ""
     count = len(found.common)
     steps = "1 step is" if count == 1 else f"{count} steps are"
-    return f"They part behind step {found.parting.seq}{where}; {steps} the same."
+    return f"They part after step {found.parting.seq}{where}; {steps} the same."
 
 
 def step_text(step: "TimelineStep") -> str:
@@ -113,7 +113,7 @@ def step_text(step: "TimelineStep") -> str:
 
 
 def rows(found: "Comparison") -> Iterator[Row]:
-    """Yield the facts of both runs; in brackets what came behind the parting."""
+    """Yield the facts of both runs; in brackets what came after the parting."""
     ours, theirs = found.left, found.right
     yield "session", ours.summary.id, theirs.summary.id
     yield "title", one_line(ours.summary.title), one_line(theirs.summary.title)

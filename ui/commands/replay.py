@@ -66,7 +66,7 @@ def _check(arguments: Arguments) -> None:
         raise UsageError("-m and --live contradict each other: with -m everything is real.")
     if arguments.model is not None and arguments.from_seq is None:
         raise UsageError(
-            "-m needs --from SEQ: the step behind which the other model takes over.",
+            "-m needs --from SEQ: the step after which the other model takes over.",
             f"See the steps: sandbur sessions show {arguments.session} --steps",
         )
     if arguments.model is not None and arguments.ignore_tools:
@@ -247,7 +247,7 @@ def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
 
 
 async def what_if(arguments: Arguments) -> int:
-    """Fork behind the step, go on with the other model; return the exit code of the run."""
+    """Fork after the step, go on with the other model; return the exit code of the run."""
     seq = arguments.from_seq
     assert seq is not None
     async with opened(arguments) as runtime:
@@ -270,7 +270,7 @@ async def what_if(arguments: Arguments) -> int:
         shown = replace(arguments, output_format="json" if arguments.json else "text")
         code = await run_to_end(session, events, session.state.pending_tool_calls, shown)
     if not arguments.quiet:
-        say(f"Session {forked} went on behind step {seq} of {session_id}.")
+        say(f"Session {forked} went on after step {seq} of {session_id}.")
         say(f"Compare them: sandbur diff {session_id} {forked}")
     return code
 

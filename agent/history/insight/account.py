@@ -18,7 +18,7 @@ class Cut:
     left_out: int = 0
     """Characters."""
     tail: str = ""
-    """What stands behind the part that is left out."""
+    """What stands after the part that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class EndPosition:
-    """Where the session stands behind its last step."""
+    """Where the session stands after its last step."""
 
     mode: str = ""
     goal: str = ""

@@ -125,7 +125,7 @@ class Totals:
 def totals(
     store: Store, session_id: str, steps: int, calls: Iterable[RecordedCall], after_seq: int
 ) -> Totals:
-    """Add up what came behind step `after_seq`; -1: everything."""
+    """Add up what came after step `after_seq`; -1: everything."""
     found = [one for one in _traces(store, session_id) if one.seq >= after_seq]
     models = [one.record for one in found if isinstance(one.record, ModelCalled)]
     ends = [one.record for one in found if isinstance(one.record, RunEnded)]

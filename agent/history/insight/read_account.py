@@ -56,7 +56,7 @@ class Runs:
         self._last = max(self._traces, default=None)
         self._counts_open = last_seq is None
 
-    def behind(self, seq: int) -> Iterator[Happened]:
+    def after(self, seq: int) -> Iterator[Happened]:
         """Yield what was recorded between step `seq` and the next; ask in rising order."""
         found = self._traces.pop(seq, [])
         for traced in found:
@@ -148,7 +148,7 @@ class Teller:
 
     @property
     def standing(self) -> EndPosition:
-        """Where the session stands behind the last step that was told."""
+        """Where the session stands after the last step that was told."""
         newest = self._newest
         return EndPosition(
             mode=str(newest.get("execution_mode") or ""),
@@ -310,7 +310,7 @@ class _Reading:
         yield from told
 
     def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:
-        """Yield what the trace says behind step `seq`: ends and beginnings of runs, model calls."""
-        for happened in self._runs[owner].behind(seq):
+        """Yield what the trace says after step `seq`: ends and beginnings of runs, model calls."""
+        for happened in self._runs[owner].after(seq):
             self._costs.trace(happened)
             yield happened

@@ -1,21 +1,19 @@
 """The calls of a run with everything that the journal and the file history know of them."""
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
 
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
 from ....state.clock import milliseconds
-from ....state.messages import ToolResult, ToolUse
+from ....state.messages import ToolResult, ToolUse, json_object, subject_of
 from ....state.store.recording import CallMove, Lineage, call_moves, output_sizes, placed_moves, tool_uses
 from ....state.store.store import Store
-from ....state.store.timeline import title_of
+from ....state.store.timeline import cut_line, title_of
 from .account import CallAccount, Cut, FileDiff, Room, ShownVerdict, cut
 
 _MAX_BYTES = 400_000
@@ -129,7 +127,7 @@ class CallBook:
             call_id=use.call_id,
             tool=use.tool,
             arguments=cut(use.arguments, self.room.output_chars * 2),
-            subject=subject_of(use.arguments),
+            subject=cut_line(subject_of(use.arguments), _SUBJECT_CHARS),
             number=len(self._calls) + 1,
             verdicts=[_verdict(move) for move in moves if move.text("settled_as") or move.text("decision")],
             started=[move.at for move in moves if move.move == "started"],
@@ -146,7 +144,7 @@ class CallBook:
         call = self._calls.get(call_id)
         if call is not None:
             call.arguments = cut(arguments, self.room.output_chars * 2)
-            call.subject = subject_of(arguments)
+            call.subject = cut_line(subject_of(arguments), _SUBJECT_CHARS)
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
     def answered(self, result: ToolResult) -> CallAccount | None:
@@ -173,29 +171,14 @@ class CallBook:
         return file_diff(change, self._contents, self.room.diff_lines)
 
     def _note_written(self, use: ToolUse) -> None:
-        content = _fields(use.arguments).get(traits_of(use.tool).content)
+        content = (json_object(use.arguments) or {}).get(traits_of(use.tool).content)
         if isinstance(content, str):
             self._contents.wrote(content)
-
-
-def subject_of(arguments: str) -> str:
-    """Return the first argument that is a text, on one line."""
-    texts = (value for value in _fields(arguments).values() if isinstance(value, str))
-    line = " ".join(next(texts, "")[: _SUBJECT_CHARS * 4].split())
-    return line if len(line) <= _SUBJECT_CHARS else f"{line[:_SUBJECT_CHARS]} ..."
 
 
 def _beside_diffs(call: CallAccount) -> Cut:
     """Return what a call said, unless the differences say the same."""
     return Cut("") if traits_of(call.tool).writes_files else call.content
-
-
-def _fields(arguments: str) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def _verdict(move: CallMove) -> ShownVerdict:

@@ -1,4 +1,4 @@
-"""Compares the state behind a step with the recorded one, field by field, histories by what they say."""
+"""Compares the state after a step with the recorded one, field by field, histories by what they say."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ def _in_plans(
 
 
 def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLogs) -> Iterator[Difference]:
-    """Compare two histories behind what they share."""
+    """Compare two histories after what they share."""
     shared, old_rest, new_rest = _apart(old, new)
     left, right = (list(logs.loaded(rest)) for rest in (old_rest, new_rest))
     for at in range(max(len(left), len(right))):
@@ -79,13 +79,13 @@ def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcrip
         length = min(left.end, right.end) - left.start
         shared += length
         if left.end != right.end:
-            rests = (_behind(side, place, length) for side in (old, new))
+            rests = (_rest(side, place, length) for side in (old, new))
             return shared, *rests  # pyright: ignore[reportReturnType]
         place += 1
     return shared, Transcript(old.spans[place:]), Transcript(new.spans[place:])
 
 
-def _behind(history: Transcript, place: int, length: int) -> Transcript:
+def _rest(history: Transcript, place: int, length: int) -> Transcript:
     first = history.spans[place]
     rest = TranscriptRange(first.log, first.start + length, first.end)
     return Transcript([rest, *islice(history.spans, place + 1, None)])
@@ -190,7 +190,7 @@ _PLAIN = ("workflow_mode", "execution_mode", "phase", "active_step_id", "turn_op
 
 
 def loose_differences(before: Values, recorded: Values, today: Values) -> list[Difference]:
-    """Compare two states behind the same one, leaving words out."""
+    """Compare two states after the same one, leaving words out."""
     old, new = (_outline(before, values) for values in (recorded, today))
     return [difference for name in old for difference in between(name, old[name], new[name])]
 
@@ -223,11 +223,11 @@ def _added(before: Transcript, after: Transcript) -> list[str]:
 
 
 def request_divergence(
-    moment: Moment, asked: RequestShape | None, tools: Mapping[str, str], behind: tuple[str, ...]
+    moment: Moment, asked: RequestShape | None, tools: Mapping[str, str], after: tuple[str, ...]
 ) -> Divergence | None:
     """Return how the request of a step differs.
 
-    `tools` are today's, name -> digest; `behind` is what differs behind the step, which shows new words.
+    `tools` are today's, name -> digest; `after` is what differs after the step, which shows new words.
     """
     recorded = moment.called.request if moment.called is not None else None
     if recorded == asked or recorded is None:
@@ -241,7 +241,7 @@ def request_divergence(
     summary = f"The model is asked something else: {', '.join(one.path for one in found)}."
     lines = diff_lines(found)
     if recorded.histories != asked.histories:
-        lines += behind
+        lines += after
     return Divergence(moment.seq, moment.action, "request", summary, lines)
 
 

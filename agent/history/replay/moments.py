@@ -73,7 +73,7 @@ class StateReader:
         self.values: Values = dict(ApplicationState(execution_mode=mode))
 
     def take(self, step: RecordedStep) -> Values:
-        """Return every field behind the next step."""
+        """Return every field after the next step."""
         before = step.before
         changed = {
             name: value
@@ -137,7 +137,7 @@ class Moment:
     reply: Message | None = None
     """What the model said in it, as the history took it in."""
     cut: tuple[Message, ...] = ()
-    """What it had said when the call was interrupted, and the mark behind it."""
+    """What it had said when the call was interrupted, and the mark after it."""
     results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     """Call id -> result that the step put into a history."""
     started: frozenset[str] = frozenset()

@@ -33,7 +33,7 @@ class Divergence:
     seq: int
     action: str
     kind: DivergenceKind
-    """The state behind the step, what the model was asked in it, or the action that comes after it."""
+    """The state after the step, what the model was asked in it, or the action that comes after it."""
     summary: str
     """One sentence; untrusted."""
     lines: tuple[str, ...] = ()

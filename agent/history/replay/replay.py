@@ -42,7 +42,7 @@ async def replay(
     live: Live | None = None,
     ignores_tools: bool = False,
 ) -> Replayed:
-    """Walk a session through today's program, behind step `from_seq`; nothing is written.
+    """Walk a session through today's program, after step `from_seq`; nothing is written.
 
     `ignores_tools`: tools in other words, new ones and gone ones are no difference by themselves.
     Raises `UsageError` if there is nothing to replay, `StoreError` if the records are damaged.
@@ -107,7 +107,7 @@ def _first(recording: Recording, from_seq: int | None) -> int:
         raise UsageError(f"Session {recording.session_id} has no step yet, so there is nothing to replay.")
     if from_seq is not None and from_seq >= last:
         raise UsageError(
-            f"Session {recording.session_id} has no step behind step {from_seq}.",
+            f"Session {recording.session_id} has no step after step {from_seq}.",
             f"Its last one is step {last}: name an earlier one with --from.",
         )
     return 0 if from_seq is None else from_seq + 1

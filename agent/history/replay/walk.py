@@ -136,7 +136,7 @@ class Walk:
             return Divergence(moment.seq, moment.action, "route", summary)
         self._enter(application, moment)
         if moment.acts:
-            if wrong := _route(moment, _next(application), is_behind=False):
+            if wrong := _route(moment, _next(application), comes_after=False):
                 return wrong
             asks = self._live.model is not None and moment.called is not None
             if failed := await _failure(application, moment, asks):
@@ -159,9 +159,9 @@ class Walk:
                 return wrong
         if found:
             names = ", ".join(dict.fromkeys(one.path.partition("[")[0] for one in found))
-            summary = f"The state behind the step differs in: {names}."
+            summary = f"The state after the step differs in: {names}."
             return Divergence(moment.seq, moment.action, "state", summary, lines)
-        return _route(moment, _next(application), is_behind=True)
+        return _route(moment, _next(application), comes_after=True)
 
     def _asked(self, moment: Moment) -> RequestShape | None:
         asked, recorded = self._stage.asked, moment.called and moment.called.request
@@ -226,12 +226,12 @@ def _next(application: Application[Any]) -> str:
     return action.name if action is not None else "prompt"
 
 
-def _route(moment: Moment, today: str, is_behind: bool) -> Divergence | None:
-    """Compare where today's graph goes with the record, behind the step or in its place."""
-    recorded = moment.goes_to if is_behind else moment.action
+def _route(moment: Moment, today: str, comes_after: bool) -> Divergence | None:
+    """Compare where today's graph goes with the record, after the step or in its place."""
+    recorded = moment.goes_to if comes_after else moment.action
     if recorded is None or today == recorded:
         return None
-    place = "behind it" if is_behind else "in its place"
+    place = "after it" if comes_after else "in its place"
     summary = f"Today's graph goes to {today} {place}; the recorded run went to {recorded}."
     lines = ("  next action:", f"- {recorded}", f"+ {today}")
     return Divergence(moment.seq, moment.action, "route", summary, lines)
@@ -276,7 +276,7 @@ def started_calls(store: Store, session_id: str, from_seq: int | None) -> list[t
 
 
 def next_message(store: Store, session_id: str, seq: int) -> str | None:
-    """Return what the person said in the step behind `seq`, if that is where a turn begins."""
+    """Return what the person said in the step after `seq`, if that is where a turn begins."""
     for moment in read_recording(store, session_id).moments():
         if moment.seq == seq + 1 and moment.action == "prompt":
             return str(moment.after["user_input"])

@@ -1,4 +1,4 @@
-"""Sessions that go on behind an earlier step of another: with an edited state, with the files of then."""
+"""Sessions that go on after an earlier step of another: with an edited state, with the files of then."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from .restore import Restored, RestorePlan, apply, plan_restore
 
 
 async def branch(store: Store, session_id: str, at: int | None, changes: Mapping[str, Any]) -> str:
-    """Fork `session_id` behind step `at`; return the new id. `changes` are valid state fields."""
+    """Fork `session_id` after step `at`; return the new id. `changes` are valid state fields."""
     new_id = str(uuid.uuid4())
     await store.database.offload(lambda: store.fork(session_id, new_id, at))
     if changes:
@@ -197,9 +197,9 @@ def _replaced(history: Transcript, at: int, message: Message) -> Transcript:
     for span in history.spans:
         length = span.end - span.start
         cut = min(max(at - begin, 0), length)
-        behind = min(max(at + 1 - begin, 0), length)
+        rest = min(max(at + 1 - begin, 0), length)
         before.append(TranscriptRange(span.log, span.start, span.start + cut))
-        after.append(TranscriptRange(span.log, span.start + behind, span.end))
+        after.append(TranscriptRange(span.log, span.start + rest, span.end))
         begin += length
     spans = [span for span in (*before, TranscriptRange(log, 0, 1), *after) if span.end > span.start]
     return Transcript(spans)
