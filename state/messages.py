@@ -104,6 +104,10 @@ class Message(Record):
     def tool_uses(self) -> tuple[ToolUse, ...]:
         return tuple(block for block in self.blocks if isinstance(block, ToolUse))
 
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+
     @cached_property
     def size_bytes(self) -> int:
         """About how many bytes this adds to a request (UTF-8, without the JSON around it)."""

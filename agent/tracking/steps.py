@@ -100,8 +100,7 @@ class SaidMessages:
     def results(self, places: Sequence[Reference]) -> dict[str, ToolResult]:
         """Return the results in these messages by call."""
         found = (message for message in self.messages(places) if message is not None)
-        blocks = (block for message in found for block in message.blocks)
-        return {block.call_id: block for block in blocks if isinstance(block, ToolResult)}
+        return {result.call_id: result for message in found for result in message.tool_results}
 
     def arguments(self, call_ids: Sequence[str]) -> Mapping[str, Any]:
         """Return the arguments of calls, as JSON where they are."""

@@ -419,9 +419,9 @@ def _result_in_steps(
     pages = MessagePages(database)
     for step in fold.steps(session_id, after, last):
         for message in pages.messages(step.added):
-            for block in message.blocks if message is not None else ():
-                if isinstance(block, ToolResult) and block.call_id == call_id:
-                    return block
+            for result in message.tool_results if message is not None else ():
+                if result.call_id == call_id:
+                    return result
     return None
 
 

@@ -35,7 +35,10 @@ def step_text(
         case "human_confirm":
             return StepText("decision", _listed(list(_decided(step, subjects))) or "decided nothing")
         case "execute_tools":
-            return StepText("results", _listed([_result(result, subjects) for result in _results(said)]))
+            return StepText(
+                "results",
+                _listed([_result(result, subjects) for message in said for result in message.tool_results]),
+            )
         case "vibe_planner" if step.before.get("vibe_plan") != after.get("vibe_plan"):
             return StepText("plan", _planned(after))
         case "step_summarizer":
@@ -102,11 +105,6 @@ def _decided(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
         verdict = call.get("settled_as") or call["decision"]
         if verdict != (was.get("settled_as") or was.get("decision")):
             yield f"{verdict}: {subjects.get(call['call_id'], call['tool'])}"
-
-
-def _results(said: Sequence[Message]) -> Iterator[ToolResult]:
-    for message in said:
-        yield from (block for block in message.blocks if isinstance(block, ToolResult))
 
 
 def _result(result: ToolResult, subjects: Mapping[str, str]) -> str:

@@ -252,6 +252,9 @@ def cut(text: str, most: int) -> Cut:
     return Cut(text[:head], len(text) - most, text[-tail:])
 
 
+Trouble = tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]
+
+
 @dataclass(slots=True)
 class Facts:
     runs: int = 0
@@ -270,9 +273,7 @@ class Facts:
     denied_by_people: int = 0
     files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
     """Path -> the calls that changed it."""
-    troubles: list[tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]] = field(
-        default_factory=list[tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]]
-    )
+    troubles: list[Trouble] = field(default_factory=list[Trouble])
     """When something went wrong, and what."""
     decided: list[CallAccount] = field(default_factory=list[CallAccount])
     """The calls that were asked about, denied or settled."""

@@ -105,14 +105,10 @@ class StepCosts:
                 pass
 
     def add(self, step: RecordedStep, tool_ms: int) -> None:
-        before = Usage.model_validate(step.before.get("usage") or {})
-        after = Usage.model_validate(step.after.get("usage") or {})
+        used = _usage(step.after) - _usage(step.before)
         took_ms = milliseconds(self._since, step.at)
         # Reads run at the same time: together they took no longer than the step.
         tool_ms = min(tool_ms, took_ms) if self._since else tool_ms
-        cost = None
-        if after.cost_usd is not None:
-            cost = max(after.cost_usd - (before.cost_usd or 0.0), 0.0)
         self.steps.append(
             StepCost(
                 seq=step.seq,
@@ -121,19 +117,21 @@ class StepCosts:
                 model_ms=self._model_ms,
                 tool_ms=tool_ms,
                 other_ms=max(took_ms - self._model_ms - tool_ms, 0),
-                tokens_in=max((after.input_tokens or 0) - (before.input_tokens or 0), 0),
-                tokens_out=max((after.output_tokens or 0) - (before.output_tokens or 0), 0),
-                cost_usd=cost,
+                tokens_in=max(used.input_tokens or 0, 0),
+                tokens_out=max(used.output_tokens or 0, 0),
+                cost_usd=None if used.cost_usd is None else max(used.cost_usd, 0.0),
             )
         )
         self._model_ms = 0
         self._since = step.at
 
 
+def _usage(fields: Fields) -> Usage:
+    return Usage.model_validate(fields.get("usage") or {})
+
+
 _DECISIONS = frozenset({"start_plan", "submit_plan", "finish_step"})
 """Calls that move the graph; what they lead to is told instead."""
-
-PlanSteps = dict[str, dict[str, Any]]
 
 
 class Teller:
@@ -153,21 +151,13 @@ class Teller:
         return EndPosition(
             mode=str(newest.get("execution_mode") or ""),
             goal=self._goal,
-            plan=tuple(
-                PlanStep(
-                    step_id,
-                    str(step.get("description", "")),
-                    str(step.get("status", "")),
-                    str(step.get("analysis", "")),
-                )
-                for step_id, step in _plan(newest).items()
-            ),
+            plan=tuple(_plan(newest).values()),
             waiting=frozenset(
                 str(call.get("call_id"))
                 for call in elements(newest, "pending_tool_calls")
                 if call.get("decision") == "undecided"
             ),
-            usage=Usage.model_validate(newest.get("usage") or {}),
+            usage=_usage(newest),
         )
 
     def tell(self, step: RecordedStep) -> Iterator[Happened]:
@@ -242,19 +232,27 @@ def _plan_moves(step: RecordedStep) -> Iterator[tuple[str | None, What]]:
     """Yield what a step did to the plan; one that ends with its first answer also began then."""
     before, after = _plan(step.before), _plan(step.after)
     if step.action == "vibe_planner" and list(before) != list(after):
-        steps = tuple((step_id, str(one.get("description", ""))) for step_id, one in after.items())
+        steps = tuple((step_id, one.description) for step_id, one in after.items())
         yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
     for step_id, one in after.items():
-        was = before.get(step_id, {}).get("status", "pending")
-        status = one.get("status")
-        if was == "pending" and status != "pending":
-            yield step_id, PlanStepBegan(step_id, str(one.get("description", "")))
-        if status != was and status in ("completed", "failed"):
-            yield step_id, PlanStepEnded(step_id, str(status), str(one.get("analysis", "")))
+        was = before[step_id].status if step_id in before else "pending"
+        if was == "pending" and one.status != "pending":
+            yield step_id, PlanStepBegan(step_id, one.description)
+        if one.status != was and one.status in ("completed", "failed"):
+            yield step_id, PlanStepEnded(step_id, one.status, one.summary)
 
 
-def _plan(fields: Fields) -> PlanSteps:
-    return {str(one["step_id"]): one for one in elements(fields, "vibe_plan") if "step_id" in one}
+def _plan(fields: Fields) -> dict[str, PlanStep]:
+    return {
+        str(one["step_id"]): PlanStep(
+            str(one["step_id"]),
+            str(one.get("description", "")),
+            str(one.get("status", "pending")),
+            str(one.get("analysis", "")),
+        )
+        for one in elements(fields, "vibe_plan")
+        if "step_id" in one
+    }
 
 
 def read_account(store: Store, session_id: str) -> Account:

@@ -15,9 +15,6 @@ from ....state.transcript import Transcript, TranscriptRange
 from .moments import Moment, RecordedLogs, Values
 from .recorded_ports import Divergence
 
-UNREPEATABLE = ("duration_ms",)
-"""What no second run of a call gives again; left out of every comparison."""
-
 
 class Difference(NamedTuple):
     """One value that is not the same; None: it is not there at all."""
@@ -72,23 +69,14 @@ def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLog
 
 def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
     """Return how many messages both begin with, as far as their logs tell, and what follows."""
-    shared = place = 0
+    shared = 0
     for left, right in zip(old.spans, new.spans, strict=False):
         if not _is_same_log(left, right) or left.start != right.start:
             break
-        length = min(left.end, right.end) - left.start
-        shared += length
+        shared += min(left.end, right.end) - left.start
         if left.end != right.end:
-            rests = (_rest(side, place, length) for side in (old, new))
-            return shared, *rests  # pyright: ignore[reportReturnType]
-        place += 1
-    return shared, Transcript(old.spans[place:]), Transcript(new.spans[place:])
-
-
-def _rest(history: Transcript, place: int, length: int) -> Transcript:
-    first = history.spans[place]
-    rest = TranscriptRange(first.log, first.start + length, first.end)
-    return Transcript([rest, *islice(history.spans, place + 1, None)])
+            break
+    return shared, old.part(shared), new.part(shared)
 
 
 def _is_same_log(left: TranscriptRange, right: TranscriptRange) -> bool:
@@ -101,7 +89,7 @@ def _is_same_log(left: TranscriptRange, right: TranscriptRange) -> bool:
 def _said(message: Message) -> Any:
     """Return a message as JSON without what cannot be the same twice."""
     blocks = tuple(
-        block.model_copy(update=dict.fromkeys(UNREPEATABLE)) if isinstance(block, ToolResult) else block
+        block.model_copy(update={"duration_ms": None}) if isinstance(block, ToolResult) else block
         for block in message.blocks
     )
     return message.model_copy(update={"blocks": blocks}).model_dump(mode="json", exclude_none=True)
@@ -128,18 +116,18 @@ def between(path: str, old: Any, new: Any) -> Iterator[Difference]:
         yield Difference(path, old, new)
 
 
-MOST_LINES = 60
+_MOST_LINES = 60
 _MOST_CHARS = 300
 _CONTEXT_LINES = 2
 
 
 def diff_lines(differences: Sequence[Difference]) -> tuple[str, ...]:
     """Return readable lines, cut where there are too many."""
-    lines = list(islice(_lines(differences), MOST_LINES + 1))
-    if len(lines) <= MOST_LINES:
+    lines = list(islice(_lines(differences), _MOST_LINES + 1))
+    if len(lines) <= _MOST_LINES:
         return tuple(lines)
     left = f"... and more: {len(differences)} values differ in all"
-    return (*lines[:MOST_LINES], left)
+    return (*lines[:_MOST_LINES], left)
 
 
 def _lines(differences: Iterable[Difference]) -> Iterator[str]:
@@ -215,10 +203,7 @@ def _outline(before: Values, values: Values) -> dict[str, Any]:
 
 def _added(before: Transcript, after: Transcript) -> list[str]:
     """Return tool and outcome of each result that came in."""
-    if len(after) < len(before):
-        return []
-    messages = list(after)[len(before) :]
-    results = (block for message in messages for block in message.blocks if isinstance(block, ToolResult))
+    results = (result for message in after.part(len(before)) for result in message.tool_results)
     return [f"{result.tool} {result.outcome}" for result in results]
 
 

@@ -300,14 +300,13 @@ class _Parts:
         called = next((one for one in traces if isinstance(one, ModelCalled)), None)
         messages = [one.message for one in rows_between(self._messages, first, last)]
         moves = rows_between(self._moves, first, last)
-        results = (block for one in messages for block in one.blocks if isinstance(block, ToolResult))
         cut = tuple(messages[-2:]) if messages and messages[-1].marks_cut else ()
         return {
             # The call that was interrupted came to nothing: the step is made of what it had said.
             "called": None if cut else called,
             "cut": cut,
             "reply": next((one for one in messages if one.origin == "model"), None),
-            "results": {result.call_id: result for result in results},
+            "results": {result.call_id: result for one in messages for result in one.tool_results},
             "started": frozenset(move.call_id for move in moves if move.move == "started"),
         }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ....state.errors import UsageError
 from ....state.maintenance.import_ import import_session
 from ....state.store.store import Store
-from .moments import Moment, Recording, read_recording
+from .moments import Recording, read_recording
 from .recorded_ports import Divergence
 from .walk import Live, Today, Walk
 
@@ -58,7 +58,7 @@ async def replay(
         if moment.seq < first:
             continue
         seq = moment.seq
-        if not _can_be_replayed(moment):
+        if moment.began is None or moment.began.conditions is None:
             skipped.append(seq)
             continue
         steps += 1
@@ -66,7 +66,11 @@ async def replay(
         if divergence is not None:
             break
     if not steps:
-        raise _nothing(session_id)
+        raise UsageError(
+            f"No step of session {session_id} can be replayed: they were recorded by a version that did not"
+            " keep what a replay needs, or were made by hand.",
+            "What the session does from now on can be.",
+        )
     return Replayed(session_id, steps, first, seq, tuple(skipped), divergence)
 
 
@@ -111,15 +115,3 @@ def _first(recording: Recording, from_seq: int | None) -> int:
             f"Its last one is step {last}: name an earlier one with --from.",
         )
     return 0 if from_seq is None else from_seq + 1
-
-
-def _can_be_replayed(moment: Moment) -> bool:
-    return moment.began is not None and moment.began.conditions is not None
-
-
-def _nothing(session_id: str) -> UsageError:
-    return UsageError(
-        f"No step of session {session_id} can be replayed: they were recorded by a version that did not keep"
-        " what a replay needs, or were made by hand.",
-        "What the session does from now on can be.",
-    )

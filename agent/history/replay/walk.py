@@ -1,7 +1,7 @@
 """One walk: every step is run by today's program, from the recorded state, and compared with the record."""
 
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from burr.core import Application, ApplicationBuilder, State
 
 from ....actions.masking.masker import TextMasker
-from ....actions.ports import Gate, Model, Ports, Toolbox, ToolSpec
+from ....actions.ports import Gate, Model, Ports, Toolbox
 from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools
 from ....state.application import ApplicationState
@@ -41,10 +41,6 @@ class Today:
     gate_of: Callable[[SessionSettings], Gate] = policy_of
     graph_of: "Callable[[Ports], Graph]" = build_graph
 
-    @property
-    def specs(self) -> Sequence[ToolSpec]:
-        return specs_of(self.toolbox)
-
 
 @dataclass(frozen=True, slots=True)
 class LiveTools:
@@ -71,29 +67,10 @@ def application_of(
     journal: RecordedJournal,
 ) -> Application[Any]:
     """Build the graph on recorded ports, under the conditions of a recorded run."""
-    ports = _ports(today, live, settings, conditions, stage, journal)
-    builder = cast(Any, ApplicationBuilder())
-    return (
-        builder.with_graph(today.graph_of(ports))
-        .with_entrypoint("prompt")
-        .with_typing(ApplicationTyping())
-        .with_state(**dict(ApplicationState()))
-        .build()
-    )
-
-
-def _ports(
-    today: Today,
-    live: Live,
-    settings: SessionSettings,
-    conditions: Conditions,
-    stage: Stage,
-    journal: RecordedJournal,
-) -> Ports:
     rules = {name: getattr(conditions, name) for name in ("allow", "deny", "cwd", "add_dirs")}
     then, tools = settings.model_copy(update=rules), live.tools
     recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in today.toolbox.items()}
-    return bind_ports(
+    ports = bind_ports(
         then,
         today.gate_of(then),
         RecordedModel(stage, settings.model, conditions.context_window, live.model),
@@ -103,6 +80,14 @@ def _ports(
         None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
         conditions.compress_at,
         recorded if tools is None else today.toolbox,
+    )
+    builder = cast(Any, ApplicationBuilder())
+    return (
+        builder.with_graph(today.graph_of(ports))
+        .with_entrypoint("prompt")
+        .with_typing(ApplicationTyping())
+        .with_state(**dict(ApplicationState()))
+        .build()
     )
 
 
@@ -122,7 +107,7 @@ class Walk:
         self._recording = recording
         self._today = today
         self._live = live
-        self._tools = {spec.name: tool_digest(spec) for spec in today.specs}
+        self._tools = {spec.name: tool_digest(spec) for spec in specs_of(today.toolbox)}
         self._stage = Stage()
         self._bound: tuple[Owner, Conditions] | None = None
         self._journal: RecordedJournal | None = None
