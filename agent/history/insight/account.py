@@ -107,8 +107,6 @@ class Compressed:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Somebody decided about waiting calls."""
-
     verdicts: tuple[tuple[CallAccount, ShownVerdict], ...]
 
 
@@ -143,8 +141,6 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A record is damaged."""
-
     what: str
 
 
@@ -223,16 +219,15 @@ _ALL_CALLS_CHARS = 1_500_000
 _LEAST_CHARS, _MOST_CHARS = 400, 6000
 _ALL_DIFFS_LINES = 30_000
 _LEAST_LINES, _MOST_LINES = 20, 300
-_MESSAGE_CHARS = 20_000
+MESSAGE_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What one text may take; it shrinks with the number of calls."""
+    """What the texts of one call may take; it shrinks with the number of calls."""
 
     output_chars: int
     diff_lines: int
-    message_chars: int = _MESSAGE_CHARS
 
     @classmethod
     def for_calls(cls, calls: int) -> Self:

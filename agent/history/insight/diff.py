@@ -151,6 +151,10 @@ class RunFile:
     difference: FileDifference | None
     """From left to right, or what the one that touched it made; None: the same in both."""
 
+    @property
+    def is_same(self) -> bool:
+        return self.place == "both" and self.difference is None
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:

@@ -20,6 +20,7 @@ from ....state.store.recording import (
 from ....state.store.store import Store
 from ....state.trace import RunBegan, RunEnded
 from .account import (
+    MESSAGE_CHARS,
     Account,
     Compressed,
     Decided,
@@ -46,7 +47,8 @@ class Runs:
 
     def __init__(self, database: Database, session_id: str, last_seq: int | None, is_held: bool) -> None:
         """Take what belongs to the steps until `last_seq` (None: everything)."""
-        self._is_held = is_held and last_seq is None
+        self._end = None if last_seq is not None else "running" if is_held else "died"
+        """What is said of a run without an end; None: it may have ended since."""
         self._number = 0
         self._is_open = False
         self._traces: dict[int, list[Traced]] = {}
@@ -54,7 +56,6 @@ class Runs:
             if last_seq is None or traced.seq < last_seq:
                 self._traces.setdefault(traced.seq, []).append(traced)
         self._last = max(self._traces, default=None)
-        self._counts_open = last_seq is None
 
     def after(self, seq: int) -> Iterator[Happened]:
         """Yield what was recorded between step `seq` and the next; ask in rising order."""
@@ -62,9 +63,8 @@ class Runs:
         for traced in found:
             for what in self._told(traced):
                 yield Happened(seq, traced.at, None, what)
-        if found and seq == self._last and self._is_open and self._counts_open:
-            status = "running" if self._is_held else "died"
-            yield Happened(seq, found[-1].at, None, RunBoundary(self._number, True, status=status))
+        if found and seq == self._last and self._is_open and self._end is not None:
+            yield Happened(seq, found[-1].at, None, RunBoundary(self._number, True, status=self._end))
 
     def _told(self, traced: Traced) -> Iterator[RunBoundary | ModelUsed | Lost]:
         record = traced.record
@@ -96,13 +96,10 @@ class StepCosts:
         self._model_ms = 0
 
     def trace(self, happened: Happened) -> None:
-        match happened.what:
-            case RunBoundary(is_end=False):
-                self._since = happened.at
-            case ModelUsed(call):
-                self._model_ms += call.duration_ms
-            case _:
-                pass
+        if isinstance(happened.what, RunBoundary) and not happened.what.is_end:
+            self._since = happened.at
+        elif isinstance(happened.what, ModelUsed):
+            self._model_ms += happened.what.call.duration_ms
 
     def add(self, step: RecordedStep, tool_ms: int) -> None:
         used = _usage(step.after) - _usage(step.before)
@@ -138,7 +135,6 @@ class Teller:
     def __init__(self, pages: MessagePages, book: CallBook) -> None:
         self._pages = pages
         self._book = book
-        self._room = book.room
         self._newest: Fields = {}
         self._goal = ""
         self.tool_ms = 0
@@ -165,47 +161,37 @@ class Teller:
         self._newest = step.after
         self._goal = str(step.after.get("current_goal") or self._goal)
         self.tool_ms = 0
+        for plan_step, what in self._told(step):
+            yield Happened(step.seq, step.at, plan_step, what)
+
+    def _told(self, step: RecordedStep) -> Iterator[tuple[str | None, What]]:
         moves = list(_plan_moves(step))
-        for step_id, what in moves:
-            if not isinstance(what, PlanStepEnded):
-                yield Happened(step.seq, step.at, step_id, what)
-        for what in self._decisions(step):
-            yield Happened(step.seq, step.at, step.after.get("active_step_id"), what)
+        yield from (move for move in moves if not isinstance(move[1], PlanStepEnded))
+        yield from ((step.after.get("active_step_id"), what) for what in self._decisions(step))
         for reference in step.added:
             message = self._pages.message(reference)
             whats = [Lost("A message is damaged.")] if message is None else self._said(message, step)
-            for what in whats:
-                yield Happened(step.seq, step.at, reference.step_id, what)
+            yield from ((reference.step_id, what) for what in whats)
         if step.action == "prompt" and not step.added:
-            said = Statement(
-                "command", cut(str(step.after.get("user_input") or ""), self._room.message_chars)
-            )
-            yield Happened(step.seq, step.at, None, said)
-        for step_id, what in moves:
-            if isinstance(what, PlanStepEnded):
-                yield Happened(step.seq, step.at, step_id, what)
+            yield None, Statement("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
+        yield from (move for move in moves if isinstance(move[1], PlanStepEnded))
 
     def _said(self, message: Message, step: RecordedStep) -> Iterator[What]:
         if step.action == "context_compressor":
-            yield Compressed(cut(message.text, self._room.message_chars))
+            yield Compressed(cut(message.text, MESSAGE_CHARS))
             return
         if step.action == "step_summarizer" and message.origin == "runtime":
             return
         for block in message.blocks:
             if isinstance(block, Text) and block.text.strip():
                 by = cast(Any, message.origin if message.origin != "tool" else "runtime")
-                yield Statement(by, cut(block.text, self._room.message_chars))
+                yield Statement(by, cut(block.text, MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():
-                yield Statement("thinking", cut(block.text, self._room.message_chars))
+                yield Statement("thinking", cut(block.text, MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in _DECISIONS:
                 yield self._book.asked(block)
-            elif isinstance(block, ToolResult):
-                self._answered(block)
-
-    def _answered(self, result: ToolResult) -> None:
-        call = self._book.answered(result)
-        if call is not None:
-            self.tool_ms += call.duration_ms or 0
+            elif isinstance(block, ToolResult) and self._book.answered(block):
+                self.tool_ms += block.duration_ms or 0
 
     def _decisions(self, step: RecordedStep) -> Iterator[What]:
         """Yield what a person decided in this step, and note what they changed."""
@@ -216,10 +202,7 @@ class Teller:
             if pending.get("edited"):
                 self._book.edited(call_id, str(pending.get("arguments", "")))
             was = before.get(call_id, {})
-            is_new = (was.get("decision"), was.get("settled_as")) != (
-                pending.get("decision"),
-                pending.get("settled_as"),
-            )
+            is_new = any(was.get(name) != pending.get(name) for name in ("decision", "settled_as"))
             call = self._book.find(call_id)
             if step.action == "human_confirm" and is_new and call is not None:
                 signed = [verdict for verdict in call.verdicts if verdict.who and verdict.at <= step.at]

@@ -73,17 +73,10 @@ def file_diff(change: FileChange, contents: Contents, most_lines: int) -> FileDi
     if before is None or after is None:
         which = "before" if before is None else "after"
         return FileDiff(change.path, kind, (), note=f"what it held {which} is not kept, or is no text")
-    return _compared(change, kind, before, after, most_lines)
-
-
-def _compared(
-    change: FileChange, kind: str, before: Sequence[str], after: Sequence[str], most_lines: int
-) -> FileDiff:
-    difference = islice(unified_diff(before, after, lineterm="", n=3), 2, None)
-    lines = tuple(difference)
+    lines = tuple(islice(unified_diff(before, after, lineterm=""), 2, None))
     note = "" if lines or kind in ("created", "deleted") else "its content stayed as it was"
     shown = lines[:most_lines]
-    return FileDiff(change.path, kind, shown, len(lines) - len(shown), note)  # pyright: ignore[reportArgumentType]
+    return FileDiff(change.path, kind, shown, len(lines) - len(shown), note)
 
 
 def _lines(digest: str | None, contents: Contents) -> list[str] | None:
@@ -147,13 +140,14 @@ class CallBook:
             call.subject = cut_line(subject_of(arguments), _SUBJECT_CHARS)
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
-    def answered(self, result: ToolResult) -> CallAccount | None:
+    def answered(self, result: ToolResult) -> bool:
+        """Take in what a call came to; return whether a message asked for it."""
         call = self._calls.get(result.call_id)
         if call is not None:
             call.outcome = result.outcome
             call.content = cut(result.content, self.room.output_chars)
             call.duration_ms = result.duration_ms
-        return call
+        return call is not None
 
     def find(self, call_id: str) -> CallAccount | None:
         return self._calls.get(call_id)
@@ -163,22 +157,17 @@ class CallBook:
         for call_id, changes in self._changes.items():
             call = self._calls.get(call_id)
             if call is not None:
-                call.diffs = tuple(self._diff(change) for change in changes.values())
-                if call.outcome == "ok" and any(diff.lines for diff in call.diffs):
-                    call.content = _beside_diffs(call)
-
-    def _diff(self, change: FileChange) -> FileDiff:
-        return file_diff(change, self._contents, self.room.diff_lines)
+                call.diffs = tuple(
+                    file_diff(change, self._contents, self.room.diff_lines) for change in changes.values()
+                )
+                says_the_same = traits_of(call.tool).writes_files and call.outcome == "ok"
+                if says_the_same and any(diff.lines for diff in call.diffs):
+                    call.content = Cut("")
 
     def _note_written(self, use: ToolUse) -> None:
         content = (json_object(use.arguments) or {}).get(traits_of(use.tool).content)
         if isinstance(content, str):
             self._contents.wrote(content)
-
-
-def _beside_diffs(call: CallAccount) -> Cut:
-    """Return what a call said, unless the differences say the same."""
-    return Cut("") if traits_of(call.tool).writes_files else call.content
 
 
 def _verdict(move: CallMove) -> ShownVerdict:

@@ -115,8 +115,6 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One recorded step."""
-
     owner: Owner
     seq: int
     action: str
@@ -223,7 +221,6 @@ def _damaged(session_id: str, what: str) -> StoreError:
 
 
 def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[Moment]:
-    """Yield the own steps of a session."""
     parts = _Parts(owner)
     before, since, run = reader.values, 0, None
     if owner.ancestors:

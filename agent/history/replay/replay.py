@@ -17,8 +17,6 @@ from .walk import Live, Today, Walk
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of a replay."""
-
     session_id: str
     steps: int
     """How many were run and compared, the one that differs included."""

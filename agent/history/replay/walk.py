@@ -159,7 +159,6 @@ class Walk:
         return moment.acts and ((asks and moment.called is not None) or (runs and bool(moment.started)))
 
     def _bind(self, moment: Moment) -> Application[Any]:
-        """Return the application for the run of a step."""
         began = moment.began
         assert began is not None
         assert began.conditions is not None

@@ -148,12 +148,9 @@ class Bisector:
             finally:
                 copy.remove()
             self.unread = tuple(copy.unread)
-        return self._bisection(states, found)
-
-    def _bisection(self, states: Sequence[int], found: Boundary) -> Bisection:
         return Bisection(
             tuple(self._probes),
-            tuple(states[1:]),
+            tuple(steps),
             None if found.good is None else states[found.good],
             None if found.bad is None else states[found.bad],
             found.is_exact,

@@ -61,7 +61,6 @@ class TouchedFiles:
 
     @property
     def steps(self) -> list[int]:
-        """The steps that changed files."""
         return sorted({one.step for changes in self._by_path.values() for one in changes})
 
     def changes(self, first: int, last: int) -> list[StepChange]:
