@@ -1,6 +1,8 @@
 """The whole working state of a session, field by field."""
 
-from typing import Literal
+from collections.abc import Callable
+from operator import add, sub
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -27,12 +29,7 @@ class VibeStep(Record):
 
     @property
     def tool_results(self) -> list[ToolResult]:
-        return [
-            block
-            for message in self.chat_history
-            for block in message.blocks
-            if isinstance(block, ToolResult)
-        ]
+        return [result for message in self.chat_history for result in message.tool_results]
 
 
 class Usage(Record):
@@ -50,20 +47,16 @@ class Usage(Record):
     cost_usd: float | None = 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            llm_calls=self.llm_calls + other.llm_calls,
-            input_tokens=_sum(self.input_tokens, other.input_tokens),
-            output_tokens=_sum(self.output_tokens, other.output_tokens),
-            cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
-            cache_write_tokens=_sum(self.cache_write_tokens, other.cache_write_tokens),
-            cost_usd=None
-            if self.cost_usd is None or other.cost_usd is None
-            else self.cost_usd + other.cost_usd,
+        return self._with(other, add)
+
+    def __sub__(self, other: "Usage") -> "Usage":
+        return self._with(other, sub)
+
+    def _with(self, other: "Usage", operation: Callable[[Any, Any], Any]) -> "Usage":
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
+        return Usage.model_validate(
+            {name: None if None in pair else operation(*pair) for name, pair in pairs.items()}
         )
-
-
-def _sum(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left + right
 
 
 WorkflowMode = Literal["chat", "ops", "vibe"]

@@ -2,7 +2,7 @@
 
 import json
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -104,6 +104,10 @@ class Message(Record):
     def tool_uses(self) -> tuple[ToolUse, ...]:
         return tuple(block for block in self.blocks if isinstance(block, ToolUse))
 
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+
     @cached_property
     def size_bytes(self) -> int:
         """About how many bytes this adds to a request (UTF-8, without the JSON around it)."""
@@ -113,6 +117,21 @@ class Message(Record):
     def rendered(self) -> dict[str, bytes]:
         """A cache slot: request dialect -> this message as that dialect's JSON."""
         return {}
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a JSON text is; None if it is none, or no JSON."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None
+
+
+def subject_of(arguments: str) -> str:
+    """Return the first argument of a call that is a text; empty if there is none."""
+    values = (json_object(arguments) or {}).values()
+    return next((value for value in values if isinstance(value, str)), "")
 
 
 def encodable(text: str) -> str:

@@ -77,16 +77,19 @@ class Transcript:
 
     def compacted(self, summary: Message, keep_last: int) -> Self:
         """Return a view of `summary` followed by the last `keep_last` messages; nothing is deleted."""
-        kept: list[TranscriptRange] = []
-        wanted = keep_last
-        for log, start, end in reversed(self.spans):
-            taken = min(wanted, end - start)
-            if taken:
-                kept.insert(0, TranscriptRange(log, end - taken, end))
-            wanted -= taken
-        log = Log()
-        log.append(summary)
-        return type(self)((TranscriptRange(log, 0, 1), *kept))
+        return type(self)((*self.of(summary).spans, *self.part(max(len(self) - keep_last, 0)).spans))
+
+    def part(self, first: int, end: int | None = None) -> Self:
+        """Return a view of the messages from index `first` to before `end` (None: all that follow)."""
+        spans: list[TranscriptRange] = []
+        begin = 0
+        for log, start, stop in self.spans:
+            skipped = max(first - begin, 0)
+            length = stop - start if end is None else min(end - begin, stop - start)
+            if skipped < length:
+                spans.append(TranscriptRange(log, start + skipped, start + length))
+            begin += stop - start
+        return type(self)(spans)
 
     def unloaded(self) -> Self:
         """Return a view that only refers to the store, so that the messages can be forgotten."""

@@ -26,6 +26,7 @@ from ..actions.events import (
 from ..state.application import Usage, VibeStep
 from ..state.calls import PendingCall
 from ..state.errors import SandburError
+from ..state.messages import json_object
 
 Object = dict[str, Any]
 
@@ -37,12 +38,12 @@ def encoded(value: Object) -> str:
 
 def arguments_object(text: str) -> Any:
     """Return tool arguments as an object where the text is one, else the text itself."""
+    found = json_object(text)
     try:
-        value: Any = json.loads(text)
-        json.dumps(value, allow_nan=False)
+        json.dumps(found, allow_nan=False)
     except (ValueError, RecursionError):
         return text
-    return cast(Any, value) if isinstance(value, dict) else text
+    return text if found is None else found
 
 
 def result_object(finished: RunFinished) -> Object:

@@ -226,9 +226,7 @@ class ChatDialect:
             case "assistant":
                 return self._assistant(message)
             case "tool":
-                return b",".join(
-                    self._result(block) for block in message.blocks if isinstance(block, ToolResult)
-                )
+                return b",".join(map(self._result, message.tool_results))
 
     def reader(self) -> ChatReply:
         return ChatReply(self._endpoint)

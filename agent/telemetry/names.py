@@ -4,9 +4,8 @@ The conventions are still moving: github.com/open-telemetry/semantic-conventions
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from opentelemetry.metrics import Counter, Histogram, Meter
+from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.util.types import AttributeValue
 
 from ...state.trace import ModelCalled
@@ -67,30 +66,10 @@ APPROVAL_ASKED = "sandbur.approval.asked"
 MESSAGE = "sandbur.message"
 
 
-class Metric(NamedTuple):
-    name: str
-    unit: str
-    description: str
-    buckets: tuple[float, ...] = ()
-    """Of a histogram; a counter has none."""
-
-
 _OPERATION_S = tuple(0.01 * 2**power for power in range(14))
 _RUN_S = tuple(0.1 * 2**power for power in range(13))
 _TOKENS = tuple(float(4**power) for power in range(14))
 
-TOKEN_USAGE = Metric("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS)
-OPERATION_DURATION = Metric(
-    "gen_ai.client.operation.duration", "s", "How long a model call took.", _OPERATION_S
-)
-TIME_TO_FIRST_CHUNK = Metric(
-    "gen_ai.client.operation.time_to_first_chunk", "s", "Until an answer began to stream.", _OPERATION_S
-)
-RUN_DURATION = Metric("gen_ai.invoke_agent.duration", "s", "How long a run took.", _RUN_S)
-TOOL_DURATION = Metric("gen_ai.execute_tool.duration", "s", "How long a tool call took.", _OPERATION_S)
-COST = Metric("sandbur.cost.usage", "USD", "What model calls cost.")
-RETRIES = Metric("sandbur.model.retries", "{retry}", "Model calls that were tried again.")
-APPROVALS = Metric("sandbur.approvals", "{approval}", "Calls that were asked for, allowed and denied.")
 
 _PROVIDERS: Mapping[str, str] = {
     "openai-chat": "openai",
@@ -118,14 +97,30 @@ Attributes = Mapping[str, AttributeValue]
 
 class Meters:
     def __init__(self, meter: Meter) -> None:
-        self._tokens = _histogram(meter, TOKEN_USAGE)
-        self._operation = _histogram(meter, OPERATION_DURATION)
-        self._first_chunk = _histogram(meter, TIME_TO_FIRST_CHUNK)
-        self._run = _histogram(meter, RUN_DURATION)
-        self._tool = _histogram(meter, TOOL_DURATION)
-        self._cost = _counter(meter, COST)
-        self._retries = _counter(meter, RETRIES)
-        self._approvals = _counter(meter, APPROVALS)
+        self._tokens = _histogram(
+            meter, "gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS
+        )
+        self._operation = _histogram(
+            meter, "gen_ai.client.operation.duration", "s", "How long a model call took.", _OPERATION_S
+        )
+        self._first_chunk = _histogram(
+            meter,
+            "gen_ai.client.operation.time_to_first_chunk",
+            "s",
+            "Until an answer began to stream.",
+            _OPERATION_S,
+        )
+        self._run = _histogram(meter, "gen_ai.invoke_agent.duration", "s", "How long a run took.", _RUN_S)
+        self._tool = _histogram(
+            meter, "gen_ai.execute_tool.duration", "s", "How long a tool call took.", _OPERATION_S
+        )
+        self._cost = meter.create_counter("sandbur.cost.usage", "USD", "What model calls cost.")
+        self._retries = meter.create_counter(
+            "sandbur.model.retries", "{retry}", "Model calls that were tried again."
+        )
+        self._approvals = meter.create_counter(
+            "sandbur.approvals", "{approval}", "Calls that were asked for, allowed and denied."
+        )
 
     def model_called(self, call: ModelCalled) -> None:
         """Count a model call; what its provider did not say is not counted."""
@@ -160,11 +155,5 @@ class Meters:
         self._approvals.add(1, said | ({DECIDED_BY: decided_by} if decided_by else {}))
 
 
-def _histogram(meter: Meter, metric: Metric) -> Histogram:
-    return meter.create_histogram(
-        metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.buckets
-    )
-
-
-def _counter(meter: Meter, metric: Metric) -> Counter:
-    return meter.create_counter(metric.name, metric.unit, metric.description)
+def _histogram(meter: Meter, name: str, unit: str, description: str, buckets: tuple[float, ...]) -> Histogram:
+    return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=buckets)

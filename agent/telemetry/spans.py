@@ -92,7 +92,6 @@ def of_start(event: ToolStarted, call: PendingCall | None) -> Attributes:
 
 
 def line_of(text: str) -> str:
-    """Return text on one line, cut."""
     return " ".join(encodable(text).split())[:_MAX_MESSAGE_CHARS]
 
 
@@ -155,7 +154,6 @@ class RunSpan:
             self._retries.append((notice.message, at_ns))
 
     def called(self, call: ModelCalled, content: Attributes) -> None:
-        """Export a model call that is over."""
         start_ns = max(ns_of(call.began_at), self._start_ns)
         told = {**of_model_call(call), **content}
         span = self._begin(names.CHAT, names.model_of(call.model), SpanKind.CLIENT, told, start_ns)
@@ -194,7 +192,6 @@ class RunSpan:
             self._outlet.meters.approval("denied", call.decided_by, encodable(event.tool))
 
     def asked(self, call: PendingCall, at_ns: int) -> None:
-        """Note that a call waits for a person."""
         self._own.add_event(names.APPROVAL_ASKED, {**of_call(call), names.KIND: call.kind}, at_ns)
         # A call that an earlier run asked for is not asked for again.
         if call.call_id in self._requested or call.kind == "outcome_unknown":

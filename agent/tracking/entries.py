@@ -12,9 +12,7 @@ from ...state.clock import text_of
 from ...state.messages import Message, ToolResult
 from ...state.store.recording import CallMove
 from ...state.trace import ModelCalled
-from .texts import Texts, message_view
-
-Json = dict[str, Any]
+from .texts import Json, Texts, message_view
 
 
 @dataclass(slots=True)

@@ -82,7 +82,7 @@ class Interval:
 
 
 def interval(recording: LiveRecording, index: int) -> Interval:
-    """Return what led to step `index`; the one behind the last step is what is going on."""
+    """Return what led to step `index`; the one after the last step is what is going on."""
     steps = recording.steps
     first = steps[index - 1].row + 1 if index > 0 else 0
     end = steps[index].row if index < len(steps) else 2**62
@@ -98,7 +98,7 @@ def interval(recording: LiveRecording, index: int) -> Interval:
     leaving = _ended(runs[0])
     *given_up, last = runs[1:] or [[]]
     attempts = [Attempt(run[0], _ended(run)) for run in given_up]
-    # A run that ended behind the last step has not been followed by another one.
+    # A run that ended after the last step has not been followed by another one.
     if last and index == len(steps) and (ended := _ended(last)) is not None:
         attempts, last = [*attempts, Attempt(last[0], ended)], []
     began = last[0] if last else None
@@ -164,7 +164,7 @@ class Tail(NamedTuple):
 
 
 def tail(recording: LiveRecording, head: Head) -> Tail | None:
-    """Return what is to be shown behind the last step; None if the session rests."""
+    """Return what is to be shown after the last step; None if the session rests."""
     last = recording.traces[-1] if recording.traces else None
     if head.life == "running":
         return Tail(_next(recording), None, head.updated_at)
@@ -185,7 +185,7 @@ def tail(recording: LiveRecording, head: Head) -> Tail | None:
 
 
 def _next(recording: LiveRecording) -> str:
-    """Return the action that comes behind the last step."""
+    """Return the action that comes after the last step."""
     if not recording.steps:
         began = [traced.record for traced in recording.traces if isinstance(traced.record, RunBegan)]
         return began[-1].action if began else "prompt"

@@ -17,7 +17,7 @@ from ..graph import build_graph
 from .entries import AppName, app_id, attributes, partition_key
 from .live_recording import LiveRecording, Stretch, Tail, stretches, tail
 from .steps import StepRenderer
-from .texts import Texts
+from .texts import Json, Texts
 
 
 @cache
@@ -31,8 +31,6 @@ def graph_json() -> bytes:
     )
     return model.model_dump_json().encode()
 
-
-Json = dict[str, Any]
 
 PAGE_STEPS = 100
 """How many older steps are on a page of their own."""

@@ -22,9 +22,7 @@ from .entries import (
     tool_spans,
 )
 from .live_recording import Interval, LiveRecording, Tail, interval
-from .texts import Texts, arguments_view, message_view
-
-Json = dict[str, Any]
+from .texts import Json, Texts, arguments_view, message_view
 
 _KEPT = ("call_id", "tool", "decision", "decided_by", "reason", "edited", "settled_as")
 
@@ -44,7 +42,7 @@ def told(passed: Interval, texts: Texts) -> Json:
 
 
 def left(after: Interval, texts: Texts) -> Json:
-    """Return how the run ended behind a step, if it did."""
+    """Return how the run ended after a step, if it did."""
     return {"run_ended": _end(after.leaving, texts)} if after.was_left else {}
 
 
@@ -98,13 +96,10 @@ class SaidMessages:
         return [self._messages[place] for place in places]
 
     def results(self, places: Sequence[Reference]) -> dict[str, ToolResult]:
-        """Return the results in these messages by call."""
         found = (message for message in self.messages(places) if message is not None)
-        blocks = (block for message in found for block in message.blocks)
-        return {block.call_id: block for block in blocks if isinstance(block, ToolResult)}
+        return {result.call_id: result for message in found for result in message.tool_results}
 
     def arguments(self, call_ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the arguments of calls, as JSON where they are."""
         for call_id in call_ids:
             if call_id not in self._shown:
                 self._shown[call_id] = arguments_view(self._asked.get(call_id, ""), self._texts)
@@ -211,14 +206,12 @@ class StepRenderer:
         }
 
     def unfinished(self, seq: int, end: Tail) -> Json:
-        """Return what is behind the last step: under way, or ended with an exception."""
+        """Return what is after the last step: under way, or ended with an exception."""
         steps = self._recording.steps
         passed = interval(self._recording, len(steps))
         began_at = self._began_at(len(steps), passed) or end.at
-        said = {
-            **({"waits_for": end.waits_for} if end.waits_for else {}),
-            **told(passed, self._texts),
-        }
+        waits = {"waits_for": end.waits_for} if end.waits_for else {}
+        said = {**waits, **told(passed, self._texts)}
         state = self._state(steps[-1], {}) if steps else {}
         finished = None
         if end.exception is not None:
@@ -247,7 +240,7 @@ class StepRenderer:
         }
 
     def _began_at(self, index: int, passed: Interval) -> str:
-        """Return when the step began: behind the step before, or with its run; empty if nobody knows."""
+        """Return when the step began: after the step before, or with its run; empty if nobody knows."""
         steps = self._recording.steps
         own_end = steps[index].at if index < len(steps) else ""
         if passed.began is not None:

@@ -10,6 +10,8 @@ from ...actions.ports import Masker
 from ...actions.tools.shell.output import plain
 from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 
+Json = dict[str, Any]
+
 _REORDERING = re.compile(r"[\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
 _UNSEEN = re.compile(r"[\xad\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb]")
 _NO_SECRET_UNDER_CHARS = 8
@@ -51,9 +53,6 @@ class Texts:
             left_out = len(cast("Sequence[Any]", value)) - _MAX_ELEMENTS
             return [*elements, f"... ({left_out} more)"] if left_out > 0 else elements
         return value
-
-
-Json = dict[str, Any]
 
 
 def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Json:

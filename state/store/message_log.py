@@ -65,7 +65,7 @@ def _unanswered(before: Sequence[Message]) -> list[ToolUse]:
     for message in reversed(before):
         if message.role != "tool":
             return [use for use in message.tool_uses if use.call_id not in done]
-        done |= {block.call_id for block in message.blocks if isinstance(block, ToolResult)}
+        done |= {result.call_id for result in message.tool_results}
     return []
 
 
@@ -77,7 +77,7 @@ def _leading_results(after: Sequence[Message | None]) -> list[ToolResult]:
             continue
         if message.role != "tool":
             break
-        found += [block for block in message.blocks if isinstance(block, ToolResult)]
+        found += message.tool_results
     return found
 
 

@@ -1,6 +1,5 @@
 """The reader of the past: what sessions recorded, as steps, messages, moves of calls, and traces."""
 
-import json
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..databases.chain import EVERY_ROW, rows_in_order
 from ..databases.database import Database
-from ..messages import Message, ToolResult, ToolUse
+from ..messages import Message, ToolResult, ToolUse, json_object
 from ..trace import TraceRecord
 from .deltas import decode_message, merge
 from .integrity import places_set_aside, sound_rows
@@ -270,15 +269,7 @@ def call_moves(
     columns = ("record", "call_id", "move", "at", "body")
     rows = sound_rows(database, "calls", session_id, columns, condition, values, (after,))
     for n, row, call_id, move, at, body in rows:
-        yield CallMove(session_id, int(n), int(row), call_id, move, at, _json_object(body))
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+        yield CallMove(session_id, int(n), int(row), call_id, move, at, json_object(body) or {})
 
 
 class PlacedMove(NamedTuple):
@@ -412,7 +403,7 @@ def recorded_result(database: Database, session_id: str, call_id: str) -> ToolRe
     """
     where = "call_id = ? AND move = 'finished'"
     for _, row, body in rows_in_order(database, "calls", session_id, ("record", "body"), where, (call_id,)):
-        if stored := _json_object(body).get("result"):
+        if stored := (json_object(body) or {}).get("result"):
             return ToolResult.model_validate(stored)
         step = step_of_row(database, session_id, int(row))
         behind = None if step is None else _result_in_steps(database, session_id, call_id, step - 1, step)
@@ -428,9 +419,9 @@ def _result_in_steps(
     pages = MessagePages(database)
     for step in fold.steps(session_id, after, last):
         for message in pages.messages(step.added):
-            for block in message.blocks if message is not None else ():
-                if isinstance(block, ToolResult) and block.call_id == call_id:
-                    return block
+            for result in message.tool_results if message is not None else ():
+                if result.call_id == call_id:
+                    return result
     return None
 
 

@@ -1,12 +1,11 @@
 """What each step of a session did, in one line, read from what the step wrote."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from ..databases.database import Database
-from ..messages import Message, Text, ToolResult, ToolUse
+from ..messages import Message, Text, ToolResult, ToolUse, subject_of
 from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps
 
 StepKind = Literal[
@@ -36,7 +35,10 @@ def step_text(
         case "human_confirm":
             return StepText("decision", _listed(list(_decided(step, subjects))) or "decided nothing")
         case "execute_tools":
-            return StepText("results", _listed([_result(result, subjects) for result in _results(said)]))
+            return StepText(
+                "results",
+                _listed([_result(result, subjects) for message in said for result in message.tool_results]),
+            )
         case "vibe_planner" if step.before.get("vibe_plan") != after.get("vibe_plan"):
             return StepText("plan", _planned(after))
         case "step_summarizer":
@@ -50,20 +52,20 @@ def step_text(
             return StepText("other", _where(after) + noted)
 
 
-def cut(text: str, limit: int = _MAX_CHARS) -> str:
+def cut_line(text: str, limit: int = _MAX_CHARS) -> str:
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else f"{line[:limit]} ..."
 
 
 def _words(message: Message) -> str:
-    return cut(" ".join(block.text for block in message.blocks if isinstance(block, Text)))
+    return cut_line(" ".join(block.text for block in message.blocks if isinstance(block, Text)))
 
 
 def _prompted(after: Fields, said: Sequence[Message]) -> StepText:
     for message in said:
         if message.origin == "person":
             return StepText("message", _words(message))
-    return StepText("command", cut(after.get("user_input") or ""))
+    return StepText("command", cut_line(after.get("user_input") or ""))
 
 
 def _where(after: Fields) -> str:
@@ -93,7 +95,7 @@ def _noted(after: Fields) -> str:
 
 def _planned(after: Fields) -> str:
     steps = [f"{step['step_id']}. {step['description']}" for step in elements(after, "vibe_plan")]
-    return cut(f"{len(steps)} steps: {'; '.join(steps)}")
+    return cut_line(f"{len(steps)} steps: {'; '.join(steps)}")
 
 
 def _decided(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
@@ -105,24 +107,13 @@ def _decided(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
             yield f"{verdict}: {subjects.get(call['call_id'], call['tool'])}"
 
 
-def _results(said: Sequence[Message]) -> Iterator[ToolResult]:
-    for message in said:
-        yield from (block for block in message.blocks if isinstance(block, ToolResult))
-
-
 def _result(result: ToolResult, subjects: Mapping[str, str]) -> str:
     return f"{result.outcome}: {subjects.get(result.call_id, result.tool)}"
 
 
 def title_of(use: ToolUse) -> str:
     """Name a call by its tool and its first argument that is a text."""
-    try:
-        arguments = json.loads(use.arguments)
-    except (ValueError, RecursionError):
-        arguments = {}
-    values = cast(dict[str, Any], arguments).values() if isinstance(arguments, dict) else ()
-    subject = next((value for value in values if isinstance(value, str)), "")
-    return f"{use.tool} {cut(subject, _MAX_SUBJECT_CHARS)}".strip()
+    return f"{use.tool} {cut_line(subject_of(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
 
 
 def _listed(parts: list[str]) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...state.calls import CallDecision, PendingCall
+from ...state.messages import json_object
 from ..headless import clean
 from ..terminal.drive import ctrl_c_left_alone
-from ..terminal.lines import Line, fields, preview, unknown_lines
+from ..terminal.lines import Line, preview, unknown_lines
 from ..terminal.sanitize import exposed, one_line
 from .questions import Questions
 
@@ -26,7 +27,7 @@ async def edited_arguments(arguments: str, ask_line: Callable[[str], Awaitable[s
 
     A call that has a command is edited as that command, any other as its JSON.
     """
-    values = fields(arguments)
+    values = json_object(arguments) or {}
     command = values.get("command")
     text = command if isinstance(command, str) else _pretty(arguments, values)
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
@@ -35,7 +36,7 @@ async def edited_arguments(arguments: str, ask_line: Callable[[str], Awaitable[s
         return None
     if isinstance(command, str):
         return json.dumps({**values, "command": new.rstrip("\n")}, ensure_ascii=False)
-    if not fields(new):
+    if not json_object(new):
         raise BadEdit("The arguments must be a JSON object; nothing was changed.")
     return new.strip()
 
@@ -168,7 +169,7 @@ def _named(rule: str, call: PendingCall) -> str:
     """Return the rule, or what it covers if that is too much to read a second time."""
     if len(rule) <= _MAX_RULE and "\n" not in rule:
         return exposed(rule)
-    return f"exactly this {'path' if 'path' in fields(call.arguments) else 'command'}"
+    return f"exactly this {'path' if 'path' in (json_object(call.arguments) or {}) else 'command'}"
 
 
 _CHOICES = {

@@ -117,9 +117,9 @@ class _Telling:
         for message in messages:
             yield from spoken_lines(message, self._glyphs)
             self._titles |= {use.call_id: title(use.tool, use.arguments) for use in message.tool_uses}
-            for block in message.blocks:
-                if isinstance(block, ToolResult) and block.call_id in self._titles:
-                    yield from self._result(block)
+            for result in message.tool_results:
+                if result.call_id in self._titles:
+                    yield from self._result(result)
 
     def _result(self, result: ToolResult) -> Iterator[Line]:
         name = self._titles[result.call_id]

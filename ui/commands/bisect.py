@@ -146,7 +146,7 @@ def _probe_texts(probe: "Trial") -> "list[Text]":
 
 
 def _place(step: int) -> str:
-    return "before the run" if step < 0 else f"behind step {step}"
+    return "before the run" if step < 0 else f"after step {step}"
 
 
 def show_report(report: Report) -> None:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,11 @@ from rich.text import Text
 from ...state.errors import UsageError
 from ..arguments import Arguments
 from ..open_session import opened
-from ..terminal.lines import SIGNS, coloured_diff, elapsed
+from ..terminal.lines import SIGNS, Line, coloured_diff, elapsed
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, put
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ...agent.history.insight.diff import ComparedRun, Comparison, Pair, RunFile, Totals
     from ...agent.history.insight.recorded_calls import RecordedCall
     from ...state.store.timeline import TimelineStep
@@ -53,7 +51,7 @@ def _object(found: "Comparison") -> dict[str, Any]:
             for pair in found.pairs
         ],
         "decisions": [{"left": _fields(one.left), "right": _fields(one.right)} for one in found.decisions],
-        "files": [_file(file) for file in found.files],
+        "files": [{**asdict(file), "same": file.is_same} for file in found.files],
         "answers": found.answers,
     }
 
@@ -71,17 +69,8 @@ def _run(run: "ComparedRun") -> dict[str, Any]:
 def _totals(totals: "Totals") -> dict[str, Any]:
     from ..json_output import usage_object
 
-    return {
-        "steps": totals.steps,
-        "usage": None if totals.usage is None else usage_object(totals.usage),
-        "model_s": totals.model_s,
-        "tool_s": totals.tool_s,
-        "run_s": totals.run_s,
-    }
-
-
-def _file(file: "RunFile") -> dict[str, Any]:
-    return {**asdict(file), "same": file.place == "both" and file.difference is None}
+    usage = None if totals.usage is None else usage_object(totals.usage)
+    return {**asdict(replace(totals, usage=None)), "usage": usage}
 
 
 def _fields(value: "TimelineStep | RecordedCall | None") -> dict[str, Any] | None:
@@ -93,7 +82,6 @@ Row = tuple[str, str, str]
 
 
 def names(found: "Comparison") -> tuple[str, str]:
-    """Return short names of the two sessions."""
     left, right = found.left.summary.id, found.right.summary.id
     return (left[:8], right[:8]) if left[:8] != right[:8] else (left, right)
 
@@ -105,7 +93,7 @@ def parting_text(found: "Comparison") -> str:
     where = f" ({step_text(last)})" if last is not None else ""
     count = len(found.common)
     steps = "1 step is" if count == 1 else f"{count} steps are"
-    return f"They part behind step {found.parting.seq}{where}; {steps} the same."
+    return f"They part after step {found.parting.seq}{where}; {steps} the same."
 
 
 def step_text(step: "TimelineStep") -> str:
@@ -113,7 +101,7 @@ def step_text(step: "TimelineStep") -> str:
 
 
 def rows(found: "Comparison") -> Iterator[Row]:
-    """Yield the facts of both runs; in brackets what came behind the parting."""
+    """Yield the facts of both runs; in brackets what came after the parting."""
     ours, theirs = found.left, found.right
     yield "session", ours.summary.id, theirs.summary.id
     yield "title", one_line(ours.summary.title), one_line(theirs.summary.title)
@@ -151,7 +139,6 @@ def _number(count: int | None) -> str:
 
 
 def decision_text(call: "RecordedCall | None") -> str:
-    """Return what was decided about a call, and by whom."""
     if call is None:
         return "-"
     last = call.verdicts[-1]
@@ -199,15 +186,23 @@ def lines(found: "Comparison") -> Iterator[str]:
             call = one.left or one.right
             yield f"  {one_line(call.title if call else '')}"
             yield from (f"    {sign} {decision_text(side)}" for sign, side in zip("<>", one, strict=True))
+    yield from (text for _, text in _files_and_answers(found, left, right))
+
+
+def _files_and_answers(found: "Comparison", left: str, right: str) -> Iterator[Line]:
     if found.files:
-        yield from ("", "Files")
-        for file in found.files:
-            yield f"  {file_text(file, left, right)}"
-            if file.difference is not None and file.difference.diff:
-                yield from (f"    {line}" for line in plain(file.difference.diff).split("\n"))
-    yield from ("", "The answers are the same." if not found.answers else "Answers")
-    if found.answers:
-        yield from (f"  {line}" for line in plain(found.answers).split("\n"))
+        yield from (("", ""), ("bold", "Files"))
+    for file in found.files:
+        yield "dim" if file.is_same else "", f"  {file_text(file, left, right)}"
+        if file.difference is not None:
+            yield from _diff_lines(file.difference.diff)
+    yield "", ""
+    yield ("bold", "Answers") if found.answers else ("dim", "The answers are the same.")
+    yield from _diff_lines(found.answers)
+
+
+def _diff_lines(diff: str) -> Iterator[Line]:
+    yield from ((style, f"    {text}") for style, text in coloured_diff(plain(diff)) if diff)
 
 
 def _step_lines(pairs: "Sequence[Pair]") -> Iterator[str]:
@@ -248,12 +243,8 @@ def show(found: "Comparison") -> None:
         console.print(_steps(found, left, right))
     if found.decisions:
         console.print(_decisions(found, left, right))
-    _print_files(console, found, left, right)
-    if found.answers:
-        console.print(Text("\nAnswers", style="bold"))
-        _print_diff(console, found.answers)
-    else:
-        console.print(Text("\nThe answers are the same.", style="dim"))
+    for style, text in _files_and_answers(found, left, right):
+        console.print(Text(text, style), soft_wrap=True)
 
 
 def _table(*columns: tuple[str, str]) -> Table:
@@ -303,18 +294,3 @@ def _decisions(found: "Comparison", left: str, right: str) -> Table:
             Text(one_line(call.title if call else "")), Text(ours, styles[0]), Text(theirs, styles[1])
         )
     return table
-
-
-def _print_files(console: "Console", found: "Comparison", left: str, right: str) -> None:
-    if found.files:
-        console.print(Text("\nFiles", style="bold"))
-    for file in found.files:
-        same = file.place == "both" and file.difference is None
-        console.print(Text(f"  {file_text(file, left, right)}", "dim" if same else ""))
-        if file.difference is not None and file.difference.diff:
-            _print_diff(console, file.difference.diff)
-
-
-def _print_diff(console: "Console", diff: str) -> None:
-    for style, text in coloured_diff(plain(diff)):
-        console.print(Text(f"    {text}", style), soft_wrap=True)

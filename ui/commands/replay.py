@@ -4,14 +4,15 @@ import json
 import os
 import re
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...actions.workspace.atomic_write import temporary_file
+from ...actions.workspace.paths import FileProblem
 from ...state.errors import OutputLost, SandburError, UsageError
 from ..arguments import Arguments
 from ..headless import run_to_end, warn
@@ -66,7 +67,7 @@ def _check(arguments: Arguments) -> None:
         raise UsageError("-m and --live contradict each other: with -m everything is real.")
     if arguments.model is not None and arguments.from_seq is None:
         raise UsageError(
-            "-m needs --from SEQ: the step behind which the other model takes over.",
+            "-m needs --from SEQ: the step after which the other model takes over.",
             f"See the steps: sandbur sessions show {arguments.session} --steps",
         )
     if arguments.model is not None and arguments.ignore_tools:
@@ -89,7 +90,6 @@ def _source(runtime: "Runtime", name: str) -> "Generator[tuple[Store, str]]":
 
 
 async def _may_run(store: "Store", session_id: str, arguments: Arguments) -> bool:
-    """Show what real tools would do, and ask."""
     from ...agent.history.replay.walk import started_calls
     from ..terminal.lines import title
 
@@ -215,27 +215,19 @@ def name_of(title: str, session_id: str) -> str:
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
     """Write a file that is there as a whole or not at all."""
+    is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        number, temporary = tempfile.mkstemp(dir=path.parent, prefix=".sandbur-", suffix=".tmp")
+        with temporary_file(path, 0o666) as temporary:
+            is_begun = True
+            with open(temporary.descriptor, "w", encoding="utf-8", closefd=False) as file:
+                file.writelines(pieces)
+            temporary.path.replace(path)
+    except FileProblem as problem:
+        raise UsageError(str(problem)) from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.writelines(pieces)
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except OSError as error:
-        raise OutputLost(f"{path} cannot be written: {error.strerror}.") from None
-    finally:
-        with suppress(FileNotFoundError):
-            Path(temporary).unlink()
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+        kind = OutputLost if is_begun else UsageError
+        raise kind(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
@@ -247,7 +239,7 @@ def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
 
 
 async def what_if(arguments: Arguments) -> int:
-    """Fork behind the step, go on with the other model; return the exit code of the run."""
+    """Fork after the step, go on with the other model; return the exit code of the run."""
     seq = arguments.from_seq
     assert seq is not None
     async with opened(arguments) as runtime:
@@ -270,7 +262,7 @@ async def what_if(arguments: Arguments) -> int:
         shown = replace(arguments, output_format="json" if arguments.json else "text")
         code = await run_to_end(session, events, session.state.pending_tool_calls, shown)
     if not arguments.quiet:
-        say(f"Session {forked} went on behind step {seq} of {session_id}.")
+        say(f"Session {forked} went on after step {seq} of {session_id}.")
         say(f"Compare them: sandbur diff {session_id} {forked}")
     return code
 

@@ -2,11 +2,12 @@
 
 import json
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from ...actions.tools.registry import traits_of
 from ...agent.history.insight.account import CallAccount, Cut, Facts, ModelUsed, RunBoundary, ShownVerdict
 from ...state.application import Usage
+from ...state.messages import json_object
 from ..terminal.lines import elapsed
 from ..terminal.sanitize import one_line
 
@@ -181,13 +182,9 @@ def shown_arguments(call: CallAccount) -> list[tuple[str, Cut]]:
     """
     if call.arguments.left_out:
         return [("", call.arguments)]
-    try:
-        value: Any = json.loads(call.arguments.text)
-    except (ValueError, RecursionError):
+    fields, traits = json_object(call.arguments.text), traits_of(call.tool)
+    if fields is None:
         return [("", call.arguments)] if call.arguments.text.strip() else []
-    if not isinstance(value, dict):
-        return [("", call.arguments)]
-    fields, traits = cast(dict[str, Any], value), traits_of(call.tool)
     if call.diffs and traits.writes_files and any(diff.lines for diff in call.diffs):
         return []
     command = fields.get(traits.subject)

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ...actions.events import PendingDecision, RunFinished, ToolFinished
 from ...actions.tools.registry import traits_of
 from ...state.application import StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall
+from ...state.messages import json_object
 from .sanitize import exposed, lookalikes, one_line, plain
 from .terminal import Glyphs, shortened
 
@@ -31,18 +32,9 @@ Line = tuple[str, str]
 """A rich style and a text without line ends."""
 
 
-def fields(arguments: str) -> dict[str, Any]:
-    """Return the arguments as an object; empty if they are none."""
-    try:
-        value: Any = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
-
-
 def title(tool: str, arguments: str) -> str:
     """Return the tool and what it is about, on one line that may be cut."""
-    values = fields(arguments)
+    values = json_object(arguments) or {}
     subject = next((values[name] for name in _SUBJECTS if isinstance(values.get(name), str)), None)
     text = (subject if subject is not None else _compact(arguments, values)).strip()
     first, _, more = text.partition("\n")
@@ -52,7 +44,7 @@ def title(tool: str, arguments: str) -> str:
 
 def preview(arguments: str, cwd: str) -> list[Line]:
     """Return what an approval is about: command, difference or arguments, nothing left out."""
-    values = fields(arguments)
+    values = json_object(arguments) or {}
     lines = list(_body(arguments, values, Path(cwd)))
     if words := lookalikes("\n".join(text for _, text in lines)):
         lines.append(("bold yellow", f"Careful, letters of other scripts: {', '.join(words[:5])}"))

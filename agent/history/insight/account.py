@@ -18,7 +18,7 @@ class Cut:
     left_out: int = 0
     """Characters."""
     tail: str = ""
-    """What stands behind the part that is left out."""
+    """What stands after the part that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,6 @@ class Compressed:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Somebody decided about waiting calls."""
-
     verdicts: tuple[tuple[CallAccount, ShownVerdict], ...]
 
 
@@ -143,8 +141,6 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A record is damaged."""
-
     what: str
 
 
@@ -194,7 +190,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class EndPosition:
-    """Where the session stands behind its last step."""
+    """Where the session stands after its last step."""
 
     mode: str = ""
     goal: str = ""
@@ -223,16 +219,15 @@ _ALL_CALLS_CHARS = 1_500_000
 _LEAST_CHARS, _MOST_CHARS = 400, 6000
 _ALL_DIFFS_LINES = 30_000
 _LEAST_LINES, _MOST_LINES = 20, 300
-_MESSAGE_CHARS = 20_000
+MESSAGE_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What one text may take; it shrinks with the number of calls."""
+    """What the texts of one call may take; it shrinks with the number of calls."""
 
     output_chars: int
     diff_lines: int
-    message_chars: int = _MESSAGE_CHARS
 
     @classmethod
     def for_calls(cls, calls: int) -> Self:
@@ -250,6 +245,9 @@ def cut(text: str, most: int) -> Cut:
     head = most * 2 // 3
     tail = most - head
     return Cut(text[:head], len(text) - most, text[-tail:])
+
+
+Trouble = tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]
 
 
 @dataclass(slots=True)
@@ -270,9 +268,7 @@ class Facts:
     denied_by_people: int = 0
     files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
     """Path -> the calls that changed it."""
-    troubles: list[tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]] = field(
-        default_factory=list[tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]]
-    )
+    troubles: list[Trouble] = field(default_factory=list[Trouble])
     """When something went wrong, and what."""
     decided: list[CallAccount] = field(default_factory=list[CallAccount])
     """The calls that were asked about, denied or settled."""

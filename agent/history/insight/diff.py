@@ -2,10 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import starmap, zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -42,42 +42,32 @@ def aligned(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list
     middle = left[start : len(left) - end], right[start : len(right) - end]
     same = zip(left[:start], right[:start], strict=True)
     tail = zip(left[len(left) - end :], right[len(right) - end :], strict=True)
-    return [Pair(*pair) for pair in (*same, *_between(*middle), *tail)]
+    is_long = max(map(len, middle)) > _MOST_COMPARED
+    between = zip_longest(*middle) if is_long else _paired(*middle, _whole, _action)
+    return [Pair(*pair) for pair in (*same, *between, *tail)]
 
 
-def _between(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> Iterator[Pair]:
-    if max(len(left), len(right)) > _MOST_COMPARED:
-        yield from map(Pair._make, zip_longest(left, right))
+def _paired(
+    left: Sequence[TimelineStep], right: Sequence[TimelineStep], *keys: Callable[[TimelineStep], Hashable]
+) -> Iterator[Pair]:
+    """Pair what has the same first key, and what lies between by the keys that follow."""
+    if not keys:
+        yield from (Pair(step, None) for step in left)
+        yield from (Pair(None, step) for step in right)
         return
-    for is_equal, ours, theirs in _blocks(left, right, [_whole(s) for s in left], [_whole(s) for s in right]):
-        if is_equal:
-            yield from map(Pair._make, zip(ours, theirs, strict=True))
-        else:
-            yield from _by_action(ours, theirs)
-
-
-def _by_action(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> Iterator[Pair]:
-    for is_equal, ours, theirs in _blocks(left, right, [s.action for s in left], [s.action for s in right]):
-        if is_equal:
-            yield from map(Pair._make, zip(ours, theirs, strict=True))
-        else:
-            yield from (Pair(step, None) for step in ours)
-            yield from (Pair(None, step) for step in theirs)
-
-
-def _blocks(
-    left: Sequence[TimelineStep],
-    right: Sequence[TimelineStep],
-    left_keys: Sequence[Hashable],
-    right_keys: Sequence[Hashable],
-) -> Iterator[tuple[bool, Sequence[TimelineStep], Sequence[TimelineStep]]]:
-    matcher = SequenceMatcher(None, left_keys, right_keys, autojunk=False)
+    key, *others = keys
+    matcher = SequenceMatcher(None, list(map(key, left)), list(map(key, right)), autojunk=False)
     for kind, start, end, other_start, other_end in matcher.get_opcodes():
-        yield kind == "equal", left[start:end], right[other_start:other_end]
+        sides = left[start:end], right[other_start:other_end]
+        yield from starmap(Pair, zip(*sides, strict=True)) if kind == "equal" else _paired(*sides, *others)
 
 
 def _whole(step: TimelineStep) -> tuple[str, str]:
     return step.action, step.text
+
+
+def _action(step: TimelineStep) -> str:
+    return step.action
 
 
 def _common(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> int:
@@ -125,7 +115,7 @@ class Totals:
 def totals(
     store: Store, session_id: str, steps: int, calls: Iterable[RecordedCall], after_seq: int
 ) -> Totals:
-    """Add up what came behind step `after_seq`; -1: everything."""
+    """Add up what came after step `after_seq`; -1: everything."""
     found = [one for one in _traces(store, session_id) if one.seq >= after_seq]
     models = [one.record for one in found if isinstance(one.record, ModelCalled)]
     ends = [one.record for one in found if isinstance(one.record, RunEnded)]
@@ -141,9 +131,7 @@ def totals(
 def _traces(store: Store, session_id: str) -> Iterable[Traced]:
     """Yield the trace that led to where a session stands, its ancestors' part included."""
     for owner, last in store.index.lineage(session_id):
-        for one in traces(store.database, owner):
-            if last is None or one.seq < last:
-                yield one
+        yield from (one for one in traces(store.database, owner) if last is None or one.seq < last)
 
 
 class DecidedCall(NamedTuple):
@@ -162,6 +150,10 @@ class RunFile:
     """Who touched it."""
     difference: FileDifference | None
     """From left to right, or what the one that touched it made; None: the same in both."""
+
+    @property
+    def is_same(self) -> bool:
+        return self.place == "both" and self.difference is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,17 +254,14 @@ def _files(left: _Side, right: _Side) -> Iterator[RunFile]:
     ours = {name_in(path, left.root): path for path in left.touched.paths}
     theirs = {name_in(path, right.root): path for path in right.touched.paths}
     for name in sorted({*ours, *theirs}):
-        if name in ours and name in theirs:
-            sides = [
-                (side.touched, path, side.touched.final(path))
-                for side, path in ((left, ours[name]), (right, theirs[name]))
-            ]
-            yield RunFile(name, "both", difference(name, *sides))
+        ends = [
+            (side.touched, paths[name], side.touched.final(paths[name]))
+            for side, paths in ((left, ours), (right, theirs))
+            if name in paths
+        ]
+        if len(ends) == 2:
+            yield RunFile(name, "both", difference(name, *ends))
         else:
-            side, path = (left, ours[name]) if name in ours else (right, theirs[name])
-            yield RunFile(name, "left" if name in ours else "right", _made(side.touched, name, path))
-
-
-def _made(touched: TouchedFiles, name: str, path: str) -> FileDifference | None:
-    first, last = touched.version(path, -1), touched.final(path)
-    return difference(name, (touched, path, first), (touched, path, last))
+            touched, path, _ = end = ends[0]
+            made = difference(name, (touched, path, touched.version(path, -1)), end)
+            yield RunFile(name, "left" if name in ours else "right", made)

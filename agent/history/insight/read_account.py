@@ -20,6 +20,7 @@ from ....state.store.recording import (
 from ....state.store.store import Store
 from ....state.trace import RunBegan, RunEnded
 from .account import (
+    MESSAGE_CHARS,
     Account,
     Compressed,
     Decided,
@@ -46,7 +47,8 @@ class Runs:
 
     def __init__(self, database: Database, session_id: str, last_seq: int | None, is_held: bool) -> None:
         """Take what belongs to the steps until `last_seq` (None: everything)."""
-        self._is_held = is_held and last_seq is None
+        self._end = None if last_seq is not None else "running" if is_held else "died"
+        """What is said of a run without an end; None: it may have ended since."""
         self._number = 0
         self._is_open = False
         self._traces: dict[int, list[Traced]] = {}
@@ -54,17 +56,15 @@ class Runs:
             if last_seq is None or traced.seq < last_seq:
                 self._traces.setdefault(traced.seq, []).append(traced)
         self._last = max(self._traces, default=None)
-        self._counts_open = last_seq is None
 
-    def behind(self, seq: int) -> Iterator[Happened]:
+    def after(self, seq: int) -> Iterator[Happened]:
         """Yield what was recorded between step `seq` and the next; ask in rising order."""
         found = self._traces.pop(seq, [])
         for traced in found:
             for what in self._told(traced):
                 yield Happened(seq, traced.at, None, what)
-        if found and seq == self._last and self._is_open and self._counts_open:
-            status = "running" if self._is_held else "died"
-            yield Happened(seq, found[-1].at, None, RunBoundary(self._number, True, status=status))
+        if found and seq == self._last and self._is_open and self._end is not None:
+            yield Happened(seq, found[-1].at, None, RunBoundary(self._number, True, status=self._end))
 
     def _told(self, traced: Traced) -> Iterator[RunBoundary | ModelUsed | Lost]:
         record = traced.record
@@ -96,23 +96,16 @@ class StepCosts:
         self._model_ms = 0
 
     def trace(self, happened: Happened) -> None:
-        match happened.what:
-            case RunBoundary(is_end=False):
-                self._since = happened.at
-            case ModelUsed(call):
-                self._model_ms += call.duration_ms
-            case _:
-                pass
+        if isinstance(happened.what, RunBoundary) and not happened.what.is_end:
+            self._since = happened.at
+        elif isinstance(happened.what, ModelUsed):
+            self._model_ms += happened.what.call.duration_ms
 
     def add(self, step: RecordedStep, tool_ms: int) -> None:
-        before = Usage.model_validate(step.before.get("usage") or {})
-        after = Usage.model_validate(step.after.get("usage") or {})
+        used = _usage(step.after) - _usage(step.before)
         took_ms = milliseconds(self._since, step.at)
         # Reads run at the same time: together they took no longer than the step.
         tool_ms = min(tool_ms, took_ms) if self._since else tool_ms
-        cost = None
-        if after.cost_usd is not None:
-            cost = max(after.cost_usd - (before.cost_usd or 0.0), 0.0)
         self.steps.append(
             StepCost(
                 seq=step.seq,
@@ -121,26 +114,27 @@ class StepCosts:
                 model_ms=self._model_ms,
                 tool_ms=tool_ms,
                 other_ms=max(took_ms - self._model_ms - tool_ms, 0),
-                tokens_in=max((after.input_tokens or 0) - (before.input_tokens or 0), 0),
-                tokens_out=max((after.output_tokens or 0) - (before.output_tokens or 0), 0),
-                cost_usd=cost,
+                tokens_in=max(used.input_tokens or 0, 0),
+                tokens_out=max(used.output_tokens or 0, 0),
+                cost_usd=None if used.cost_usd is None else max(used.cost_usd, 0.0),
             )
         )
         self._model_ms = 0
         self._since = step.at
 
 
+def _usage(fields: Fields) -> Usage:
+    return Usage.model_validate(fields.get("usage") or {})
+
+
 _DECISIONS = frozenset({"start_plan", "submit_plan", "finish_step"})
 """Calls that move the graph; what they lead to is told instead."""
-
-PlanSteps = dict[str, dict[str, Any]]
 
 
 class Teller:
     def __init__(self, pages: MessagePages, book: CallBook) -> None:
         self._pages = pages
         self._book = book
-        self._room = book.room
         self._newest: Fields = {}
         self._goal = ""
         self.tool_ms = 0
@@ -148,26 +142,18 @@ class Teller:
 
     @property
     def standing(self) -> EndPosition:
-        """Where the session stands behind the last step that was told."""
+        """Where the session stands after the last step that was told."""
         newest = self._newest
         return EndPosition(
             mode=str(newest.get("execution_mode") or ""),
             goal=self._goal,
-            plan=tuple(
-                PlanStep(
-                    step_id,
-                    str(step.get("description", "")),
-                    str(step.get("status", "")),
-                    str(step.get("analysis", "")),
-                )
-                for step_id, step in _plan(newest).items()
-            ),
+            plan=tuple(_plan(newest).values()),
             waiting=frozenset(
                 str(call.get("call_id"))
                 for call in elements(newest, "pending_tool_calls")
                 if call.get("decision") == "undecided"
             ),
-            usage=Usage.model_validate(newest.get("usage") or {}),
+            usage=_usage(newest),
         )
 
     def tell(self, step: RecordedStep) -> Iterator[Happened]:
@@ -175,47 +161,37 @@ class Teller:
         self._newest = step.after
         self._goal = str(step.after.get("current_goal") or self._goal)
         self.tool_ms = 0
+        for plan_step, what in self._told(step):
+            yield Happened(step.seq, step.at, plan_step, what)
+
+    def _told(self, step: RecordedStep) -> Iterator[tuple[str | None, What]]:
         moves = list(_plan_moves(step))
-        for step_id, what in moves:
-            if not isinstance(what, PlanStepEnded):
-                yield Happened(step.seq, step.at, step_id, what)
-        for what in self._decisions(step):
-            yield Happened(step.seq, step.at, step.after.get("active_step_id"), what)
+        yield from (move for move in moves if not isinstance(move[1], PlanStepEnded))
+        yield from ((step.after.get("active_step_id"), what) for what in self._decisions(step))
         for reference in step.added:
             message = self._pages.message(reference)
             whats = [Lost("A message is damaged.")] if message is None else self._said(message, step)
-            for what in whats:
-                yield Happened(step.seq, step.at, reference.step_id, what)
+            yield from ((reference.step_id, what) for what in whats)
         if step.action == "prompt" and not step.added:
-            said = Statement(
-                "command", cut(str(step.after.get("user_input") or ""), self._room.message_chars)
-            )
-            yield Happened(step.seq, step.at, None, said)
-        for step_id, what in moves:
-            if isinstance(what, PlanStepEnded):
-                yield Happened(step.seq, step.at, step_id, what)
+            yield None, Statement("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
+        yield from (move for move in moves if isinstance(move[1], PlanStepEnded))
 
     def _said(self, message: Message, step: RecordedStep) -> Iterator[What]:
         if step.action == "context_compressor":
-            yield Compressed(cut(message.text, self._room.message_chars))
+            yield Compressed(cut(message.text, MESSAGE_CHARS))
             return
         if step.action == "step_summarizer" and message.origin == "runtime":
             return
         for block in message.blocks:
             if isinstance(block, Text) and block.text.strip():
                 by = cast(Any, message.origin if message.origin != "tool" else "runtime")
-                yield Statement(by, cut(block.text, self._room.message_chars))
+                yield Statement(by, cut(block.text, MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():
-                yield Statement("thinking", cut(block.text, self._room.message_chars))
+                yield Statement("thinking", cut(block.text, MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in _DECISIONS:
                 yield self._book.asked(block)
-            elif isinstance(block, ToolResult):
-                self._answered(block)
-
-    def _answered(self, result: ToolResult) -> None:
-        call = self._book.answered(result)
-        if call is not None:
-            self.tool_ms += call.duration_ms or 0
+            elif isinstance(block, ToolResult) and self._book.answered(block):
+                self.tool_ms += block.duration_ms or 0
 
     def _decisions(self, step: RecordedStep) -> Iterator[What]:
         """Yield what a person decided in this step, and note what they changed."""
@@ -226,10 +202,7 @@ class Teller:
             if pending.get("edited"):
                 self._book.edited(call_id, str(pending.get("arguments", "")))
             was = before.get(call_id, {})
-            is_new = (was.get("decision"), was.get("settled_as")) != (
-                pending.get("decision"),
-                pending.get("settled_as"),
-            )
+            is_new = any(was.get(name) != pending.get(name) for name in ("decision", "settled_as"))
             call = self._book.find(call_id)
             if step.action == "human_confirm" and is_new and call is not None:
                 signed = [verdict for verdict in call.verdicts if verdict.who and verdict.at <= step.at]
@@ -242,19 +215,27 @@ def _plan_moves(step: RecordedStep) -> Iterator[tuple[str | None, What]]:
     """Yield what a step did to the plan; one that ends with its first answer also began then."""
     before, after = _plan(step.before), _plan(step.after)
     if step.action == "vibe_planner" and list(before) != list(after):
-        steps = tuple((step_id, str(one.get("description", ""))) for step_id, one in after.items())
+        steps = tuple((step_id, one.description) for step_id, one in after.items())
         yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
     for step_id, one in after.items():
-        was = before.get(step_id, {}).get("status", "pending")
-        status = one.get("status")
-        if was == "pending" and status != "pending":
-            yield step_id, PlanStepBegan(step_id, str(one.get("description", "")))
-        if status != was and status in ("completed", "failed"):
-            yield step_id, PlanStepEnded(step_id, str(status), str(one.get("analysis", "")))
+        was = before[step_id].status if step_id in before else "pending"
+        if was == "pending" and one.status != "pending":
+            yield step_id, PlanStepBegan(step_id, one.description)
+        if one.status != was and one.status in ("completed", "failed"):
+            yield step_id, PlanStepEnded(step_id, one.status, one.summary)
 
 
-def _plan(fields: Fields) -> PlanSteps:
-    return {str(one["step_id"]): one for one in elements(fields, "vibe_plan") if "step_id" in one}
+def _plan(fields: Fields) -> dict[str, PlanStep]:
+    return {
+        str(one["step_id"]): PlanStep(
+            str(one["step_id"]),
+            str(one.get("description", "")),
+            str(one.get("status", "pending")),
+            str(one.get("analysis", "")),
+        )
+        for one in elements(fields, "vibe_plan")
+        if "step_id" in one
+    }
 
 
 def read_account(store: Store, session_id: str) -> Account:
@@ -310,7 +291,7 @@ class _Reading:
         yield from told
 
     def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:
-        """Yield what the trace says behind step `seq`: ends and beginnings of runs, model calls."""
-        for happened in self._runs[owner].behind(seq):
+        """Yield what the trace says after step `seq`: ends and beginnings of runs, model calls."""
+        for happened in self._runs[owner].after(seq):
             self._costs.trace(happened)
             yield happened

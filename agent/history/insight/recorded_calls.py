@@ -1,21 +1,19 @@
 """The calls of a run with everything that the journal and the file history know of them."""
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
 
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
 from ....state.clock import milliseconds
-from ....state.messages import ToolResult, ToolUse
+from ....state.messages import ToolResult, ToolUse, json_object, subject_of
 from ....state.store.recording import CallMove, Lineage, call_moves, output_sizes, placed_moves, tool_uses
 from ....state.store.store import Store
-from ....state.store.timeline import title_of
+from ....state.store.timeline import cut_line, title_of
 from .account import CallAccount, Cut, FileDiff, Room, ShownVerdict, cut
 
 _MAX_BYTES = 400_000
@@ -75,17 +73,10 @@ def file_diff(change: FileChange, contents: Contents, most_lines: int) -> FileDi
     if before is None or after is None:
         which = "before" if before is None else "after"
         return FileDiff(change.path, kind, (), note=f"what it held {which} is not kept, or is no text")
-    return _compared(change, kind, before, after, most_lines)
-
-
-def _compared(
-    change: FileChange, kind: str, before: Sequence[str], after: Sequence[str], most_lines: int
-) -> FileDiff:
-    difference = islice(unified_diff(before, after, lineterm="", n=3), 2, None)
-    lines = tuple(difference)
+    lines = tuple(islice(unified_diff(before, after, lineterm=""), 2, None))
     note = "" if lines or kind in ("created", "deleted") else "its content stayed as it was"
     shown = lines[:most_lines]
-    return FileDiff(change.path, kind, shown, len(lines) - len(shown), note)  # pyright: ignore[reportArgumentType]
+    return FileDiff(change.path, kind, shown, len(lines) - len(shown), note)
 
 
 def _lines(digest: str | None, contents: Contents) -> list[str] | None:
@@ -129,7 +120,7 @@ class CallBook:
             call_id=use.call_id,
             tool=use.tool,
             arguments=cut(use.arguments, self.room.output_chars * 2),
-            subject=subject_of(use.arguments),
+            subject=cut_line(subject_of(use.arguments), _SUBJECT_CHARS),
             number=len(self._calls) + 1,
             verdicts=[_verdict(move) for move in moves if move.text("settled_as") or move.text("decision")],
             started=[move.at for move in moves if move.move == "started"],
@@ -146,16 +137,17 @@ class CallBook:
         call = self._calls.get(call_id)
         if call is not None:
             call.arguments = cut(arguments, self.room.output_chars * 2)
-            call.subject = subject_of(arguments)
+            call.subject = cut_line(subject_of(arguments), _SUBJECT_CHARS)
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
-    def answered(self, result: ToolResult) -> CallAccount | None:
+    def answered(self, result: ToolResult) -> bool:
+        """Take in what a call came to; return whether a message asked for it."""
         call = self._calls.get(result.call_id)
         if call is not None:
             call.outcome = result.outcome
             call.content = cut(result.content, self.room.output_chars)
             call.duration_ms = result.duration_ms
-        return call
+        return call is not None
 
     def find(self, call_id: str) -> CallAccount | None:
         return self._calls.get(call_id)
@@ -165,37 +157,17 @@ class CallBook:
         for call_id, changes in self._changes.items():
             call = self._calls.get(call_id)
             if call is not None:
-                call.diffs = tuple(self._diff(change) for change in changes.values())
-                if call.outcome == "ok" and any(diff.lines for diff in call.diffs):
-                    call.content = _beside_diffs(call)
-
-    def _diff(self, change: FileChange) -> FileDiff:
-        return file_diff(change, self._contents, self.room.diff_lines)
+                call.diffs = tuple(
+                    file_diff(change, self._contents, self.room.diff_lines) for change in changes.values()
+                )
+                says_the_same = traits_of(call.tool).writes_files and call.outcome == "ok"
+                if says_the_same and any(diff.lines for diff in call.diffs):
+                    call.content = Cut("")
 
     def _note_written(self, use: ToolUse) -> None:
-        content = _fields(use.arguments).get(traits_of(use.tool).content)
+        content = (json_object(use.arguments) or {}).get(traits_of(use.tool).content)
         if isinstance(content, str):
             self._contents.wrote(content)
-
-
-def subject_of(arguments: str) -> str:
-    """Return the first argument that is a text, on one line."""
-    texts = (value for value in _fields(arguments).values() if isinstance(value, str))
-    line = " ".join(next(texts, "")[: _SUBJECT_CHARS * 4].split())
-    return line if len(line) <= _SUBJECT_CHARS else f"{line[:_SUBJECT_CHARS]} ..."
-
-
-def _beside_diffs(call: CallAccount) -> Cut:
-    """Return what a call said, unless the differences say the same."""
-    return Cut("") if traits_of(call.tool).writes_files else call.content
-
-
-def _fields(arguments: str) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def _verdict(move: CallMove) -> ShownVerdict:

@@ -244,28 +244,10 @@ def _usage_before(database: Database, summary: SessionSummary, first: int | None
     if last <= forked_at:
         return Usage()
     used = usage_at(database, summary.id, last)
-    return used if forked_at < 0 else _without(used, usage_at(database, summary.id, forked_at))
+    return used if forked_at < 0 else used - usage_at(database, summary.id, forked_at)
 
 
 def usage_at(database: Database, session_id: str, seq: int) -> Usage:
     """Return what a session had used at a step, together with what it was forked from."""
     found = stored_state(database, session_id, seq)
     return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
-
-
-def _without(used: Usage, before: Usage) -> Usage:
-    """Return the difference; what is unknown in one of them is unknown."""
-    return Usage(
-        llm_calls=used.llm_calls - before.llm_calls,
-        input_tokens=_less(used.input_tokens, before.input_tokens),
-        output_tokens=_less(used.output_tokens, before.output_tokens),
-        cache_read_tokens=_less(used.cache_read_tokens, before.cache_read_tokens),
-        cache_write_tokens=_less(used.cache_write_tokens, before.cache_write_tokens),
-        cost_usd=None
-        if used.cost_usd is None or before.cost_usd is None
-        else used.cost_usd - before.cost_usd,
-    )
-
-
-def _less(used: int | None, before: int | None) -> int | None:
-    return None if used is None or before is None else used - before

@@ -1,4 +1,4 @@
-"""Compares the state behind a step with the recorded one, field by field, histories by what they say."""
+"""Compares the state after a step with the recorded one, field by field, histories by what they say."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,9 +14,6 @@ from ....state.trace import RequestShape
 from ....state.transcript import Transcript, TranscriptRange
 from .moments import Moment, RecordedLogs, Values
 from .recorded_ports import Divergence
-
-UNREPEATABLE = ("duration_ms",)
-"""What no second run of a call gives again; left out of every comparison."""
 
 
 class Difference(NamedTuple):
@@ -59,7 +56,7 @@ def _in_plans(
 
 
 def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLogs) -> Iterator[Difference]:
-    """Compare two histories behind what they share."""
+    """Compare two histories after what they share."""
     shared, old_rest, new_rest = _apart(old, new)
     left, right = (list(logs.loaded(rest)) for rest in (old_rest, new_rest))
     for at in range(max(len(left), len(right))):
@@ -72,23 +69,14 @@ def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLog
 
 def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
     """Return how many messages both begin with, as far as their logs tell, and what follows."""
-    shared = place = 0
+    shared = 0
     for left, right in zip(old.spans, new.spans, strict=False):
         if not _is_same_log(left, right) or left.start != right.start:
             break
-        length = min(left.end, right.end) - left.start
-        shared += length
+        shared += min(left.end, right.end) - left.start
         if left.end != right.end:
-            rests = (_behind(side, place, length) for side in (old, new))
-            return shared, *rests  # pyright: ignore[reportReturnType]
-        place += 1
-    return shared, Transcript(old.spans[place:]), Transcript(new.spans[place:])
-
-
-def _behind(history: Transcript, place: int, length: int) -> Transcript:
-    first = history.spans[place]
-    rest = TranscriptRange(first.log, first.start + length, first.end)
-    return Transcript([rest, *islice(history.spans, place + 1, None)])
+            break
+    return shared, old.part(shared), new.part(shared)
 
 
 def _is_same_log(left: TranscriptRange, right: TranscriptRange) -> bool:
@@ -101,7 +89,7 @@ def _is_same_log(left: TranscriptRange, right: TranscriptRange) -> bool:
 def _said(message: Message) -> Any:
     """Return a message as JSON without what cannot be the same twice."""
     blocks = tuple(
-        block.model_copy(update=dict.fromkeys(UNREPEATABLE)) if isinstance(block, ToolResult) else block
+        block.model_copy(update={"duration_ms": None}) if isinstance(block, ToolResult) else block
         for block in message.blocks
     )
     return message.model_copy(update={"blocks": blocks}).model_dump(mode="json", exclude_none=True)
@@ -128,18 +116,18 @@ def between(path: str, old: Any, new: Any) -> Iterator[Difference]:
         yield Difference(path, old, new)
 
 
-MOST_LINES = 60
+_MOST_LINES = 60
 _MOST_CHARS = 300
 _CONTEXT_LINES = 2
 
 
 def diff_lines(differences: Sequence[Difference]) -> tuple[str, ...]:
     """Return readable lines, cut where there are too many."""
-    lines = list(islice(_lines(differences), MOST_LINES + 1))
-    if len(lines) <= MOST_LINES:
+    lines = list(islice(_lines(differences), _MOST_LINES + 1))
+    if len(lines) <= _MOST_LINES:
         return tuple(lines)
     left = f"... and more: {len(differences)} values differ in all"
-    return (*lines[:MOST_LINES], left)
+    return (*lines[:_MOST_LINES], left)
 
 
 def _lines(differences: Iterable[Difference]) -> Iterator[str]:
@@ -190,7 +178,7 @@ _PLAIN = ("workflow_mode", "execution_mode", "phase", "active_step_id", "turn_op
 
 
 def loose_differences(before: Values, recorded: Values, today: Values) -> list[Difference]:
-    """Compare two states behind the same one, leaving words out."""
+    """Compare two states after the same one, leaving words out."""
     old, new = (_outline(before, values) for values in (recorded, today))
     return [difference for name in old for difference in between(name, old[name], new[name])]
 
@@ -215,19 +203,16 @@ def _outline(before: Values, values: Values) -> dict[str, Any]:
 
 def _added(before: Transcript, after: Transcript) -> list[str]:
     """Return tool and outcome of each result that came in."""
-    if len(after) < len(before):
-        return []
-    messages = list(after)[len(before) :]
-    results = (block for message in messages for block in message.blocks if isinstance(block, ToolResult))
+    results = (result for message in after.part(len(before)) for result in message.tool_results)
     return [f"{result.tool} {result.outcome}" for result in results]
 
 
 def request_divergence(
-    moment: Moment, asked: RequestShape | None, tools: Mapping[str, str], behind: tuple[str, ...]
+    moment: Moment, asked: RequestShape | None, tools: Mapping[str, str], after: tuple[str, ...]
 ) -> Divergence | None:
     """Return how the request of a step differs.
 
-    `tools` are today's, name -> digest; `behind` is what differs behind the step, which shows new words.
+    `tools` are today's, name -> digest; `after` is what differs after the step, which shows new words.
     """
     recorded = moment.called.request if moment.called is not None else None
     if recorded == asked or recorded is None:
@@ -241,7 +226,7 @@ def request_divergence(
     summary = f"The model is asked something else: {', '.join(one.path for one in found)}."
     lines = diff_lines(found)
     if recorded.histories != asked.histories:
-        lines += behind
+        lines += after
     return Divergence(moment.seq, moment.action, "request", summary, lines)
 
 

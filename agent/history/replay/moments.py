@@ -73,7 +73,7 @@ class StateReader:
         self.values: Values = dict(ApplicationState(execution_mode=mode))
 
     def take(self, step: RecordedStep) -> Values:
-        """Return every field behind the next step."""
+        """Return every field after the next step."""
         before = step.before
         changed = {
             name: value
@@ -115,8 +115,6 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One recorded step."""
-
     owner: Owner
     seq: int
     action: str
@@ -137,7 +135,7 @@ class Moment:
     reply: Message | None = None
     """What the model said in it, as the history took it in."""
     cut: tuple[Message, ...] = ()
-    """What it had said when the call was interrupted, and the mark behind it."""
+    """What it had said when the call was interrupted, and the mark after it."""
     results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     """Call id -> result that the step put into a history."""
     started: frozenset[str] = frozenset()
@@ -223,7 +221,6 @@ def _damaged(session_id: str, what: str) -> StoreError:
 
 
 def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[Moment]:
-    """Yield the own steps of a session."""
     parts = _Parts(owner)
     before, since, run = reader.values, 0, None
     if owner.ancestors:
@@ -300,14 +297,13 @@ class _Parts:
         called = next((one for one in traces if isinstance(one, ModelCalled)), None)
         messages = [one.message for one in rows_between(self._messages, first, last)]
         moves = rows_between(self._moves, first, last)
-        results = (block for one in messages for block in one.blocks if isinstance(block, ToolResult))
         cut = tuple(messages[-2:]) if messages and messages[-1].marks_cut else ()
         return {
             # The call that was interrupted came to nothing: the step is made of what it had said.
             "called": None if cut else called,
             "cut": cut,
             "reply": next((one for one in messages if one.origin == "model"), None),
-            "results": {result.call_id: result for result in results},
+            "results": {result.call_id: result for one in messages for result in one.tool_results},
             "started": frozenset(move.call_id for move in moves if move.move == "started"),
         }
 

@@ -33,7 +33,7 @@ class Divergence:
     seq: int
     action: str
     kind: DivergenceKind
-    """The state behind the step, what the model was asked in it, or the action that comes after it."""
+    """The state after the step, what the model was asked in it, or the action that comes after it."""
     summary: str
     """One sentence; untrusted."""
     lines: tuple[str, ...] = ()
@@ -45,10 +45,9 @@ class Departed(SandburError):
 
     code = "departed"
 
-    def __init__(self, kind: DivergenceKind, message: str, lines: tuple[str, ...] = ()) -> None:
+    def __init__(self, kind: DivergenceKind, message: str) -> None:
         super().__init__(message)
         self.kind: DivergenceKind = kind
-        self.lines = lines
 
 
 @dataclass(slots=True)
@@ -153,9 +152,8 @@ class _Known:
                 self.moves.setdefault(move.call_id, []).append(move)
         self.results: dict[str, ToolResult] = {}
         for _, message, _ in owner.messages:
-            for block in message.blocks:
-                if isinstance(block, ToolResult):
-                    self.results.setdefault(block.call_id, block)
+            for result in message.tool_results:
+                self.results.setdefault(result.call_id, result)
 
 
 class RecordedJournal:

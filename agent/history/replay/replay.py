@@ -9,15 +9,13 @@ from pathlib import Path
 from ....state.errors import UsageError
 from ....state.maintenance.import_ import import_session
 from ....state.store.store import Store
-from .moments import Moment, Recording, read_recording
+from .moments import Recording, read_recording
 from .recorded_ports import Divergence
 from .walk import Live, Today, Walk
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of a replay."""
-
     session_id: str
     steps: int
     """How many were run and compared, the one that differs included."""
@@ -41,7 +39,7 @@ async def replay(
     live: Live | None = None,
     ignores_tools: bool = False,
 ) -> Replayed:
-    """Walk a session through today's program, behind step `from_seq`; nothing is written.
+    """Walk a session through today's program, after step `from_seq`; nothing is written.
 
     `ignores_tools`: tools in other words, new ones and gone ones are no difference by themselves.
     Raises `UsageError` if there is nothing to replay, `StoreError` if the records are damaged.
@@ -55,7 +53,7 @@ async def replay(
         if moment.seq < first:
             continue
         seq = moment.seq
-        if not _can_be_replayed(moment):
+        if moment.began is None or moment.began.conditions is None:
             skipped.append(seq)
             continue
         steps += 1
@@ -63,7 +61,11 @@ async def replay(
         if divergence is not None:
             break
     if not steps:
-        raise _nothing(session_id)
+        raise UsageError(
+            f"No step of session {session_id} can be replayed: they were recorded by a version that did not"
+            " keep what a replay needs, or were made by hand.",
+            "What the session does from now on can be.",
+        )
     return Replayed(session_id, steps, first, seq, tuple(skipped), divergence)
 
 
@@ -104,19 +106,7 @@ def _first(recording: Recording, from_seq: int | None) -> int:
         raise UsageError(f"Session {recording.session_id} has no step yet, so there is nothing to replay.")
     if from_seq is not None and from_seq >= last:
         raise UsageError(
-            f"Session {recording.session_id} has no step behind step {from_seq}.",
+            f"Session {recording.session_id} has no step after step {from_seq}.",
             f"Its last one is step {last}: name an earlier one with --from.",
         )
     return 0 if from_seq is None else from_seq + 1
-
-
-def _can_be_replayed(moment: Moment) -> bool:
-    return moment.began is not None and moment.began.conditions is not None
-
-
-def _nothing(session_id: str) -> UsageError:
-    return UsageError(
-        f"No step of session {session_id} can be replayed: they were recorded by a version that did not keep"
-        " what a replay needs, or were made by hand.",
-        "What the session does from now on can be.",
-    )

@@ -1,7 +1,7 @@
 """One walk: every step is run by today's program, from the recorded state, and compared with the record."""
 
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from burr.core import Application, ApplicationBuilder, State
 
 from ....actions.masking.masker import TextMasker
-from ....actions.ports import Gate, Model, Ports, Toolbox, ToolSpec
+from ....actions.ports import Gate, Model, Ports, Toolbox
 from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools
 from ....state.application import ApplicationState
@@ -41,10 +41,6 @@ class Today:
     gate_of: Callable[[SessionSettings], Gate] = policy_of
     graph_of: "Callable[[Ports], Graph]" = build_graph
 
-    @property
-    def specs(self) -> Sequence[ToolSpec]:
-        return specs_of(self.toolbox)
-
 
 @dataclass(frozen=True, slots=True)
 class LiveTools:
@@ -71,29 +67,10 @@ def application_of(
     journal: RecordedJournal,
 ) -> Application[Any]:
     """Build the graph on recorded ports, under the conditions of a recorded run."""
-    ports = _ports(today, live, settings, conditions, stage, journal)
-    builder = cast(Any, ApplicationBuilder())
-    return (
-        builder.with_graph(today.graph_of(ports))
-        .with_entrypoint("prompt")
-        .with_typing(ApplicationTyping())
-        .with_state(**dict(ApplicationState()))
-        .build()
-    )
-
-
-def _ports(
-    today: Today,
-    live: Live,
-    settings: SessionSettings,
-    conditions: Conditions,
-    stage: Stage,
-    journal: RecordedJournal,
-) -> Ports:
     rules = {name: getattr(conditions, name) for name in ("allow", "deny", "cwd", "add_dirs")}
     then, tools = settings.model_copy(update=rules), live.tools
     recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in today.toolbox.items()}
-    return bind_ports(
+    ports = bind_ports(
         then,
         today.gate_of(then),
         RecordedModel(stage, settings.model, conditions.context_window, live.model),
@@ -103,6 +80,14 @@ def _ports(
         None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
         conditions.compress_at,
         recorded if tools is None else today.toolbox,
+    )
+    builder = cast(Any, ApplicationBuilder())
+    return (
+        builder.with_graph(today.graph_of(ports))
+        .with_entrypoint("prompt")
+        .with_typing(ApplicationTyping())
+        .with_state(**dict(ApplicationState()))
+        .build()
     )
 
 
@@ -122,7 +107,7 @@ class Walk:
         self._recording = recording
         self._today = today
         self._live = live
-        self._tools = {spec.name: tool_digest(spec) for spec in today.specs}
+        self._tools = {spec.name: tool_digest(spec) for spec in specs_of(today.toolbox)}
         self._stage = Stage()
         self._bound: tuple[Owner, Conditions] | None = None
         self._journal: RecordedJournal | None = None
@@ -136,7 +121,7 @@ class Walk:
             return Divergence(moment.seq, moment.action, "route", summary)
         self._enter(application, moment)
         if moment.acts:
-            if wrong := _route(moment, _next(application), is_behind=False):
+            if wrong := _route(moment, _next(application), comes_after=False):
                 return wrong
             asks = self._live.model is not None and moment.called is not None
             if failed := await _failure(application, moment, asks):
@@ -159,9 +144,9 @@ class Walk:
                 return wrong
         if found:
             names = ", ".join(dict.fromkeys(one.path.partition("[")[0] for one in found))
-            summary = f"The state behind the step differs in: {names}."
+            summary = f"The state after the step differs in: {names}."
             return Divergence(moment.seq, moment.action, "state", summary, lines)
-        return _route(moment, _next(application), is_behind=True)
+        return _route(moment, _next(application), comes_after=True)
 
     def _asked(self, moment: Moment) -> RequestShape | None:
         asked, recorded = self._stage.asked, moment.called and moment.called.request
@@ -174,7 +159,6 @@ class Walk:
         return moment.acts and ((asks and moment.called is not None) or (runs and bool(moment.started)))
 
     def _bind(self, moment: Moment) -> Application[Any]:
-        """Return the application for the run of a step."""
         began = moment.began
         assert began is not None
         assert began.conditions is not None
@@ -226,12 +210,12 @@ def _next(application: Application[Any]) -> str:
     return action.name if action is not None else "prompt"
 
 
-def _route(moment: Moment, today: str, is_behind: bool) -> Divergence | None:
-    """Compare where today's graph goes with the record, behind the step or in its place."""
-    recorded = moment.goes_to if is_behind else moment.action
+def _route(moment: Moment, today: str, comes_after: bool) -> Divergence | None:
+    """Compare where today's graph goes with the record, after the step or in its place."""
+    recorded = moment.goes_to if comes_after else moment.action
     if recorded is None or today == recorded:
         return None
-    place = "behind it" if is_behind else "in its place"
+    place = "after it" if comes_after else "in its place"
     summary = f"Today's graph goes to {today} {place}; the recorded run went to {recorded}."
     lines = ("  next action:", f"- {recorded}", f"+ {today}")
     return Divergence(moment.seq, moment.action, "route", summary, lines)
@@ -276,7 +260,7 @@ def started_calls(store: Store, session_id: str, from_seq: int | None) -> list[t
 
 
 def next_message(store: Store, session_id: str, seq: int) -> str | None:
-    """Return what the person said in the step behind `seq`, if that is where a turn begins."""
+    """Return what the person said in the step after `seq`, if that is where a turn begins."""
     for moment in read_recording(store, session_id).moments():
         if moment.seq == seq + 1 and moment.action == "prompt":
             return str(moment.after["user_input"])

@@ -1,4 +1,4 @@
-"""Finds the step of a run after which a command fails, by the files as they were behind each step."""
+"""Finds the step of a run after which a command fails, by the files as they were after each step."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ _SKIP = 125
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the command said about the files behind one step."""
+    """What the command said about the files after one step."""
 
     step: int
     """The last one that counts; -1: before the run."""
@@ -96,9 +96,9 @@ class Bisection:
     steps: tuple[int, ...]
     """The steps that changed files."""
     good: int | None
-    """The last step behind which all was well; -1: before the run; None: none was."""
+    """The last step after which all was well; -1: before the run; None: none was."""
     bad: int | None
-    """The first step behind which the command failed; None: it never did."""
+    """The first step after which the command failed; None: it never did."""
     is_exact: bool
     """True if no step between the two had to be skipped."""
 
@@ -148,12 +148,9 @@ class Bisector:
             finally:
                 copy.remove()
             self.unread = tuple(copy.unread)
-        return self._bisection(states, found)
-
-    def _bisection(self, states: Sequence[int], found: Boundary) -> Bisection:
         return Bisection(
             tuple(self._probes),
-            tuple(states[1:]),
+            tuple(steps),
             None if found.good is None else states[found.good],
             None if found.bad is None else states[found.bad],
             found.is_exact,

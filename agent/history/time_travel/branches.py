@@ -1,4 +1,4 @@
-"""Sessions that go on behind an earlier step of another: with an edited state, with the files of then."""
+"""Sessions that go on after an earlier step of another: with an edited state, with the files of then."""
 
 import asyncio
 import json
@@ -18,12 +18,12 @@ from ....state.store.journal import RESTORE
 from ....state.store.lease import new_runner
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
-from ....state.transcript import Log, Transcript, TranscriptRange
+from ....state.transcript import Transcript
 from .restore import Restored, RestorePlan, apply, plan_restore
 
 
 async def branch(store: Store, session_id: str, at: int | None, changes: Mapping[str, Any]) -> str:
-    """Fork `session_id` behind step `at`; return the new id. `changes` are valid state fields."""
+    """Fork `session_id` after step `at`; return the new id. `changes` are valid state fields."""
     new_id = str(uuid.uuid4())
     await store.database.offload(lambda: store.fork(session_id, new_id, at))
     if changes:
@@ -189,17 +189,5 @@ def _position(index: int, length: int, path: str, what: str) -> int:
 
 def _replaced(history: Transcript, at: int, message: Message) -> Transcript:
     """Return the history with one message in a log of its own; the others stay where they are."""
-    log = Log()
-    log.append(message)
-    before: list[TranscriptRange] = []
-    after: list[TranscriptRange] = []
-    begin = 0
-    for span in history.spans:
-        length = span.end - span.start
-        cut = min(max(at - begin, 0), length)
-        behind = min(max(at + 1 - begin, 0), length)
-        before.append(TranscriptRange(span.log, span.start, span.start + cut))
-        after.append(TranscriptRange(span.log, span.start + behind, span.end))
-        begin += length
-    spans = [span for span in (*before, TranscriptRange(log, 0, 1), *after) if span.end > span.start]
-    return Transcript(spans)
+    parts = history.part(0, at), Transcript.of(message), history.part(at + 1)
+    return Transcript([span for part in parts for span in part.spans])

@@ -38,8 +38,6 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileStep:
-    """One file to bring back."""
-
     path: Path
     now: FileState
     content: bytes | None
@@ -74,8 +72,6 @@ class RestorePlan:
 
 @dataclass(slots=True)
 class Restored:
-    """What was done, by path."""
-
     restored: list[str] = field(default_factory=list[str])
     removed: list[str] = field(default_factory=list[str])
     recreated: list[str] = field(default_factory=list[str])
@@ -176,7 +172,8 @@ def apply(plan: RestorePlan) -> Restored:
     """Do it, file by file; a file that changed since the plan was made is left alone."""
     done = Restored(skipped=list(plan.skipped))
     # First what goes, the inner ones before their folders: a file may stand where a folder has to be.
-    removals = sorted((step for step in plan.steps if step.content is None), key=_depth, reverse=True)
+    removals = [step for step in plan.steps if step.content is None]
+    removals.sort(key=lambda step: len(step.path.parts), reverse=True)
     for step in (*removals, *(step for step in plan.steps if step.content is not None)):
         try:
             with translated(step.path, "restored"):
@@ -185,18 +182,9 @@ def apply(plan: RestorePlan) -> Restored:
         except FileProblem as problem:
             done.skipped.append(Skipped(str(step.path), str(problem)))
         else:
-            _list_for(step, done).append(str(step.path))
+            is_back = done.recreated if step.now.version is None else done.restored
+            (done.removed if step.content is None else is_back).append(str(step.path))
     return done
-
-
-def _depth(step: FileStep) -> int:
-    return len(step.path.parts)
-
-
-def _list_for(step: FileStep, done: Restored) -> list[str]:
-    if step.content is None:
-        return done.removed
-    return done.recreated if step.now.version is None else done.restored
 
 
 def _done(step: FileStep, roots: tuple[Path, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What the files that a run touched were behind each of its steps, as far as that is known."""
+"""What the files that a run touched were after each of its steps, as far as that is known."""
 
 import os
 import stat
@@ -61,7 +61,6 @@ class TouchedFiles:
 
     @property
     def steps(self) -> list[int]:
-        """The steps that changed files."""
         return sorted({one.step for changes in self._by_path.values() for one in changes})
 
     def changes(self, first: int, last: int) -> list[StepChange]:
@@ -69,7 +68,7 @@ class TouchedFiles:
         return [one for path in self.paths for one in self._by_path[path] if first <= one.step <= last]
 
     def version(self, path: str, step: int) -> FileVersion:
-        """Return what was at `path` behind a step; -1: before the run."""
+        """Return what was at `path` after a step; -1: before the run."""
         changes = self._by_path.get(path, [])
         past = [one.change for one in changes if one.step <= step]
         future = next((one.change for one in changes if one.step > step), None)
@@ -185,7 +184,7 @@ class FileDifference:
 
 
 def differences_of_steps(touched: TouchedFiles, root: Path, good: int, bad: int) -> list[FileDifference]:
-    """Return what the steps behind `good` up to `bad` changed."""
+    """Return what the steps after `good` up to `bad` changed."""
     paths = {one.change.path for one in touched.changes(good + 1, bad)}
     sides = ((path, touched.version(path, good), touched.version(path, bad)) for path in sorted(paths))
     return [

@@ -1,4 +1,4 @@
-"""A copy of a workspace in which the files of a run can be as they were behind any of its steps."""
+"""A copy of a workspace in which the files of a run can be as they were after any of its steps."""
 
 import os
 import shutil
@@ -60,7 +60,7 @@ class WorkspaceCopy:
             shutil.rmtree(self.place, ignore_errors=True)
 
     def bring_to(self, touched: TouchedFiles, step: int) -> list[Skipped]:
-        """Have the touched files of the copy as they were behind a step; return those that are not."""
+        """Have the touched files of the copy as they were after a step; return those that are not."""
         past = _Past(self, touched, step)
         unknown = [Skipped(path, v.problem) for path, v in past.versions.items() if v.problem]
         done = apply(plan_restore(past, 0, [self.place]))

@@ -120,7 +120,7 @@ def _step(child: Sequence[Message]) -> tuple[str, str]:
 
 def _done(messages: Sequence[Message]) -> tuple[Done, ...]:
     uses = {use.call_id: use for message in messages for use in message.tool_uses}
-    results = (block for message in messages for block in message.blocks if isinstance(block, ToolResult))
+    results = (result for message in messages for result in message.tool_results)
     return tuple(
         Done(uses[result.call_id], result)
         for result in results

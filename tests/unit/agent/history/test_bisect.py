@@ -47,9 +47,9 @@ def test_the_step_that_broke_the_test_is_named_with_its_call_and_its_diff(comman
     verdicts = [" ".join(line.split()[:-2]) for line in lines[:4]]
     assert verdicts == [
         "before the run good exit 0",
-        "behind step 14 bad exit 1",
-        "behind step 6 good exit 0",
-        "behind step 10 good exit 0",
+        "after step 14 bad exit 1",
+        "after step 6 good exit 0",
+        "after step 10 good exit 0",
     ]
     assert "The first bad step is 14: execute_tools  ok: edit_file number.txt" in lines
     assert "  edit_file number.txt  (approved by policy)" in lines
@@ -70,7 +70,7 @@ def test_a_test_that_never_fails_blames_no_step(command: Command) -> None:
     session_id = worked(command, *COUNTING[:2])
     ended = command.run("bisect", session_id, "--test", "true")
     assert ended.code == 4
-    assert "still good behind step 6" in ended.out
+    assert "still good after step 6" in ended.out
 
 
 def test_steps_between_which_nothing_can_be_tested_are_all_named(command: Command) -> None:

@@ -41,7 +41,7 @@ def compared(runs: DemoRuns, left: str, right: str) -> Comparison:
         ([("a", 1), ("b", None)], [("c", 1), ("d", None)], None),
     ],
 )
-def test_forks_part_behind_the_last_step_they_share(left: Any, right: Any, expected: Parting | None) -> None:
+def test_forks_part_after_the_last_step_they_share(left: Any, right: Any, expected: Parting | None) -> None:
     assert parting(left, right) == expected
     assert parting(right, left) == expected
 
@@ -205,7 +205,7 @@ def test_the_command_prints_what_a_person_can_read(tmp_path: Path) -> None:
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert f"session         < {parent}  > {fork}" in lines
-    assert any(line.startswith("They part behind step 3 (router: agent: ") for line in lines)
+    assert any(line.startswith("They part after step 3 (router: agent: ") for line in lines)
     assert "  < 4      prompt: you: write x into b.txt" in lines
     assert "  > 4      prompt: you: replace one with two in a.txt" in lines
     assert f"  b.txt  only in {parent[:8]}: added" in lines

@@ -223,7 +223,7 @@ async def test_a_step_made_by_hand_is_taken_as_it_is(store: Store, tmp_path: Pat
 
 async def test_a_session_without_steps_says_that_there_is_nothing(store: Store, tmp_path: Path) -> None:
     await record(store, tmp_path, "hello")
-    with pytest.raises(UsageError, match="no step behind step 1"):
+    with pytest.raises(UsageError, match="no step after step 1"):
         await replay(store, "s1", 1)
     settings = store.index.settings("s1")
     store.create("s2", settings)

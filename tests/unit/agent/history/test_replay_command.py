@@ -89,7 +89,7 @@ def test_a_difference_is_shown_as_a_diff_and_ends_with_4(command: Command) -> No
     replayed = command.run("replay", session_id)
     assert replayed.code == 4
     assert replayed.out.splitlines() == [
-        "Step 1 (router), state: The state behind the step differs in: pending_tool_calls.",
+        "Step 1 (router), state: The state after the step differs in: pending_tool_calls.",
         "  pending_tool_calls[0].decision:",
         "- denied",
         "+ approved",
@@ -137,7 +137,7 @@ def test_words_that_fit_nothing_get_one_sentence(command: Command) -> None:
         (("nothing",), "There is no session 'nothing'."),
         (("none.jsonl",), "The recording none.jsonl cannot be read: No such file or directory."),
         (("bad.jsonl",), "This export is of another version"),
-        ((session_id, "--from", "1"), "has no step behind step 1."),
+        ((session_id, "--from", "1"), "has no step after step 1."),
         ((session_id, "--live", "tool"), "--live: there is no 'tool'."),
         ((session_id, "-m", "demo"), "-m needs --from SEQ"),
         ((session_id, "-m", "demo", "--live", "model"), "-m and --live contradict each other"),

@@ -52,7 +52,7 @@ async def test_a_changed_field_is_named_with_both_values(store: Store, tmp_path:
     tamper(store, 2, last_round_denied=True)
     divergence = await found(store)
     assert (divergence.seq, divergence.action, divergence.kind) == (2, "execute_tools", "state")
-    assert divergence.summary == "The state behind the step differs in: last_round_denied."
+    assert divergence.summary == "The state after the step differs in: last_round_denied."
     assert divergence.lines == ("  last_round_denied:", "- true", "+ false")
 
 
@@ -154,7 +154,7 @@ async def test_another_way_through_the_graph_is_a_route(store: Store, tmp_path: 
     assert (divergence.seq, divergence.action, divergence.kind) == (1, "router", "route")
     assert (
         divergence.summary
-        == "Today's graph goes to vibe_planner behind it; the recorded run went to execute_tools."
+        == "Today's graph goes to vibe_planner after it; the recorded run went to execute_tools."
     )
     assert divergence.lines == ("  next action:", "- execute_tools", "+ vibe_planner")
 

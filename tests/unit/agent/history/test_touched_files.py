@@ -1,4 +1,4 @@
-"""The files of a run are known as they were behind each step, whatever tools and commands did to them."""
+"""The files of a run are known as they were after each step, whatever tools and commands did to them."""
 
 import os
 import random

@@ -83,7 +83,7 @@ def test_a_run_is_a_tree_of_spans(command: Command, receiver: OtlpReceiver) -> N
     assert [record.trace_id for record in began(command.folder / "data", session_id)] == [root.trace_id]
 
 
-def test_spans_lie_within_their_run_one_behind_the_other(command: Command, receiver: OtlpReceiver) -> None:
+def test_spans_lie_within_their_run_one_after_the_other(command: Command, receiver: OtlpReceiver) -> None:
     shell = "sleep 0.2; echo slept"
     with ModelServer([call("run_shell_command", command=shell), say("ok", delay_s=0.05)]) as server:
         assert command.run("-p", "go", "--yolo", *with_model(command, server)).code == 0
