@@ -15,7 +15,7 @@ VERSION = 1
 
 TABLES = (
     # One row per application; `saved_at` and `sequence_id` tell of the row that was written last.
-    """CREATE TABLE IF NOT EXISTS burr_apps (
+    """CREATE TABLE burr_apps (
         partition_hash VARCHAR(32) NOT NULL,
         app_hash VARCHAR(32) NOT NULL,
         partition_key {long_text} NOT NULL,
@@ -26,7 +26,7 @@ TABLES = (
     # A row is never changed. `body` is the difference to the state of `previous_id`, or the whole state in a
     # snapshot, whose `snapshot_id` is its own. Hashes are keys because a database limits the length of ids,
     # and may take two for one ("a" and "a " on MySQL).
-    """CREATE TABLE IF NOT EXISTS burr_states (
+    """CREATE TABLE burr_states (
         app_hash VARCHAR(32) NOT NULL,
         sequence_id BIGINT NOT NULL,
         previous_id BIGINT NOT NULL,

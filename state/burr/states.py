@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..databases.open import open_database
-from ..databases.url import SCHEMES
 from ..errors import StoreError
 from .json_diff import difference
 from .rows import (
@@ -101,17 +100,17 @@ class BurrStates:
     meanwhile, or after an interruption, reads the rows instead.
     """
 
-    def __init__(self, database: Database, creation: Sequence[Statement]) -> None:
+    def __init__(self, database: Database) -> None:
         self.database = database
-        self._creation = creation
         self._known = KnownStates()
         self._clock = Clock()
         self._are_created = False
 
     def create(self) -> None:
-        """Make the tables unless they are there."""
+        """Make the tables unless they are there; the mark comes last: where it is, the tables are."""
         if not self.are_created():
-            self.database.commit(self._creation)
+            mark = "INSERT INTO meta (name, value) VALUES ('burr_states', ?) ON CONFLICT (name) DO NOTHING"
+            self.database.commit([*self.database.creation(TABLES), (mark, (str(VERSION),))])
 
     def are_created(self) -> bool:
         if not self._are_created:
@@ -249,13 +248,6 @@ class BurrStates:
             )
 
 
-def creation(long_text: str, table_suffix: str, lock: Sequence[Statement]) -> list[Statement]:
-    """Return what makes the tables; the mark comes last: where it is, the tables are."""
-    tables = [(table.format(long_text=long_text) + table_suffix, ()) for table in TABLES]
-    mark = "INSERT INTO meta (name, value) VALUES ('burr_states', ?) ON CONFLICT (name) DO NOTHING"
-    return [*lock, *tables, (mark, (str(VERSION),))]
-
-
 def _encoded(step: Step, known: Known | None) -> str:
     try:
         if known is None:
@@ -314,20 +306,9 @@ class SharedStates:
     def _opened(self) -> BurrStates:
         database = open_database(self._url)
         weakref.finalize(self, _close, database.close, os.getpid())
-        return BurrStates(database, _creation(self._url))
+        return BurrStates(database)
 
 
 def _close(close: Callable[[], None], process: int) -> None:
     if process == os.getpid():
         close()
-
-
-def _creation(url: str) -> Sequence[Statement]:
-    kind = SCHEMES.get(url.partition("://")[0].lower().partition("+")[0])
-    if kind is None:
-        return creation("TEXT", "", ())
-    if kind == "postgresql":
-        from ..databases.postgres import PostgresServer as Server
-    else:
-        from ..databases.mysql import MysqlServer as Server
-    return creation(Server.long_text, Server.table_suffix, Server.creation_lock)

@@ -1,15 +1,36 @@
 """What the store needs from a database: whole transactions, at most once, fenced by a guard."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+from ..errors import StoreError
+from .schema import SCHEMA_VERSION
 
 ResultT = TypeVar("ResultT")
 
 Statement = tuple[str, Sequence[Any]]
 """SQL with `?` for each parameter; every database translates what it spells differently."""
+
+
+def insert(table: str, values: Mapping[str, Any]) -> Statement:
+    marks = ", ".join("?" * len(values))
+    return f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+
+
+def update(table: str, values: Mapping[str, Any], where: Mapping[str, Any]) -> Statement:
+    changes = ", ".join(f"{column} = ?" for column in values)
+    return f"UPDATE {table} SET {changes} WHERE {_all_of(where)}", (*values.values(), *where.values())
+
+
+def exists(table: str, where: Mapping[str, Any]) -> Statement:
+    return f"SELECT 1 FROM {table} WHERE {_all_of(where)}", tuple(where.values())
+
+
+def _all_of(columns: Mapping[str, Any]) -> str:
+    return " AND ".join(f"{column} = ?" for column in columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +50,10 @@ class Database(Protocol):
     """For messages: the path, or the URL without its password."""
     on_notice: Callable[[str], None]
     """Told when something takes longer than a person expects: a lock, a reconnect."""
+
+    def creation(self, tables: Sequence[str]) -> list[Statement]:
+        """Return what creates tables unless they are there, from their texts as in `schema`."""
+        ...
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one reading statement."""
@@ -66,6 +91,20 @@ class Database(Protocol):
     def marked(self, session_id: str) -> int:
         """Return the number last noted, or -1."""
         ...
+
+
+def unheard(notice: str) -> None:
+    """Take a notice that nobody listens to."""
+
+
+def require_readable(name: str, version: int) -> None:
+    """Refuse a store whose schema is newer than ours."""
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"The store {name} was written by a newer Sandbur (schema {version},"
+            f" this one knows {SCHEMA_VERSION}).",
+            "Upgrade Sandbur, or name another store with --store.",
+        )
 
 
 def told_here(tell: Callable[[str], None]) -> Callable[[str], None]:

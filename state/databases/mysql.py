@@ -13,57 +13,31 @@ from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.converters import conversions
 
 from ..errors import StoreError
+from . import troubles
 from .database import Statement
-from .server import (
-    ANSWER_S,
-    BLOCKED,
-    CREDENTIALS,
-    CROWDED,
-    DUPLICATE,
-    ENDED,
-    FULL,
-    LOCKED,
-    NO_DATABASE,
-    NO_MEMORY,
-    NO_RIGHT,
-    NO_TLS,
-    NO_WAY,
-    NOBODY_THERE,
-    READ_ONLY,
-    TABLE_LOST,
-    TOO_LARGE,
-    TOO_LONG,
-    TOO_MANY,
-    TOO_SLOW,
-    UNKNOWN_HOST,
-    Reading,
-    Trouble,
-    other,
-    plain,
-    trouble_of,
-    with_percent,
-)
+from .server import ANSWER_S, plain, with_percent
+from .troubles import Reading, Trouble, trouble_of
 from .url import ServerUrl
 
 _BY_CODE: dict[Reading, tuple[int, ...]] = {
-    DUPLICATE: (1062,),
-    CROWDED: (1020, 1213),
-    LOCKED: (1205,),
-    TOO_MANY: (1040, 1203, 1226),
-    CREDENTIALS: (1045, 1130, 1251, 1698, 2059),
-    NO_DATABASE: (1049,),
-    NO_RIGHT: (1044, 1142, 1143, 1227, 1370),
-    READ_ONLY: (1290, 1792, 1836),
-    TABLE_LOST: (1146,),
-    FULL: (1021, 1114),
-    NO_MEMORY: (1037, 1038, 1041),
-    TOO_LARGE: (1153,),
-    TOO_SLOW: (1317, 1969, 3024),
-    TOO_LONG: (1366, 1406),
-    BLOCKED: (1129,),
-    NO_TLS: (2026, 3159, 4005),
+    troubles.DUPLICATE: (1062,),
+    troubles.CROWDED: (1020, 1213),
+    troubles.LOCKED: (1205,),
+    troubles.TOO_MANY: (1040, 1203, 1226),
+    troubles.CREDENTIALS: (1045, 1130, 1251, 1698, 2059),
+    troubles.NO_DATABASE: (1049,),
+    troubles.NO_RIGHT: (1044, 1142, 1143, 1227, 1370),
+    troubles.READ_ONLY: (1290, 1792, 1836),
+    troubles.TABLE_LOST: (1146,),
+    troubles.FULL: (1021, 1114),
+    troubles.NO_MEMORY: (1037, 1038, 1041),
+    troubles.TOO_LARGE: (1153,),
+    troubles.TOO_SLOW: (1317, 1969, 3024),
+    troubles.TOO_LONG: (1366, 1406),
+    troubles.BLOCKED: (1129,),
+    troubles.NO_TLS: (2026, 3159, 4005),
     # 0: the driver's side is closed already.
-    ENDED: (0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031),
+    troubles.ENDED: (0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031),
 }
 _READINGS = {code: reading for reading, codes in _BY_CODE.items() for code in codes}
 _NOT_CONNECTED = (2002, 2003, 2005)
@@ -75,22 +49,21 @@ def sorted_error(error: Exception, name: str) -> Trouble:
 
 def _reading(error: Exception) -> Reading:
     if isinstance(getattr(error, "original_exception", error), ssl.SSLError):
-        return NO_TLS
+        return troubles.NO_TLS
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = re.sub(r"\s+", " ", str(error.args[-1] if error.args else error)).strip().rstrip(".")
     if code in _NOT_CONNECTED:
         return _unreachable(text)
-    return _READINGS.get(code) or other(text)
+    return _READINGS.get(code) or troubles.other(text)
 
 
 def _unreachable(text: str) -> Reading:
     if re.search(r"Name or service|resolution|nodename|getaddrinfo", text):
-        return UNKNOWN_HOST
-    return NOBODY_THERE if re.search(r"refused|No such file", text) else NO_WAY
+        return troubles.UNKNOWN_HOST
+    return troubles.NOBODY_THERE if re.search(r"refused|No such file", text) else troubles.NO_WAY
 
 
-_FILES = {"ssl-ca": "cafile", "ssl-cert": "certfile", "ssl-key": "keyfile"}
-_KNOWN = ("unix_socket", "connect_timeout", "ssl-mode", *_FILES)
+_KNOWN = ("unix_socket", "connect_timeout", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key")
 _CONTEXTS = {
     "required": (ssl.CERT_NONE, False),
     "require": (ssl.CERT_NONE, False),

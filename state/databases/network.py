@@ -3,20 +3,20 @@
 import asyncio
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from ..cancellation import over
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import GuardedUpdate, Statement, told_here
-from .schema import SCHEMA_VERSION, TABLES
-from .server import Connection, Server, Trouble
+from .database import GuardedUpdate, ResultT, Statement, require_readable, told_here, unheard
+from .schema import COLUMNS, SCHEMA_VERSION, TABLES, if_missing
+from .server import Connection, Server
+from .troubles import Trouble
 
 PATIENCE_S = 60.0
 _OPENING_PATIENCE_S = 10.0
@@ -210,19 +210,14 @@ _OTHER = "Name another database with --store, or another schema with the role's 
 def prepare(server: Server, connection: Connection) -> None:
     """Create the tables unless they are there; refuse those of other programs and of newer versions."""
     present = _present(server, connection)
-    version = _version(connection) if present.get("meta") == _COLUMNS["meta"] else None
+    version = _version(connection) if present.get("meta") == set(COLUMNS["meta"]) else None
     if version is None:
         _require_free(server, present)
         connection.commit(_creation(server), None)
         version = _version(connection)
     if version is None:
         raise _foreign(server, ["meta"])
-    if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"The store {server.name} was written by a newer Sandbur (schema {version},"
-            f" this one knows {SCHEMA_VERSION}).",
-            "Upgrade Sandbur, or name another store with --store.",
-        )
+    require_readable(server.name, version)
     if version < SCHEMA_VERSION:
         # Version 3 added tables, and changed none.
         connection.commit([*_creation(server), _UP_TO_DATE], None)
@@ -233,25 +228,16 @@ def table_problems(server: Server, connection: Connection) -> list[str]:
     present = _present(server, connection)
     return [
         f"The table {table} is {'damaged' if table in present else 'missing'}."
-        for table, columns in _COLUMNS.items()
-        if not columns <= present.get(table, set())
+        for table, columns in COLUMNS.items()
+        if not columns.keys() <= present.get(table, set())
     ]
-
-
-def _columns(table: str) -> tuple[str, set[str]]:
-    name, body = re.findall(r"CREATE TABLE (\w+) \((.*)\)", table, flags=re.DOTALL)[0]
-    words = re.findall(r"(?:^|,)\s*(\w+) (?!KEY)", body)
-    return name, set(words)
-
-
-_COLUMNS = dict(map(_columns, TABLES))
 
 
 def _present(server: Server, connection: Connection) -> dict[str, set[str]]:
     """Return the columns of the tables that have a name of ours."""
     found: dict[str, set[str]] = {}
     for table, column in connection.query(server.columns, ()):
-        if table in _COLUMNS:
+        if table in COLUMNS:
             found.setdefault(table, set()).add(column)
     return found
 
@@ -263,7 +249,7 @@ def _version(connection: Connection) -> int | None:
 
 def _require_free(server: Server, present: dict[str, set[str]]) -> None:
     """Tables that look like ours are ours: of a creation that is still going on, or that never ended."""
-    if others := sorted(table for table, columns in present.items() if columns != _COLUMNS[table]):
+    if others := sorted(table for table, columns in present.items() if columns != set(COLUMNS[table])):
         raise _foreign(server, others)
 
 
@@ -274,18 +260,15 @@ def _foreign(server: Server, tables: list[str]) -> StoreError:
 
 
 def _creation(server: Server) -> list[Statement]:
-    tables = [
-        table.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1).format(
-            long_text=server.long_text, blob=server.blob
-        )
-        + server.table_suffix
-        for table in TABLES
-    ]
     version = "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO NOTHING"
-    return [*server.creation_lock, *((table, ()) for table in tables), (version, (str(SCHEMA_VERSION),))]
+    return [*_tables(server, TABLES), (version, (str(SCHEMA_VERSION),))]
 
 
-ResultT = TypeVar("ResultT")
+def _tables(server: Server, tables: Sequence[str]) -> list[Statement]:
+    types = {"long_text": server.long_text, "blob": server.blob}
+    texts = (f"{if_missing(table).format(**types)}{server.table_suffix}" for table in tables)
+    return [*server.creation_lock, *((text, ()) for text in texts)]
+
 
 CONNECTIONS = 8
 
@@ -300,7 +283,7 @@ class NetworkDatabase:
         connections: int = CONNECTIONS,
     ) -> None:
         self.name = server.name
-        self.on_notice = on_notice or _ignore
+        self.on_notice = on_notice or unheard
         self._server = server
         self._pool = Pool(server, connections)
         self._outage = Outage()
@@ -313,6 +296,9 @@ class NetworkDatabase:
         except BaseException:
             self._pool.close()
             raise
+
+    def creation(self, tables: Sequence[str]) -> list[Statement]:
+        return _tables(self._server, tables)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._repeated(lambda connection: connection.query(sql, parameters))
@@ -426,7 +412,3 @@ class _InThread(threading.local):
         finally:
             self.call = None
             calls.discard(call)
-
-
-def _ignore(notice: str) -> None:
-    pass

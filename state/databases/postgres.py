@@ -16,76 +16,48 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.waiting import Ready
 
+from . import troubles
 from .database import Statement
-from .server import (
-    ANSWER_S,
-    BAD_OPTION,
-    CREDENTIALS,
-    CROWDED,
-    DUPLICATE,
-    ENDED,
-    FULL,
-    LOCKED,
-    NO_DATABASE,
-    NO_MEMORY,
-    NO_RIGHT,
-    NO_SCHEMA,
-    NO_TLS,
-    NO_WAY,
-    NOBODY_THERE,
-    READ_ONLY,
-    REFUSED,
-    STARTING,
-    TABLE_LOST,
-    TOO_LONG,
-    TOO_MANY,
-    TOO_SLOW,
-    UNKNOWN_HOST,
-    Reading,
-    Trouble,
-    other,
-    plain,
-    trouble_of,
-    with_percent,
-)
+from .server import ANSWER_S, plain, with_percent
+from .troubles import Reading, Trouble, trouble_of
 from .url import ServerUrl
 
 _BY_STATE: dict[str, Reading] = {
-    "22001": TOO_LONG,
-    "22012": REFUSED,  # see `_failing` of the connection
-    "23505": DUPLICATE,
-    "25006": READ_ONLY,
-    "25P03": ENDED,
-    "28000": CREDENTIALS,
-    "28P01": CREDENTIALS,
-    "3D000": NO_DATABASE,
-    "3F000": NO_SCHEMA,
-    "40001": CROWDED,
-    "40P01": CROWDED,
-    "42501": NO_RIGHT,
-    "42P01": TABLE_LOST,
-    "53100": FULL,
-    "53200": NO_MEMORY,
-    "53300": TOO_MANY,
-    "55P03": LOCKED,
-    "57014": TOO_SLOW,
-    "57P01": ENDED,
-    "57P02": ENDED,
-    "57P03": STARTING,
-    "57P05": ENDED,
+    "22001": troubles.TOO_LONG,
+    "22012": troubles.REFUSED,  # see `_failing` of the connection
+    "23505": troubles.DUPLICATE,
+    "25006": troubles.READ_ONLY,
+    "25P03": troubles.ENDED,
+    "28000": troubles.CREDENTIALS,
+    "28P01": troubles.CREDENTIALS,
+    "3D000": troubles.NO_DATABASE,
+    "3F000": troubles.NO_SCHEMA,
+    "40001": troubles.CROWDED,
+    "40P01": troubles.CROWDED,
+    "42501": troubles.NO_RIGHT,
+    "42P01": troubles.TABLE_LOST,
+    "53100": troubles.FULL,
+    "53200": troubles.NO_MEMORY,
+    "53300": troubles.TOO_MANY,
+    "55P03": troubles.LOCKED,
+    "57014": troubles.TOO_SLOW,
+    "57P01": troubles.ENDED,
+    "57P02": troubles.ENDED,
+    "57P03": troubles.STARTING,
+    "57P05": troubles.ENDED,
 }
 # A connection that cannot be made has no code, only the library's text.
 _BY_TEXT = (
-    (r"invalid connection option|invalid \S+ value|invalid integer", BAD_OPTION),
-    (r"password|role .* does not exist|authentication failed|no pg_hba", CREDENTIALS),
-    (r"database .* does not exist", NO_DATABASE),
-    (r"permission denied for database", NO_RIGHT),
-    (r"too many (clients|connections)|connection slots", TOO_MANY),
-    (r"starting up|shutting down|recovery|not (yet )?accepting", STARTING),
-    (r"translate host name|resolve host|Name or service|getaddrinfo", UNKNOWN_HOST),
-    (r"refused|No such file or directory\W+Is the server", NOBODY_THERE),
-    (r"SSL|certificate|TLS", NO_TLS),
-    (r"timeout|timed out|No route|unreachable", NO_WAY),
+    (r"invalid connection option|invalid \S+ value|invalid integer", troubles.BAD_OPTION),
+    (r"password|role .* does not exist|authentication failed|no pg_hba", troubles.CREDENTIALS),
+    (r"database .* does not exist", troubles.NO_DATABASE),
+    (r"permission denied for database", troubles.NO_RIGHT),
+    (r"too many (clients|connections)|connection slots", troubles.TOO_MANY),
+    (r"starting up|shutting down|recovery|not (yet )?accepting", troubles.STARTING),
+    (r"translate host name|resolve host|Name or service|getaddrinfo", troubles.UNKNOWN_HOST),
+    (r"refused|No such file or directory\W+Is the server", troubles.NOBODY_THERE),
+    (r"SSL|certificate|TLS", troubles.NO_TLS),
+    (r"timeout|timed out|No route|unreachable", troubles.NO_WAY),
 )
 
 
@@ -97,13 +69,13 @@ def _reading(error: psycopg.Error) -> Reading:
     state = error.sqlstate
     text = re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
     if state is not None:
-        broke = ENDED if state.startswith("08") else other(text)
+        broke = troubles.ENDED if state.startswith("08") else troubles.other(text)
         return _BY_STATE.get(state, broke)
     for pattern, reading in _BY_TEXT:
         if re.search(pattern, text):
             return reading
     # Without a code, an error in the middle of the work is the driver's own: the connection is gone.
-    return ENDED if isinstance(error, psycopg.OperationalError) else other(text)
+    return troubles.ENDED if isinstance(error, psycopg.OperationalError) else troubles.other(text)
 
 
 _SETTINGS = (

@@ -14,10 +14,10 @@ from typing import Any
 
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import GuardedUpdate, ResultT, Statement
+from .database import GuardedUpdate, ResultT, Statement, insert, require_readable, unheard
 from .lock_holder import lock_holder
 from .migrations import migrate
-from .schema import SCHEMA_VERSION, TABLES
+from .schema import SCHEMA_VERSION, TABLES, if_missing
 
 
 class HighWater:
@@ -77,7 +77,7 @@ class SqliteDatabase:
     def __init__(self, path: Path, on_notice: Callable[[str], None] | None = None) -> None:
         self.path = path
         self.name = str(path)
-        self.on_notice = on_notice or _ignore
+        self.on_notice = on_notice or unheard
         self._high_water = HighWater(path)
         self._turn = threading.Lock()
         """Threads may share the connection: each takes its turn."""
@@ -92,6 +92,9 @@ class SqliteDatabase:
             raise
         self._file = _identity(path)
         self._make_private()
+
+    def creation(self, tables: Sequence[str]) -> list[Statement]:
+        return [(if_missing(table).format(long_text="TEXT", blob="BLOB"), ()) for table in tables]
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._translated():
@@ -235,12 +238,7 @@ class SqliteDatabase:
 
     def _bring_up_to_date(self) -> None:
         version = int(self.query("SELECT value FROM meta WHERE name = 'schema'")[0][0])
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"The store {self.name} was written by a newer Sandbur (schema {version},"
-                f" this one knows {SCHEMA_VERSION}).",
-                "Upgrade Sandbur, or name another store with --store.",
-            )
+        require_readable(self.name, version)
         if version < SCHEMA_VERSION:
             with self._translated():
                 self._patiently(self._migrate)
@@ -263,12 +261,10 @@ class SqliteDatabase:
     def _create(self) -> None:
         with self._transaction():
             # Of several first starts only one creates the tables.
-            if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-                return
-            for table in TABLES:
-                self._connection.execute(table.format(long_text="TEXT", blob="BLOB"))
-            version = (str(SCHEMA_VERSION),)
-            self._connection.execute("INSERT INTO meta (name, value) VALUES ('schema', ?)", version)
+            if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                version = insert("meta", {"name": "schema", "value": str(SCHEMA_VERSION)})
+                for sql, parameters in (*self.creation(TABLES), version):
+                    self._connection.execute(sql, parameters)
 
 
 class _Waiting:
@@ -292,10 +288,6 @@ class _Waiting:
             self._tell()
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         return self._pause_s
-
-
-def _ignore(notice: str) -> None:
-    pass
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

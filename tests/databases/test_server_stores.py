@@ -172,7 +172,7 @@ def test_a_nul_in_a_text_is_refused_with_a_sentence() -> None:
 )
 def test_what_a_server_says_to_a_connection_is_understood(message: str, expected: str) -> None:
     from sandbur.state.databases.postgres import PostgresServer
-    from sandbur.state.databases.server import Trouble
+    from sandbur.state.databases.troubles import Trouble
     from sandbur.state.databases.url import server_url
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
