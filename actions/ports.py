@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..state.application import ExecutionMode, Usage
 from ..state.calls import Effect, FileChange, JournaledCall, PendingCall
@@ -102,12 +103,15 @@ class BadArguments(Exception):
     """The model's arguments do not fit the tool; the message tells the model what to change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(NamedTuple):
     """What a call did to files; the second argument of a cancellation whose call knows it."""
 
     changes: tuple[FileChange, ...] = ()
-    pre_images: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    pre_images: Mapping[str, bytes] = MappingProxyType({})
+    """SHA-256 -> content that `changes` replaced."""
+
+
+UNCHANGED = Changed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +123,8 @@ class ToolOutcome:
     """What the model reads, already capped."""
     full_output: bytes | None = None
     """The whole output where `content` is a cut of it; kept in the store."""
-    changes: tuple[FileChange, ...] = ()
+    changed: Changed = UNCHANGED
     """What the call did to files, where that was not known before it started."""
-    pre_images: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """SHA-256 -> content that `changes` replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +150,8 @@ class Recovered:
     """What is known about the end, in one sentence."""
     is_not_started: bool = False
     """It never began, and cannot any more: it may be run. `outcome` says so to the model."""
-    changes: tuple[FileChange, ...] = ()
+    changed: Changed = UNCHANGED
     """What it did to files, where no outcome tells it."""
-    pre_images: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +160,6 @@ class ToolContext:
 
     call_id: str
     cwd: Path
-    roots: tuple[Path, ...]
-    """The workspace and the added folders."""
     emit: Callable[[str], None]
     """Show live output."""
     scratch: Path | None = None
@@ -373,8 +372,6 @@ class Ports:
     trace: Trace
     masker: Masker
     cwd: Path
-    roots: tuple[Path, ...]
-    """The workspace and the added folders."""
     scratch: Path | None
     """Where the folders of single calls are made; None where calls leave nothing behind."""
     cache: Path | None

@@ -76,7 +76,6 @@ def bind_ports(
     specs = specs_of(toolbox)
     described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
     fixed = session.system_prompt.encode() + described.encode()
-    cwd = Path(session.cwd)
     return Ports(
         model=model,
         system=session.system_prompt,
@@ -86,8 +85,7 @@ def bind_ports(
         journal=journal,
         trace=trace,
         masker=masker,
-        cwd=cwd,
-        roots=(cwd, *(Path(folder) for folder in session.add_dirs)),
+        cwd=Path(session.cwd),
         scratch=places.scratch if places is not None else None,
         cache=places.cache if places is not None else None,
         private=(places.home,) if places is not None else (),

@@ -4,113 +4,89 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from .span import SecretSpan
+from .span import SecretSpan, matches_at
 
-# Each pattern starts with letters or digits and one of "-", "_", "."; that beginning is what is looked for.
+# The separator after a beginning ("-", "_" or ".") is what is looked for, so that beginnings have none.
 # Bodies end with an open count and nothing after it: a failed match never costs more than its shortest form.
-_BY_PREFIX: tuple[tuple[str, str], ...] = (
-    ("Anthropic key", r"sk-ant-[\w-]{16,}"),
-    ("OpenRouter key", r"sk-or-[\w-]{16,}"),
-    ("OpenAI key", r"sk-(?:proj|svcacct|admin|None|service)-[\w-]{16,}"),
-    ("Langfuse key", r"sk-lf-[\w-]{16,}"),
-    (
-        "API key",
-        r"sk-(?:[A-Za-z]{2,8}-)?(?=[A-Za-z]{0,30}\d)[A-Za-z0-9]{16,}",
-    ),  # DeepSeek, Kimi and many more
-    ("API key", r"sk-[A-Za-z0-9]{32,}"),
-    ("LangSmith key", r"lsv2_(?:pt|sk)_[\w-]{16,}"),
-    ("Stripe key", r"sk_(?:live|test)_[A-Za-z0-9]{10,}"),
-    ("Stripe key", r"rk_(?:live|test)_[A-Za-z0-9]{10,}"),
-    ("ElevenLabs key", r"sk_[0-9a-f]{32,}"),
-    ("Stripe webhook secret", r"whsec_[A-Za-z0-9+/=]{20,}"),
-    ("Groq key", r"gsk_[A-Za-z0-9]{16,}"),
-    ("xAI key", r"xai-[A-Za-z0-9]{16,}"),
-    ("Perplexity key", r"pplx-[A-Za-z0-9]{16,}"),
-    ("HuggingFace token", r"hf_[A-Za-z0-9]{16,}"),
-    ("HuggingFace token", r"api_org_[A-Za-z0-9]{20,}"),
-    ("Replicate token", r"r8_[A-Za-z0-9]{20,}"),
-    ("NVIDIA key", r"nvapi-[\w-]{20,}"),
-    ("Cerebras key", r"csk-[A-Za-z0-9]{20,}"),
-    ("Fireworks key", r"fw_[A-Za-z0-9]{20,}"),
-    ("Voyage key", r"pa-[\w-]{40,}"),
-    ("Tavily key", r"tvly-[\w-]{16,}"),
-    ("Pinecone key", r"pcsk_[\w]{20,}"),
-    ("GitHub token", r"ghp_[A-Za-z0-9]{20,}"),
-    ("GitHub token", r"gho_[A-Za-z0-9]{20,}"),
-    ("GitHub token", r"ghu_[A-Za-z0-9]{20,}"),
-    ("GitHub token", r"ghs_[A-Za-z0-9]{20,}"),
-    ("GitHub token", r"ghr_[A-Za-z0-9]{20,}"),
-    ("GitHub token", r"github_pat_\w{20,}"),
-    ("GitLab token", r"glpat-[\w.-]{16,}"),
-    ("GitLab token", r"gldt-[\w-]{16,}"),
-    ("GitLab token", r"glptt-[\w-]{16,}"),
-    ("GitLab token", r"glrt-[\w.-]{16,}"),
-    ("GitLab token", r"glcbt-[\w-]{16,}"),
-    ("GitLab token", r"glsoat-[\w-]{16,}"),
-    ("Atlassian token", r"ATATT3xFf[\w-]{16,}={0,2}[\w-]*"),
-    ("Slack token", r"xoxb-[\w-]{10,}"),
-    ("Slack token", r"xoxp-[\w-]{10,}"),
-    ("Slack token", r"xoxa-[\w-]{10,}"),
-    ("Slack token", r"xoxr-[\w-]{10,}"),
-    ("Slack token", r"xoxs-[\w-]{10,}"),
-    ("Slack token", r"xoxo-[\w-]{10,}"),
-    ("Slack token", r"xoxe[.-][\w.-]{10,}"),
-    ("Slack token", r"xoxc-[\w-]{10,}"),
-    ("Slack token", r"xoxd-[\w%+/-]{10,}"),
-    ("Slack token", r"xapp-[\w-]{16,}"),
-    ("SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
-    ("npm token", r"npm_[A-Za-z0-9]{20,}"),
-    ("PyPI token", r"pypi-[\w-]{16,}"),
-    ("RubyGems key", r"rubygems_[0-9a-f]{20,}"),
-    ("DigitalOcean token", r"dop_v1_[0-9a-f]{20,}"),
-    ("DigitalOcean token", r"doo_v1_[0-9a-f]{20,}"),
-    ("DigitalOcean token", r"dor_v1_[0-9a-f]{20,}"),
-    ("Mailgun key", r"key-[0-9a-zA-Z]{32,}"),
-    ("Shopify token", r"shpat_[0-9a-fA-F]{20,}"),
-    ("Shopify token", r"shpca_[0-9a-fA-F]{20,}"),
-    ("Shopify token", r"shppa_[0-9a-fA-F]{20,}"),
-    ("Shopify secret", r"shpss_[0-9a-fA-F]{20,}"),
-    ("Square token", r"sq0atp-[\w-]{20,}"),
-    ("Square secret", r"sq0csp-[\w-]{20,}"),
-    ("Vault token", r"hvs\.[\w-]{20,}"),
-    ("Vault token", r"hvb\.[\w-]{20,}"),
-    ("Vault token", r"hvr\.[\w-]{20,}"),
-    ("age key", r"AGE-SECRET-KEY-1[A-Z0-9]{30,}"),
-    ("Docker token", r"dckr_(?:pat|oat)_[\w-]{16,}"),
-    ("Linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{16,}"),
-    ("Notion token", r"ntn_[A-Za-z0-9]{20,}"),
-    ("Notion token", r"secret_[A-Za-z0-9]{40,}"),
-    ("Figma token", r"figd_[\w-]{20,}"),
-    ("Sentry token", r"sntrys_[\w+/=-]{20,}"),
-    ("Sentry token", r"sntryu_[\w+/=-]{20,}"),
-    ("Grafana token", r"glsa_\w{20,}"),
-    ("Grafana token", r"glc_[\w+/=]{20,}"),
-    ("New Relic key", r"NRAK-[A-Z0-9]{20,}"),
-    ("New Relic key", r"NRII-[\w-]{20,}"),
-    ("Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{20,}"),
-    ("PlanetScale token", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{20,}"),
-    ("Fly token", r"fo1_[\w-]{20,}"),
-    ("Fly token", r"fm1[ar]?_[\w+/=,-]{20,}"),
-    ("Fly token", r"fm2_[\w+/=,-]{20,}"),
-    ("Supabase key", r"sbp_[0-9a-zA-Z]{20,}"),
-    ("Supabase key", r"sb_secret_[\w-]{16,}"),
-    ("Postman key", r"PMAK-[0-9a-f]{20,}-[0-9a-f]{20,}"),
-    ("Pulumi token", r"pul-[0-9a-f]{32,}"),
-    ("Tailscale key", r"tskey-[\w-]{16,}"),
-    ("Google OAuth token", r"ya29\.[\w-]{20,}"),
-    ("Google client secret", r"GOCSPX-[\w-]{20,}"),
-    ("HubSpot token", r"pat-(?:na|eu)\d-[0-9a-f-]{30,}"),
-    ("CircleCI token", r"CCIPAT_[\w-]{20,}"),
-    ("Netlify token", r"nfp_[A-Za-z0-9]{20,}"),
-    ("Brevo key", r"xkeysib-[0-9a-f]{32,}[\w-]*"),
-    ("Resend key", r"re_[A-Za-z0-9]{6,10}_[A-Za-z0-9]{16,}"),
-    ("Buildkite token", r"bkua_[0-9a-f]{30,}"),
-    ("Dynatrace token", r"dt0c01\.[A-Z0-9]{20,}\.[A-Z0-9]{40,}"),
-    ("Heroku key", r"HRKU-[\w-]{30,}"),
-    ("1Password token", r"ops_eyJ[\w-]{20,}"),
-    ("Prefect key", r"pnu_[A-Za-z0-9]{30,}"),
-    ("Neon key", r"napi_[A-Za-z0-9]{30,}"),
+_BY_PREFIX: tuple[tuple[str, str, str], ...] = (
+    ("Anthropic key", "sk", r"-ant-[\w-]{16,}"),
+    ("OpenRouter key", "sk", r"-or-[\w-]{16,}"),
+    ("OpenAI key", "sk", r"-(?:proj|svcacct|admin|None|service)-[\w-]{16,}"),
+    ("Langfuse key", "sk", r"-lf-[\w-]{16,}"),
+    # DeepSeek, Kimi and many more
+    ("API key", "sk", r"-(?:[A-Za-z]{2,8}-)?(?=[A-Za-z]{0,30}\d)[A-Za-z0-9]{16,}"),
+    ("API key", "sk", r"-[A-Za-z0-9]{32,}"),
+    ("LangSmith key", "lsv2", r"_(?:pt|sk)_[\w-]{16,}"),
+    ("Stripe key", "sk rk", r"_(?:live|test)_[A-Za-z0-9]{10,}"),
+    ("ElevenLabs key", "sk", r"_[0-9a-f]{32,}"),
+    ("Stripe webhook secret", "whsec", r"_[A-Za-z0-9+/=]{20,}"),
+    ("Groq key", "gsk", r"_[A-Za-z0-9]{16,}"),
+    ("xAI key", "xai", r"-[A-Za-z0-9]{16,}"),
+    ("Perplexity key", "pplx", r"-[A-Za-z0-9]{16,}"),
+    ("HuggingFace token", "hf", r"_[A-Za-z0-9]{16,}"),
+    ("HuggingFace token", "api", r"_org_[A-Za-z0-9]{20,}"),
+    ("Replicate token", "r8", r"_[A-Za-z0-9]{20,}"),
+    ("NVIDIA key", "nvapi", r"-[\w-]{20,}"),
+    ("Cerebras key", "csk", r"-[A-Za-z0-9]{20,}"),
+    ("Fireworks key", "fw", r"_[A-Za-z0-9]{20,}"),
+    ("Voyage key", "pa", r"-[\w-]{40,}"),
+    ("Tavily key", "tvly", r"-[\w-]{16,}"),
+    ("Pinecone key", "pcsk", r"_[\w]{20,}"),
+    ("GitHub token", "ghp gho ghu ghs ghr", r"_[A-Za-z0-9]{20,}"),
+    ("GitHub token", "github", r"_pat_\w{20,}"),
+    ("GitLab token", "glpat glrt", r"-[\w.-]{16,}"),
+    ("GitLab token", "gldt glptt glcbt glsoat", r"-[\w-]{16,}"),
+    ("Atlassian token", "ATATT3xFf", r"[\w-]{16,}={0,2}[\w-]*"),
+    ("Slack token", "xoxb xoxp xoxa xoxr xoxs xoxo xoxc", r"-[\w-]{10,}"),
+    ("Slack token", "xoxe", r"[.-][\w.-]{10,}"),
+    ("Slack token", "xoxd", r"-[\w%+/-]{10,}"),
+    ("Slack token", "xapp", r"-[\w-]{16,}"),
+    ("SendGrid key", "SG", r"\.[\w-]{16,}\.[\w-]{16,}"),
+    ("npm token", "npm", r"_[A-Za-z0-9]{20,}"),
+    ("PyPI token", "pypi", r"-[\w-]{16,}"),
+    ("RubyGems key", "rubygems", r"_[0-9a-f]{20,}"),
+    ("DigitalOcean token", "dop doo dor", r"_v1_[0-9a-f]{20,}"),
+    ("Mailgun key", "key", r"-[0-9a-zA-Z]{32,}"),
+    ("Shopify token", "shpat shpca shppa", r"_[0-9a-fA-F]{20,}"),
+    ("Shopify secret", "shpss", r"_[0-9a-fA-F]{20,}"),
+    ("Square token", "sq0atp", r"-[\w-]{20,}"),
+    ("Square secret", "sq0csp", r"-[\w-]{20,}"),
+    ("Vault token", "hvs hvb hvr", r"\.[\w-]{20,}"),
+    ("age key", "AGE", r"-SECRET-KEY-1[A-Z0-9]{30,}"),
+    ("Docker token", "dckr", r"_(?:pat|oat)_[\w-]{16,}"),
+    ("Linear key", "lin", r"_(?:api|oauth)_[A-Za-z0-9]{16,}"),
+    ("Notion token", "ntn", r"_[A-Za-z0-9]{20,}"),
+    ("Notion token", "secret", r"_[A-Za-z0-9]{40,}"),
+    ("Figma token", "figd", r"_[\w-]{20,}"),
+    ("Sentry token", "sntrys sntryu", r"_[\w+/=-]{20,}"),
+    ("Grafana token", "glsa", r"_\w{20,}"),
+    ("Grafana token", "glc", r"_[\w+/=]{20,}"),
+    ("New Relic key", "NRAK", r"-[A-Z0-9]{20,}"),
+    ("New Relic key", "NRII", r"-[\w-]{20,}"),
+    ("Doppler token", "dp", r"\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{20,}"),
+    ("PlanetScale token", "pscale", r"_(?:tkn|pw|oauth)_[\w.=-]{20,}"),
+    ("Fly token", "fo1", r"_[\w-]{20,}"),
+    ("Fly token", "fm1 fm1a fm1r fm2", r"_[\w+/=,-]{20,}"),
+    ("Supabase key", "sbp", r"_[0-9a-zA-Z]{20,}"),
+    ("Supabase key", "sb", r"_secret_[\w-]{16,}"),
+    ("Postman key", "PMAK", r"-[0-9a-f]{20,}-[0-9a-f]{20,}"),
+    ("Pulumi token", "pul", r"-[0-9a-f]{32,}"),
+    ("Tailscale key", "tskey", r"-[\w-]{16,}"),
+    ("Google OAuth token", "ya29", r"\.[\w-]{20,}"),
+    ("Google client secret", "GOCSPX", r"-[\w-]{20,}"),
+    ("HubSpot token", "pat", r"-(?:na|eu)\d-[0-9a-f-]{30,}"),
+    ("CircleCI token", "CCIPAT", r"_[\w-]{20,}"),
+    ("Netlify token", "nfp", r"_[A-Za-z0-9]{20,}"),
+    ("Brevo key", "xkeysib", r"-[0-9a-f]{32,}[\w-]*"),
+    ("Resend key", "re", r"_[A-Za-z0-9]{6,10}_[A-Za-z0-9]{16,}"),
+    ("Buildkite token", "bkua", r"_[0-9a-f]{30,}"),
+    ("Dynatrace token", "dt0c01", r"\.[A-Z0-9]{20,}\.[A-Z0-9]{40,}"),
+    ("Heroku key", "HRKU", r"-[\w-]{30,}"),
+    ("1Password token", "ops", r"_eyJ[\w-]{20,}"),
+    ("Prefect key", "pnu", r"_[A-Za-z0-9]{30,}"),
+    ("Neon key", "napi", r"_[A-Za-z0-9]{30,}"),
 )
+"""What it is, how it may begin, and the pattern of all that follows; the most special first."""
 # What to look for, how many characters before it belong to the secret, the pattern from there on, the label.
 _BY_LITERAL: tuple[tuple[bytes, int, str, str], ...] = (
     (b"eyJ", 0, r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{6,}+(?:\.[\w-]*+)?", "JSON web token"),
@@ -130,7 +106,6 @@ _TELEGRAM = re.compile(rb":(?<=[0-9]{6}:)(?=[\w-]{30})")
 _TELEGRAM_WHOLE = re.compile(rb"(?<!\w)[0-9]{6,12}:[\w-]{30,}")
 _DISCORD = re.compile(rb"-(?<=[a-z0-9]{23}-)(?=[a-z0-9-]{6}-[a-z0-9-]{27})")
 _DISCORD_WHOLE = re.compile(rb"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
-_HEAD = re.compile(r"[A-Za-z0-9]+(?=[-_.\\\[])")
 _HEAD_BACKWARDS = re.compile(rb"[A-Za-z0-9]+")
 _DUMMY = re.compile(rb"(?i)your[-_]|placeholder|\.\.\.")
 _LONGEST_HEAD = 12
@@ -146,13 +121,12 @@ def _compiled(pattern: str) -> re.Pattern[bytes]:
 
 @cache
 def _formats_by_head() -> dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]]:
-    """Return the formats that begin with these letters and one separator, the most special first."""
+    """Return the formats by what they begin with."""
     grouped: dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]] = {}
-    for label, pattern in _BY_PREFIX:
-        head = _HEAD.match(pattern)
-        assert head is not None, pattern
-        key = head[0].encode()
-        grouped[key] = (*grouped.get(key, ()), (label, _compiled(pattern)))
+    for label, heads, body in _BY_PREFIX:
+        for head in heads.split():
+            key = head.encode()
+            grouped[key] = (*grouped.get(key, ()), (label, _compiled(head + body)))
     return grouped
 
 
@@ -168,7 +142,9 @@ def format_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     yield from _prefixed(data, folded)
     for literal, before, pattern, label in _BY_LITERAL:
         if literal in data:
-            yield from _around(data, literal, before, _compiled(pattern), label)
+            compiled = _compiled(pattern)
+            for found in matches_at(compiled, data, literal, before=before):
+                yield SecretSpan(*found.span(compiled.groups), label)
     for found in _AWS_OR_GOOGLE.finditer(data):
         yield SecretSpan(*found.span(), "Google key" if found[0].startswith(b"AIza") else "AWS key id")
     for found in _TWILIO.finditer(data):
@@ -190,17 +166,6 @@ def _prefixed(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
                 if _DUMMY.search(whole[0][:80]) is None:
                     yield SecretSpan(start, done, label)
                 break
-
-
-def _around(
-    data: bytes, literal: bytes, before: int, pattern: re.Pattern[bytes], label: str
-) -> Iterator[SecretSpan]:
-    at = data.find(literal)
-    while at >= 0:
-        found = pattern.match(data, at - before) if at >= before else None
-        if found is not None:
-            yield SecretSpan(*found.span(pattern.groups), label)
-        at = data.find(literal, max(at + len(literal), found.end() if found is not None else 0))
 
 
 def _bots(data: bytes, folded: bytes) -> Iterator[SecretSpan]:

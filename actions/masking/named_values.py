@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from .span import SecretSpan
+from .span import SecretSpan, matches_at
 
 SHORTEST = 8
 SHORTEST_PASSWORD = 6
@@ -290,17 +290,14 @@ _NO_PASSWORD = re.compile(
 
 def header_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     """Yield the values of authorization and cookie headers."""
-    if b"authorization" in folded:
-        for found in _each(_AUTHORIZATION, data, folded, b"authorization"):
-            if _is_credential(found["value"], (found["scheme"] or b"").lower()):
-                yield SecretSpan(*found.span("value"), "authorization")
-    if b"bearer " in folded:
-        for found in _each(_BEARER, data, folded, b"bearer "):
-            if _is_credential(found["value"], b"bearer"):
-                yield SecretSpan(*found.span("value"), "authorization")
-    if b"cookie" in folded:
-        for found in _each(_COOKIES, data, folded, b"cookie"):
-            yield from _cookies(found)
+    for found in matches_at(_AUTHORIZATION, data, b"authorization", folded):
+        if _is_credential(found["value"], (found["scheme"] or b"").lower()):
+            yield SecretSpan(*found.span("value"), "authorization")
+    for found in matches_at(_BEARER, data, b"bearer ", folded):
+        if _is_credential(found["value"], b"bearer"):
+            yield SecretSpan(*found.span("value"), "authorization")
+    for found in matches_at(_COOKIES, data, b"cookie", folded):
+        yield from _cookies(found)
 
 
 def user_flag_spans(data: bytes) -> Iterator[SecretSpan]:
@@ -321,15 +318,6 @@ def url_spans(data: bytes) -> Iterator[SecretSpan]:
         elif (found := _TOKEN_AS_USER.match(data, at + 1)) is not None and is_random(found["token"]):
             yield SecretSpan(*found.span("token"), "URL token")
         at = data.find(b"://", at + 3)
-
-
-def _each(pattern: re.Pattern[bytes], data: bytes, folded: bytes, word: bytes) -> Iterator[re.Match[bytes]]:
-    at = folded.find(word)
-    while at >= 0:
-        found = pattern.match(data, at)
-        if found is not None:
-            yield found
-        at = folded.find(word, found.end() if found is not None else at + len(word))
 
 
 def _is_credential(value: bytes, scheme: bytes) -> bool:

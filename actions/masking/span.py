@@ -1,14 +1,15 @@
 """A piece of text that is a secret, and how such pieces are taken out."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from re import compile as pattern
+from re import Match, Pattern
+from re import compile as compiled
 
-PLACEHOLDER = pattern(r"\[masked [A-Za-z0-9][A-Za-z0-9 _.$-]{0,100}\]")
+PLACEHOLDER = compiled(r"\[masked [A-Za-z0-9][A-Za-z0-9 _.$-]{0,100}\]")
 """What stands where a secret was."""
 
-_PLACEHOLDER = pattern(PLACEHOLDER.pattern.encode())
+_PLACEHOLDER = compiled(PLACEHOLDER.pattern.encode())
 _MOST_PASSES = 4
 
 
@@ -41,6 +42,23 @@ def replaced(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> bytes:
             pieces += (data[at : span.start], f"[masked {span.label}]".encode())
             at = span.end
     return b"".join((*pieces, data[at:]))
+
+
+def matches_at(
+    pattern: Pattern[bytes], data: bytes, word: bytes, folded: bytes | None = None, before: int = 0
+) -> Iterator[Match[bytes]]:
+    """Yield what `pattern` matches in `data`, from so many bytes `before` each `word` on.
+
+    The word is looked for in the `folded` bytes, if they are given: that is faster than any pattern.
+    """
+    searched = data if folded is None else folded
+    at = searched.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if at >= before and (found := pattern.match(data, at - before)) is not None:
+            yield found
+            end = max(end, found.end())
+        at = searched.find(word, end)
 
 
 def merged(spans: Iterable[SecretSpan]) -> list[SecretSpan]:

@@ -45,25 +45,21 @@ async def _examined(
     call = recovering(call, starts=recorded.starts, started_at=recorded.at, settled_as=None)
     call = call.model_copy(update={"kind": "approval"})
     if call.effect in _AGAIN_SAFE:
-        return _again(call)
+        return recovering(call, settled_as="rerun")
     verified = await _verified(call, ports)
     if verified == "not_done":
-        return _again(call)
+        return recovering(call, settled_as="rerun")
     found = Recovered(ToolOutcome("ok", _DONE)) if verified == "done" else await _recovered(call, ports)
     if found.is_not_started:
-        return _again(call)
-    if is_first and found.changes:
-        await ports.journal.changed(call.call_id, found.changes, found.pre_images)
+        return recovering(call, settled_as="rerun")
+    if is_first and found.changed.changes:
+        await ports.journal.changed(call.call_id, *found.changed)
     if found.outcome is not None:
         await record_outcome(ports, call, found.outcome, "", None, flush=False)
         return call
     call = recovering(call, output=ports.masker.text(found.output), note=found.note)
     unknown = {"kind": "outcome_unknown", "reason": "it was running when the process died"}
     return waiting_or_told(call.model_copy(update=unknown), mode)
-
-
-def _again(call: PendingCall) -> PendingCall:
-    return recovering(call, settled_as="rerun")
 
 
 async def _verified(call: PendingCall, ports: Ports) -> str:

@@ -11,7 +11,7 @@ from ...state.cancellation import over
 from ...state.crashpoints import reach
 from ...state.messages import ToolResult
 from ..events import ToolFinished, ToolOutput, ToolStarted
-from ..ports import BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
+from ..ports import UNCHANGED, BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
 from ..task_group import task_group
 from .tool_results import clear, clear_once_committed, result, scratch_of
 
@@ -37,7 +37,7 @@ class ToolRunner:
         self._running = 0
 
     async def run(self, batch: Sequence[ReadyCall]) -> None:
-        """Run the calls at once and tell of them; nothing of them runs behind this."""
+        """Run the calls at once and tell of them; nothing of them runs after this."""
         running = asyncio.ensure_future(self._run_all(batch))
         if cancelled := await over(running, running.cancel):
             # A result that could not be stored now is queued; the end of the run tries again and says why.
@@ -114,7 +114,6 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
     return ToolContext(
         call_id=call.call_id,
         cwd=ports.cwd,
-        roots=ports.roots,
         emit=emit,
         scratch=scratch_of(ports, call.call_id),
         cache=ports.cache,
@@ -131,7 +130,7 @@ async def record_outcome(
         whole = await asyncio.to_thread(ports.masker.data, outcome.full_output)
         await ports.journal.kept(call.call_id, whole)
     clear_once_committed(ports, call.call_id)
-    await ports.journal.finished(answer, flush, outcome.changes, outcome.pre_images)
+    await ports.journal.finished(answer, flush, *outcome.changed)
     return answer
 
 
@@ -147,11 +146,10 @@ async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> 
 
 def _interrupted(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:
     partial = cancelled.args[0] if cancelled.args else ""
-    known = next((said for said in cancelled.args if isinstance(said, Changed)), Changed())
+    known = next((said for said in cancelled.args if isinstance(said, Changed)), UNCHANGED)
     return ToolOutcome(
         "interrupted",
         f"Interrupted after {seconds:.1f} s and stopped; a part of it may have taken effect."
         f" Output so far:\n{partial or '(none)'}",
-        changes=known.changes,
-        pre_images=known.pre_images,
+        changed=known,
     )

@@ -10,7 +10,6 @@ import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from typing import NamedTuple
 from ...state.cancellation import over
 from ...state.crashpoints import reach
 from ..ports import ToolOutcome
-from .paths import FileProblem, require_regular, shown, translated
+from .paths import FileProblem, FileStat, opened, require_regular, shown, translated
 
 _PATIENCE_S = 2.0
 _PAUSE_S = 0.001
@@ -33,9 +32,7 @@ def one_at_a_time(folder: Path) -> Generator[None]:
     with ExitStack() as stack:
         # A folder that cannot be read can still be written to.
         with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            stack.callback(os.close, descriptor)
-            _lock(descriptor)
+            _lock(stack.enter_context(opened(folder, os.O_RDONLY | os.O_DIRECTORY)))
         yield
 
 
@@ -82,22 +79,18 @@ def remove_leftovers(folder: Path) -> None:
         for path in folder.iterdir():
             if _NAME.fullmatch(path.name):
                 # Locked by a living writer, gone meanwhile, or on a file system without locks.
-                with suppress(OSError):
-                    _remove_unlocked(path)
+                with suppress(OSError), opened(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
 
 
-def _remove_unlocked(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-    finally:
-        os.close(descriptor)
+def _new_name(target: Path) -> Path:
+    return target.with_name(f".sandbur-{secrets.token_hex(6)}.tmp")
 
 
 def _locked_file(target: Path, mode: int) -> TemporaryFile:
     while True:
-        path = target.with_name(f".sandbur-{secrets.token_hex(6)}.tmp")
+        path = _new_name(target)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -107,23 +100,8 @@ def _locked_file(target: Path, mode: int) -> TemporaryFile:
         os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """Tells one state of a file from the next."""
-
-    device: int
-    inode: int
-    size: int
-    modified_ns: int
-    changed_ns: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> "Version":
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
 def real_target(path: Path) -> Path:
-    """Return the file behind all links, so that a write changes the file and not the link."""
+    """Return the file at the end of all links, so that a write changes the file and not the link."""
     with translated(path, "written"):
         try:
             return path.resolve(strict=True)
@@ -135,7 +113,7 @@ def real_target(path: Path) -> Path:
 
 
 def replace_content(
-    target: Path, content: bytes, expected: Version | None, mode: int | None = None
+    target: Path, content: bytes, expected: FileStat | None, mode: int | None = None
 ) -> os.stat_result | None:
     """Write `target` anew; return what the old file was, or None if there was none.
 
@@ -159,11 +137,11 @@ def replace_content(
         return old
 
 
-def replace_link(path: Path, leads_to: str, expected: Version | None) -> None:
+def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
     """Make `path` a link; refused if it is not the `expected` version any more."""
     with translated(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".sandbur-{secrets.token_hex(6)}.tmp")
+        temporary = _new_name(path)
         temporary.symlink_to(leads_to)
         try:
             with one_at_a_time(path.parent):
@@ -218,10 +196,10 @@ def _copy_owner(descriptor: int, target: Path, old: os.stat_result) -> None:
                     os.setxattr(descriptor, name, os.getxattr(target, name))
 
 
-def refuse_stale(path: Path, expected: Version | None) -> None:
+def refuse_stale(path: Path, expected: FileStat | None) -> None:
     """Raise a `FileProblem` if `path` is not this version; None: if anything is there."""
     try:
-        now = Version.of(path.lstat())
+        now = FileStat.of(path.lstat())
     except FileNotFoundError:
         now = None
     if now != expected:
@@ -232,12 +210,8 @@ def refuse_stale(path: Path, expected: Version | None) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make what was renamed or removed in `folder` durable where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        os.fsync(descriptor)
 
 
 async def done_in_thread(work: Callable[[], str]) -> ToolOutcome:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ...state.crashpoints import reach
 from ...state.store.lease import is_gone, new_runner
-from .atomic_write import Version
-from .paths import FileProblem, open_regular
+from .paths import FileProblem, FileStat, open_regular
 from .text import MAX_BYTES
 
 
@@ -21,7 +20,7 @@ from .text import MAX_BYTES
 class FileState:
     """A link counts as a file whose content is its target."""
 
-    version: Version | None = None
+    version: FileStat | None = None
     """None: there is nothing."""
     mode: int | None = None
     """As in `FileChange`; None where there is neither file nor link."""
@@ -44,23 +43,21 @@ def recorded_mode(mode: int) -> int | None:
     return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
 
 
-def state_at(path: Path, max_bytes: int = MAX_BYTES) -> FileState:
-    """Read what is there."""
+def state_at(path: Path) -> FileState:
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return FileState()
     try:
         if stat.S_ISLNK(status.st_mode):
-            return FileState(Version.of(status), status.st_mode, os.fsencode(path.readlink()))
+            return FileState(FileStat.of(status), status.st_mode, os.fsencode(path.readlink()))
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
-            content = file.read(max_bytes + 1)
+            content = file.read(MAX_BYTES + 1)
     except (FileProblem, OSError):
-        return FileState(Version.of(status), recorded_mode(status.st_mode))
-    return FileState(
-        Version.of(status), recorded_mode(status.st_mode), content if len(content) <= max_bytes else None
-    )
+        content = None
+    is_known = content is not None and len(content) <= MAX_BYTES
+    return FileState(FileStat.of(status), recorded_mode(status.st_mode), content if is_known else None)
 
 
 MAX_CACHED_BYTES = 200_000_000
@@ -140,10 +137,8 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary = f"{path.parent}/{_TEMPORARY}{_writer(os.getpid())}{secrets.token_hex(6)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            remaining = memoryview(content)
-            while remaining:
-                remaining = remaining[file.write(remaining) :]
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
         reach("content_mid")
         Path(temporary).replace(path)
     except BaseException:
@@ -169,7 +164,6 @@ def _writer(pid: int) -> str:
 
 
 def _age(path: Path) -> float:
-    try:
+    with suppress(FileNotFoundError):
         return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
+    return 0.0

@@ -7,15 +7,16 @@ import re
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import NamedTuple
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def resolved(path: str, cwd: Path) -> Path:
-    """Return the absolute path; `..` stays, because behind a link only the system knows what it means."""
+    """Return the absolute path; `..` stays, because beyond a link only the system knows what it means."""
     return cwd / os.path.expanduser(path)  # noqa: PTH111 -- Path.expanduser raises for unknown users
 
 
@@ -41,6 +42,31 @@ def size_text(size: int) -> str:
         if value < 999.95:
             return f"{value:.1f} {unit}"
     return f"{value / 1000:.1f} TB"
+
+
+class FileStat(NamedTuple):
+    """What changes when a file does."""
+
+    mode: int
+    """With the file type."""
+    size: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "FileStat":
+        return cls(status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+@contextmanager
+def opened(path: str | Path, flags: int) -> Generator[int]:
+    """Yield the open file or folder, which no child process gets."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 _SPECIAL = (
@@ -105,7 +131,7 @@ def require_regular(path: Path, status: os.stat_result) -> None:
         raise FileProblem(f"{shown(path)} is {kind}, not a file with content.")
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading; anything else is a `FileProblem`."""
     with translated(path, "read"):
         # Looked at first, because opening alone makes some devices act.

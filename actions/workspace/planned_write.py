@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ...state.calls import FileChange
 from ..ports import Prepared, ToolOutcome, Verified
-from .atomic_write import Version, done_in_thread, missing_folders, remove_leftovers, replace_content
+from .atomic_write import done_in_thread, missing_folders, remove_leftovers, replace_content
 from .content_cache import digest_of, state_at
-from .paths import FileProblem, shown
+from .paths import FileProblem, FileStat, shown
 from .text import FileText
 
 
@@ -20,7 +20,7 @@ class PlannedWrite:
 
     target: Path
     content: bytes
-    expected: Version | None
+    expected: FileStat | None
     report: Callable[[os.stat_result | None], str]
     """Returns what the model reads, from what the old file was."""
 

@@ -5,23 +5,23 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...state.calls import FileChange
-from ..ports import Changed, ToolContext
+from ..ports import UNCHANGED, Changed, ToolContext
 from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
-from .paths import FileProblem, open_regular, size_text
-from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, FileStat, Folders, Tree, tree_below
+from .paths import FileProblem, FileStat, open_regular, opened, size_text
+from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, tree_below
 
 MAX_FILE_BYTES = 1_000_000
 MAX_TOTAL_BYTES = 50_000_000
 _TICK_NS = 20_000_000
 _COARSE_TICK_NS = 2_000_000_000
 _MAX_HASHED_BYTES = 64_000_000
-_CHUNK_BYTES = 1_000_000
 _DATABASE = b"SQLite format 3\0"
 _BESIDE_DATABASES = ("-wal", "-shm", "-journal")
 
@@ -83,12 +83,9 @@ def _content(path: str, status: FileStat) -> bytes | None:
     try:
         if stat.S_ISLNK(status.mode):
             return os.fsencode(os.readlink(path))  # noqa: PTH115 -- a Path would cost more than the call
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            content = os.read(descriptor, status.size + 1)
-            same = FileStat.of(os.fstat(descriptor)) == status and len(content) == status.size
-        finally:
-            os.close(descriptor)
+        with opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
+            content = os.read(file, status.size + 1)
+            same = FileStat.of(os.fstat(file)) == status and len(content) == status.size
     except OSError:
         return None
     return content if same else None
@@ -98,14 +95,11 @@ def digest_at(path: str, status: FileStat) -> str | None:
     """Return the digest of what is there now; None if it is too large or cannot be read."""
     try:
         if stat.S_ISLNK(status.mode):
-            return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()  # noqa: PTH115
+            return digest_of(os.fsencode(os.readlink(path)))  # noqa: PTH115
         if status.size > _MAX_HASHED_BYTES:
             return None
-        total = hashlib.sha256()
         with open_regular(Path(path)) as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                total.update(chunk)
-        return total.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except (FileProblem, OSError):
         return None
 
@@ -118,12 +112,10 @@ def dumped(files: Files) -> str:
 
 def loaded(rows: Mapping[str, list[Any]]) -> Files:
     """Read what `dumped` wrote; raises `ValueError`, `TypeError` or `AttributeError` for anything else."""
-    return {path: _known_file(row) for path, row in rows.items()}
-
-
-def _known_file(row: list[Any]) -> KnownFile:
-    mode, size, modified_ns, changed_ns, inode, digest, is_settled = row
-    return KnownFile(FileStat(mode, size, modified_ns, changed_ns, inode), digest, is_settled)
+    return {
+        path: KnownFile(FileStat(*status), digest, is_settled)
+        for path, (*status, digest, is_settled) in rows.items()
+    }
 
 
 _TOUCH_EVERY_S = 3600.0
@@ -196,7 +188,7 @@ class Snapshot:
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
-    def changes(self) -> tuple[tuple[FileChange, ...], dict[str, bytes]]:
+    def changes(self) -> Changed:
         """Compare with the disk; return what changed, and the old contents by their digest."""
         now = self._place.tree(self._files).files
         pre_images: dict[str, bytes] = {}
@@ -205,7 +197,7 @@ class Snapshot:
         changes = tuple(change for change in found if change is not None)
         if not self._place.knows_rules and any(change.path.endswith("/.gitignore") for change in changes):
             changes = tuple(_doubted(change) for change in changes)
-        return changes, pre_images
+        return Changed(changes, pre_images)
 
     def _changed(
         self, path: str, known: KnownFile, status: FileStat | None, pre_images: dict[str, bytes]
@@ -284,17 +276,15 @@ def _known_files(index: Path) -> Files:
 
 
 def _is_old(index: Path) -> bool:
-    try:
+    with suppress(FileNotFoundError):
         return time.time() - index.stat().st_mtime > _TOUCH_EVERY_S
-    except FileNotFoundError:
-        return True
+    return True
 
 
 def _status(path: str) -> FileStat | None:
-    try:
+    with suppress(OSError):
         return FileStat.of(os.lstat(path))
-    except OSError:
-        return None
+    return None
 
 
 def _mode(status: FileStat | None) -> int | None:
@@ -338,7 +328,7 @@ class FilesBefore:
 
     def compare(self) -> Changed:
         """Return what is different now. Takes a while."""
-        return _changed(self.snapshot.changes) if self.snapshot is not None else Changed()
+        return _changed(self.snapshot)
 
 
 def look(context: ToolContext, folder: Path) -> FilesBefore:
@@ -356,13 +346,12 @@ def look(context: ToolContext, folder: Path) -> FilesBefore:
 
 def left(context: ToolContext, folder: Path) -> Changed:
     """Return what a command did whose agent looked before it, and died. Takes a while."""
-    snapshot = None if context.cache is None else Snapshot.load(folder / _RECORD, context.cache)
-    return Changed() if snapshot is None else _changed(snapshot.changes)
+    return _changed(None if context.cache is None else Snapshot.load(folder / _RECORD, context.cache))
 
 
-def _changed(compare: Callable[[], tuple[tuple[FileChange, ...], dict[str, bytes]]]) -> Changed:
-    try:
-        return Changed(*compare())
-    except OSError:
-        # The workspace is gone, or may not be entered any more.
-        return Changed()
+def _changed(snapshot: Snapshot | None) -> Changed:
+    # Nothing is known where the workspace is gone, or may not be entered any more.
+    with suppress(OSError):
+        if snapshot is not None:
+            return snapshot.changes()
+    return UNCHANGED

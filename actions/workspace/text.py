@@ -11,8 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from .atomic_write import Version
-from .paths import FileProblem, open_regular, shown, size_text, translated
+from .paths import FileProblem, FileStat, open_regular, shown, size_text, translated
 
 SAMPLE_BYTES = 65_536
 """How much of a file decides what it is."""
@@ -180,7 +179,7 @@ MAX_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    version: Version
+    version: FileStat
     mode: int
     """Permission bits."""
     content: bytes
@@ -192,8 +191,7 @@ class FileText:
 def load(path: Path) -> FileText:
     """Read a whole file, with what is needed to notice that it was changed since."""
     with open_regular(path) as file, translated(path, "read"):
-        status = os.fstat(file.fileno())
-        version = Version.of(status)
+        version = FileStat.of(os.fstat(file.fileno()))
         if version.size > MAX_BYTES:
             raise FileProblem(
                 f"{shown(path)} is too large to be changed as a whole ({size_text(version.size)};"
@@ -202,4 +200,4 @@ def load(path: Path) -> FileText:
         content = file.read(MAX_BYTES + 1)
     form = text_form(content)
     text = form.decode(content) if form else None
-    return FileText(version, stat.S_IMODE(status.st_mode), content, form, text)
+    return FileText(version, stat.S_IMODE(version.mode), content, form, text)

@@ -5,32 +5,18 @@ import stat
 import time
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 
 from .gitignore import FolderRules, rules_above, rules_in
+from .paths import FileStat
 
 MOST_SNAPSHOT_FILES = 5000
 MOST_SECONDS = 10.0
 
 Folders = Mapping[str, FolderRules | None]
-
-
-class FileStat(NamedTuple):
-    """What changes when a file does."""
-
-    mode: int
-    """With the file type."""
-    size: int
-    modified_ns: int
-    changed_ns: int
-    inode: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> "FileStat":
-        return cls(status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 @dataclass(slots=True)
@@ -70,12 +56,16 @@ def tree_below(
             for entry, status in entries
             if folder + entry.name in sure or not _is_ignored(entry, status, rules)
         ]
-        files = {folder + entry.name: FileStat.of(status) for entry, status in kept if _is_file(status)}
+        files = {
+            folder + entry.name: FileStat.of(status) for entry, status in kept if _is_file(status.st_mode)
+        }
         if len(tree.files) + len(files) > MOST_SNAPSHOT_FILES or time.monotonic() > deadline:
             tree.is_complete = False
             break
         _add(tree, folder, rules, files)
-        pending += ((f"{folder}{entry.name}/", rules) for entry, status in kept if _is_folder_status(status))
+        pending += (
+            (f"{folder}{entry.name}/", rules) for entry, status in kept if stat.S_ISDIR(status.st_mode)
+        )
     return tree
 
 
@@ -92,38 +82,23 @@ def _entries_with_status(
     folder: str, device: int, left_out: tuple[str, ...]
 ) -> list[tuple[os.DirEntry[str], os.stat_result]]:
     """Return the entries on this file system, in an order that is the same every time."""
-    try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except OSError:
-        return []
-    return [
-        (entry, status)
-        for entry, status in _with_status(entries)
-        if status.st_dev == device and not entry.path.startswith(left_out)
-    ]
-
-
-def _with_status(entries: list[os.DirEntry[str]]) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    for entry in entries:
-        try:
-            yield entry, entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
+    found: list[tuple[os.DirEntry[str], os.stat_result]] = []
+    for entry in sorted(_entries(folder), key=lambda entry: entry.name):
+        with suppress(OSError):
+            status = entry.stat(follow_symlinks=False)
+            if status.st_dev == device and not entry.path.startswith(left_out):
+                found.append((entry, status))
+    return found
 
 
 def _is_ignored(entry: os.DirEntry[str], status: os.stat_result, rules: FolderRules | None) -> bool:
     if entry.name == ".git":
         return True
-    return rules is not None and bool(rules.ignores(entry.path, _is_folder_status(status)))
+    return rules is not None and bool(rules.ignores(entry.path, stat.S_ISDIR(status.st_mode)))
 
 
-def _is_folder_status(status: os.stat_result) -> bool:
-    return stat.S_ISDIR(status.st_mode)
-
-
-def _is_file(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+def _is_file(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
 def _is_text(path: str) -> bool:

@@ -32,7 +32,7 @@ async def supervised(command: str, folder: Path, is_watched: bool = False) -> No
     tool = RunShellCommand(max_output_bytes=60_000_000)
     cwd, call = folder / "ws", f"c{next(COUNT)}"
     cache = folder / "cache" if is_watched else None
-    context = ToolContext(call, cwd, (cwd,), lambda text: None, folder / call, cache)
+    context = ToolContext(call, cwd, lambda text: None, folder / call, cache)
     outcome = await tool.run(tool.parse(json.dumps({"command": command})), context)
     assert outcome.outcome == "ok", outcome.content
 

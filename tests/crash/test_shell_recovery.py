@@ -29,7 +29,7 @@ from sandbur.actions.ports import ToolContext
 from sandbur.actions.tools.shell.tool import RunShellCommand
 folder, arguments = Path(os.environ["FOLDER"]), os.environ["ARGUMENTS"]
 tool = RunShellCommand(idle_s=float(os.environ["IDLE_S"]))
-context = ToolContext("c1", folder, (folder,), lambda text: None, folder / "calls" / "c1")
+context = ToolContext("c1", folder, lambda text: None, folder / "calls" / "c1")
 print(asyncio.run(tool.run(tool.parse(arguments), context)).content, flush=True)
 sys.stdin.read()
 """
@@ -113,7 +113,7 @@ class Trial:
 
     async def _recover(self) -> Recovered:
         tool = RunShellCommand()
-        context = ToolContext("c1", self.folder, (self.folder,), lambda text: None, self.scratch)
+        context = ToolContext("c1", self.folder, lambda text: None, self.scratch)
         return await tool.recover(tool.parse(self.arguments), context)
 
     def record(self) -> str:

@@ -190,7 +190,6 @@ def scripted_ports(
         cache=None,
         private=(),
         cwd=Path.cwd(),
-        roots=(Path.cwd(),),
         fixed_bytes=100,
         fixed_sha256="",
     )

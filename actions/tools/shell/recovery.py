@@ -4,12 +4,12 @@ import asyncio
 import fcntl
 import os
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from ....state.store.lease import is_gone
 from ...ports import Recovered, ToolOutcome
+from ...workspace.paths import opened
 from .output import Captured, captured, outcome_of
 from .process import kill_marked
 from .spool import CommandLimits, Ended, call_mark, ended, this_boot
@@ -63,7 +63,7 @@ def _take_back(scratch: Path) -> str | None:
 
 def _wait_for_supervisor(started: Path) -> None:
     latest = time.monotonic() + _PATIENCE_S
-    with _opened(started) as file:
+    with opened(started, os.O_RDONLY | os.O_NOFOLLOW) as file:
         while time.monotonic() < latest:
             with suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -73,19 +73,10 @@ def _wait_for_supervisor(started: Path) -> None:
 
 def _output(scratch: Path) -> Captured:
     try:
-        with _opened(scratch / OUTPUT) as file:
+        with opened(scratch / OUTPUT, os.O_RDONLY | os.O_NOFOLLOW) as file:
             return captured(file)
     except FileNotFoundError:
         return Captured("", None)
-
-
-@contextmanager
-def _opened(path: Path) -> Generator[int]:
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        yield file
-    finally:
-        os.close(file)
 
 
 def _told(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:

@@ -111,7 +111,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         outcome = outcome_of(
             await asyncio.to_thread(captured, spool.output), ended, limits, self._new_note(before)
         )
-        return replace(outcome, changes=changed.changes, pre_images=changed.pre_images)
+        return replace(outcome, changed=changed)
 
     async def recover(self, arguments: RunShellCommandArguments, context: ToolContext) -> Recovered:
         if context.scratch is None:
@@ -121,9 +121,8 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             return found
         changed = await asyncio.to_thread(left, context, context.scratch)
         if found.outcome is None:
-            return replace(found, changes=changed.changes, pre_images=changed.pre_images)
-        outcome = replace(found.outcome, changes=changed.changes, pre_images=changed.pre_images)
-        return replace(found, outcome=outcome)
+            return replace(found, changed=changed)
+        return replace(found, outcome=replace(found.outcome, changed=changed))
 
     def _new_note(self, before: FilesBefore) -> str:
         """Return what cannot be undone, the first time that there is anything."""

@@ -23,7 +23,7 @@ FileTool = WriteFile | EditFile
 
 
 def context(folder: Path, prepared: Prepared | None = None) -> ToolContext:
-    return ToolContext("c1", folder, (folder,), lambda text: None, prepared=prepared)
+    return ToolContext("c1", folder, lambda text: None, prepared=prepared)
 
 
 async def prepare(folder: Path, tool: FileTool, **arguments: str) -> Prepared:
@@ -160,7 +160,7 @@ def test_of_agents_that_edit_one_file_none_loses_an_edit(tmp_path: Path):
         "from sandbur.actions.ports import ToolContext\n"
         "from sandbur.actions.tools.edit_file import EditFile\n"
         "folder, name, tool = Path(sys.argv[1]), sys.argv[2], EditFile()\n"
-        "context = ToolContext('c1', folder, (folder,), print)\n"
+        "context = ToolContext('c1', folder, print)\n"
         "async def edit(new):\n"
         "    arguments = {'path': 'a.txt', 'old': 'end', 'new': new + 'end'}\n"
         "    return (await tool.run(tool.parse(json.dumps(arguments)), context)).outcome == 'ok'\n"
@@ -186,7 +186,7 @@ def write_and_die(folder: Path, point: str) -> None:
         "from sandbur.actions.tools.write_file import WriteFile\n"
         "folder, tool = Path(sys.argv[1]), WriteFile()\n"
         "arguments = tool.parse(json.dumps({'path': 'a.txt', 'content': 'new' * 100_000}))\n"
-        "asyncio.run(tool.run(arguments, ToolContext('c1', folder, (folder,), print)))\n"
+        "asyncio.run(tool.run(arguments, ToolContext('c1', folder, print)))\n"
     )
     environment = {**os.environ, "SANDBUR_CRASH_AT": point}
     died = subprocess.run([sys.executable, "-c", script, folder], env=environment, check=False)

@@ -13,7 +13,7 @@ from sandbur.actions.workspace.text import unified
 
 async def edit(folder: Path, path: str, old: str, new: str, **options: bool) -> ToolOutcome:
     tool = EditFile()
-    context = ToolContext("c1", folder, (folder,), lambda text: None)
+    context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps({"path": path, "old": old, "new": new, **options})), context)
 
 

@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 
 from sandbur.actions.workspace.content_cache import ContentCache, digest_of
+from sandbur.actions.workspace.paths import FileStat
 from sandbur.actions.workspace.snapshot import KnownFile, look_at_files
-from sandbur.actions.workspace.tree import FileStat
 
 
 def test_a_file_that_is_read_right_after_a_change_is_read_again(tmp_path: Path):

@@ -10,7 +10,7 @@ from sandbur.actions.tools.list_directory import ListDirectory
 
 async def listed(folder: Path, path: str = ".") -> ToolOutcome:
     tool = ListDirectory()
-    context = ToolContext("c1", folder, (folder,), lambda text: None)
+    context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps({"path": path})), context)
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /
 
 async def run(folder: Path, command: str, **options: object) -> ToolOutcome:
     tool = RunShellCommand()
-    context = ToolContext("c1", folder, (folder,), lambda text: None)
+    context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps({"command": command, **options})), context)
 
 
@@ -169,7 +169,7 @@ from pathlib import Path
 from sandbur.actions.ports import ToolContext
 from sandbur.actions.tools.shell.tool import RunShellCommand
 tool = RunShellCommand()
-context = ToolContext("c1", Path("/"), (Path("/"),), lambda text: None)
+context = ToolContext("c1", Path("/"), lambda text: None)
 asyncio.run(tool.run(tool.parse(sys.argv[1]), context))
 """
 

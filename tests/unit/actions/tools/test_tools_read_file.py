@@ -14,7 +14,7 @@ from sandbur.actions.tools.read_file import ReadFile
 
 async def read(folder: Path, path: str, **options: int) -> ToolOutcome:
     tool = ReadFile()
-    context = ToolContext("c1", folder, (folder,), lambda text: None)
+    context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps({"path": path, **options})), context)
 
 

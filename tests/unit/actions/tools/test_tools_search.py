@@ -20,7 +20,7 @@ both_ways = pytest.mark.parametrize(
 
 
 async def search(tool: Glob | Grep, folder: Path, **arguments: str) -> ToolOutcome:
-    context = ToolContext("c1", folder, (folder,), lambda text: None)
+    context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps(arguments)), context)
 
 

@@ -24,7 +24,7 @@ async def run(
 ) -> ToolOutcome:
     tool = tool or RunShellCommand()
     live = shown if shown is not None else []
-    context = ToolContext("c1", folder, (folder,), live.append)
+    context = ToolContext("c1", folder, live.append)
     return await tool.run(tool.parse(json.dumps({"command": command, **options})), context)
 
 

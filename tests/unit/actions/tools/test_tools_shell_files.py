@@ -27,7 +27,7 @@ class Workspace:
 
     def context(self, call: str) -> ToolContext:
         return ToolContext(
-            call, self.root, (self.root,), lambda text: self.has_output.set(),
+            call, self.root, lambda text: self.has_output.set(),
             scratch=self.home / "scratch" / call, cache=self.home / "snapshots", private=(self.home,),
         )  # fmt: skip
 
@@ -50,20 +50,23 @@ async def test_changed_new_and_removed_files_come_with_the_result(ws: Workspace)
     ws.root.joinpath("a").write_text("old")
     ws.root.joinpath("b").write_text("gone")
     outcome = await ws.run("printf new > a; rm b; mkdir d; printf more > d/c")
-    changes = {Path(change.path).name: (change.before, change.after) for change in outcome.changes}
+    changes = {Path(change.path).name: (change.before, change.after) for change in outcome.changed.changes}
     assert changes == {
         "a": (digest("old"), digest("new")),
         "b": (digest("gone"), None),
         "c": (None, digest("more")),
     }
-    assert outcome.pre_images == {digest("old"): b"old", digest("gone"): b"gone"}
+    assert outcome.changed.pre_images == {digest("old"): b"old", digest("gone"): b"gone"}
     assert outcome.content == "(no output)\nexit code: 0"
 
 
 async def test_a_command_that_failed_or_was_too_late_has_its_changes_told(ws: Workspace):
     failed = await ws.run("echo > a; exit 1")
     late = await ws.run("echo > b; sleep 60", timeout_s=1)
-    assert [Path(change.path).name for outcome in (failed, late) for change in outcome.changes] == ["a", "b"]
+    assert [Path(change.path).name for outcome in (failed, late) for change in outcome.changed.changes] == [
+        "a",
+        "b",
+    ]
 
 
 async def test_an_interrupted_command_has_its_changes_told(ws: Workspace):
@@ -77,7 +80,7 @@ async def test_an_interrupted_command_has_its_changes_told(ws: Workspace):
 
 async def test_a_command_that_only_reads_is_not_watched(ws: Workspace):
     ws.root.joinpath("a").write_text("old")
-    assert (await ws.run("cat a")).changes == ()
+    assert (await ws.run("cat a")).changed.changes == ()
     assert not (ws.home / "snapshots").exists()
 
 
@@ -118,5 +121,7 @@ def test_a_crash_does_not_lose_what_the_command_changed(ws: Workspace):
     arguments = ws.tool.parse(json.dumps({"command": command}))
     found = asyncio.run(ws.tool.recover(arguments, ws.context("c1")))
     assert (found.outcome, found.output) == (None, "made\n")
-    assert [(Path(change.path).name, change.after) for change in found.changes] == [("a", digest("new"))]
-    assert found.pre_images == {digest("old"): b"old"}
+    assert [(Path(change.path).name, change.after) for change in found.changed.changes] == [
+        ("a", digest("new"))
+    ]
+    assert found.changed.pre_images == {digest("old"): b"old"}

@@ -20,7 +20,7 @@ from sandbur.actions.tools.shell.tool import RunShellCommand
 
 async def run(folder: Path, command: str, scratch: Path, tool: RunShellCommand | None = None) -> ToolOutcome:
     tool = tool or RunShellCommand()
-    context = ToolContext("c1", folder, (folder,), lambda text: None, scratch)
+    context = ToolContext("c1", folder, lambda text: None, scratch)
     return await tool.run(tool.parse(json.dumps({"command": command})), context)
 
 
@@ -78,7 +78,7 @@ from sandbur.actions.ports import ToolContext
 from sandbur.actions.tools.shell.tool import RunShellCommand
 tool = RunShellCommand(max_output_bytes=200_000_000)
 folder = Path(os.environ["FOLDER"])
-context = ToolContext("c1", folder, (folder,), lambda text: None, folder / "c")
+context = ToolContext("c1", folder, lambda text: None, folder / "c")
 outcome = asyncio.run(tool.run(tool.parse(os.environ["ARGUMENTS"]), context))
 print(outcome.outcome, len(outcome.full_output))
 """

@@ -13,13 +13,13 @@ import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.write_file import WriteFile
-from sandbur.actions.workspace.atomic_write import Version, done_in_thread, replace_content
-from sandbur.actions.workspace.paths import FileProblem
+from sandbur.actions.workspace.atomic_write import done_in_thread, replace_content
+from sandbur.actions.workspace.paths import FileProblem, FileStat
 
 
 async def write(folder: Path, path: str, content: str) -> ToolOutcome:
     tool = WriteFile()
-    context = ToolContext("c1", folder, (folder,), lambda text: None)
+    context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps({"path": path, "content": content})), context)
 
 
@@ -211,7 +211,7 @@ async def test_a_reader_sees_the_old_or_the_new_content_and_never_a_mix(tmp_path
 def test_a_stale_write_is_refused(tmp_path: Path):
     path = tmp_path / "a.txt"
     path.write_text("read")
-    version = Version.of(path.stat())
+    version = FileStat.of(path.stat())
     path.write_text("changed by somebody else")
     with pytest.raises(FileProblem, match="changed by something else meanwhile"):
         replace_content(path, b"mine", version)

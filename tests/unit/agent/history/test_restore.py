@@ -42,11 +42,11 @@ class Run:
 
     async def call(self, tool: WriteFile | EditFile, **arguments: str) -> None:
         parsed = tool.parse(json.dumps(arguments))
-        context = ToolContext("c1", self.root, (self.root,), lambda text: None)
+        context = ToolContext("c1", self.root, lambda text: None)
         prepared = await tool.prepare(parsed, context)
         assert isinstance(prepared, Prepared), prepared.content
         self.record(prepared.changes, dict(prepared.pre_images))
-        context = ToolContext("c1", self.root, (self.root,), lambda text: None, prepared=prepared)
+        context = ToolContext("c1", self.root, lambda text: None, prepared=prepared)
         assert (await tool.run(parsed, context)).outcome == "ok"
         self.seq += 1
 
