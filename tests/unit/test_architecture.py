@@ -39,6 +39,7 @@ ONE_IMPORTER = {
     "state/databases/migrations.py": "grows with each version of the schema",
     "ui/chat/rewind.py": "one slash command",
     "ui/report/style.py": "a style sheet",
+    "ui/terminal/answer.py": "the words of an answer as they come, apart from the work that is shown",
     "ui/terminal/markdown.py": "markdown as it streams in, without a screen",
 }
 """Modules under 150 lines that only a neighbour imports, at its top, with their reason."""

@@ -139,17 +139,18 @@ class Status:
     step: str = ""
     waiting_since: float = field(default_factory=time.monotonic)
 
-    def lines(self) -> "list[StatusRow]":
-        now = time.monotonic()
+    def lines(self, now: float) -> "list[StatusRow]":
         frames = self.glyphs.spinner
-        frame = frames[int(now * 10) % len(frames)]
+        frame = frames[int(now * 2) % len(frames)]
         shown: list[StatusRow] = []
         for call in self.calls.values():
-            shown.append(self._line(f"{frame} {call.title}", f" {elapsed(now - call.began)}", "cyan"))
+            took = elapsed(max(0, now - call.began))
+            shown.append(self._line(f"{frame} {call.title}", f" {took}", "cyan"))
             tail = [line for line in plain(call.output).split("\n") if line.strip()][-_TAIL_LINES:]
             shown += [self._line(f"  {self.glyphs.bar} {line}", "", "dim") for line in tail]
         if not shown:
-            shown.append(self._line(f"{frame} working", f" {elapsed(now - self.waiting_since)}", "dim"))
+            waited = int(max(0, now - self.waiting_since))
+            shown.append(self._line(f"{frame} working", f" {_whole_seconds(waited)}", "dim"))
         if self.step:
             shown.append(self._line(one_line(self.step), "", "dim"))
         return shown
@@ -179,9 +180,13 @@ def elapsed(seconds: float) -> str:
     """Return a duration as a person writes it."""
     if seconds < 10:
         return f"{seconds:.1f}s"
+    return _whole_seconds(int(seconds))
+
+
+def _whole_seconds(seconds: int) -> str:
     if seconds < 60:
-        return f"{int(seconds)}s"
-    minutes, rest = divmod(int(seconds), 60)
+        return f"{seconds}s"
+    minutes, rest = divmod(seconds, 60)
     return f"{minutes}m {rest:02d}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02d}m"
 
 

@@ -1,6 +1,7 @@
 """Markdown as it streams in: finished top-level blocks come out once, the last one stays open."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .sanitize import plain
@@ -10,7 +11,18 @@ if TYPE_CHECKING:
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
-MAX_RENDERED_CHARS = 4000
+_RULED = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t]*:?-+[-:| \t]*(?:\n|$)")
+"""A table begins with a row and a line that rules it."""
+_UNDECIDED = re.compile(r"[ \t]*(?:\d{1,9}[.)]?|[-*+_=#>~`|: \t]+|(?:```|~~~)[^`]*)")
+"""A line that may become anything still: a list, a heading, a rule, code."""
+_NUMBERED = re.compile(r" {0,3}\d{1,9}[.)]\s")
+_TWO_DIGITS = re.compile(r"^ {0,3}\d{2,9}[.)]\s", re.MULTILINE)
+_OPENER = re.compile(r"[*~]+(?=\S)|(?<!\w)_+(?=\S)|`|\[[^\]]*\Z|\]\([^)]*\Z")
+_HELD_BACK = re.compile(
+    r"(?P<mark>[*_~`]+)(?:(?=[^\s*_~`])[^*_~`]{0,60})?$|(?P<link>\[[^\]]{0,60}(?:\](?:\([^)]{0,120})?)?)$"
+)
+"""What is short and not closed yet would be written twice."""
+MAX_RENDERED_CHARS = 10_000
 
 
 class BlockSplitter:
@@ -26,6 +38,15 @@ class BlockSplitter:
     @property
     def open_block(self) -> str:
         return "\n".join([*self._lines, "".join(self._tail)]).strip("\n")
+
+    @property
+    def open_parts(self) -> list[str]:
+        """The open block; two parts if its last line is sure to begin a new one."""
+        tail = "".join(self._tail)
+        is_new = self._after_gap and not self._fence and tail.strip() and not _UNDECIDED.fullmatch(tail)
+        if not is_new or self._goes_on(tail):
+            return [self.open_block]
+        return ["\n".join(self._lines).strip("\n"), tail]
 
     def feed(self, text: str) -> list[str]:
         """Take text in; return the blocks that it finished."""
@@ -60,8 +81,7 @@ class BlockSplitter:
 
     def _take_code(self, line: str) -> str:
         self._lines.append(line)
-        closes = line.strip().startswith(self._fence) and not line.strip().strip(self._fence[0])
-        if not closes:
+        if not _closes(line, self._fence):
             return ""
         self._fence = ""
         return self._cut()
@@ -75,6 +95,10 @@ class BlockSplitter:
         block = "\n".join(self._lines).strip("\n")
         self._lines = []
         return block
+
+
+def _closes(line: str, fence: str) -> bool:
+    return line.strip().startswith(fence) and not line.strip().strip(fence[0])
 
 
 def rendered(block: str) -> "RenderableType":
@@ -91,9 +115,53 @@ def rendered(block: str) -> "RenderableType":
 
 
 def preview(block: str) -> "RenderableType":
-    """Return the still open block; a long one as plain text, whose cost does not grow with each word."""
+    """Return the still open block; a long one as plain text, whose cost does not grow with each word.
+
+    A table is shown as it was written: each new row might change the widths of all that are there.
+    """
     from rich.text import Text
 
+    if _RULED.match(block):
+        return Text(plain(block))
     if len(block) <= MAX_RENDERED_CHARS:
         return rendered(block)
-    return Text(plain(block[-MAX_RENDERED_CHARS:]))
+    # It begins at the same place for a while: lines that are broken anew with each word cost too much, too.
+    half = MAX_RENDERED_CHARS // 2
+    return Text(plain(block[(len(block) - half) // half * half :]))
+
+
+def decided(block: str) -> str:
+    """Return an open block without what does not say yet what it is going to be: marks, lines of code."""
+    head, end, last = block.rpartition("\n")
+    if _UNDECIDED.fullmatch(last) or _RULED.match(block) or _ends_in_code(head):
+        return head
+    held = _HELD_BACK.search(last)
+    if held and (held["link"] or last.count(held["mark"], 0, held.start()) % 2 == 0):
+        last = last[: held.start()]
+    return head + end + last
+
+
+def _ends_in_code(text: str) -> bool:
+    fence = ""
+    for line in text.split("\n"):
+        if not fence and (found := _FENCE.match(line)):
+            fence = found[1]
+        elif fence and _closes(line, fence):
+            fence = ""
+    return bool(fence)
+
+
+def lasting(block: str, rows: Sequence[str]) -> int:
+    """Return how many first rows of an open block stay as they are, whatever comes.
+
+    Only a line below it that makes a heading of a long paragraph is not foreseen.
+    """
+    if len(block) > MAX_RENDERED_CHARS or _RULED.match(block) or block.lstrip(" ").startswith(">"):
+        return 0
+    if _NUMBERED.match(block) and not _TWO_DIGITS.search(block):
+        return 0  # The tenth item moves all others to the right.
+    most = max(0, len(rows) - 2)
+    if _ends_in_code(block):
+        return most
+    opener = _OPENER.search("\n".join(rows))
+    return min(most, opener.string.count("\n", 0, opener.start())) if opener else most

@@ -23,6 +23,7 @@ from ...actions.events import (
 )
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
+from .answer import AnswerView
 from .lines import (
     Line,
     RunningCall,
@@ -36,64 +37,15 @@ from .lines import (
     title,
     usage_text,
 )
-from .markdown import BlockSplitter, preview, rendered
+from .live import LiveRegion
 from .sanitize import one_line, plain
 from .terminal import can_redraw, glyphs_for
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
-MAX_LINES = 24
-
-
-class LiveRegion:
-    """Lines that are redrawn in place. What is printed in between goes above them.
-
-    The cursor stays visible and no thread runs, so that a killed process leaves a sane terminal.
-    """
-
-    def __init__(self, console: "Console") -> None:
-        self._console = console
-        self._widths: list[int] = []
-        """Cells of each line that is on the screen."""
-
-    def draw(self, content: "RenderableType") -> None:
-        if not can_redraw(self._console):
-            return
-        from rich.cells import cell_len
-        from rich.text import Text
-
-        lines = self._render(content)
-        painted = "".join(f"{line}\n" for line in lines)
-        self._console.file.write(self._erasure() + painted)
-        self._console.file.flush()
-        self._widths = [cell_len(Text.from_ansi(line).plain) for line in lines]
-
-    def clear(self) -> None:
-        if self._widths:
-            self._console.file.write(self._erasure())
-            self._console.file.flush()
-            self._widths = []
-
-    def forget(self) -> None:
-        """Leave what is on the screen to whoever has printed below it."""
-        self._widths = []
-
-    def _render(self, content: "RenderableType") -> list[str]:
-        with self._console.capture() as capture:
-            self._console.print(content)
-        room = min(MAX_LINES, self._console.height - 2)
-        return [line.rstrip() for line in capture.get().splitlines()][-room:]
-
-    def _erasure(self) -> str:
-        """Return what takes the cursor to the first line and clears from there, also after a resize."""
-        if not self._widths:
-            return ""
-        width = max(1, self._console.width)
-        rows = sum(max(1, -(-cells // width)) for cells in self._widths)
-        return f"\r\x1b[{rows}A\x1b[J"
-
-
+_PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
+"""How long the clock of the status stands still."""
 _DECISION_TOOLS = ("start_plan", "submit_plan", "finish_step")
 
 
@@ -107,7 +59,9 @@ class Renderer:
         self._verbose = verbose
         self._live = LiveRegion(console)
         self._status = Status(self.glyphs)
-        self._text = BlockSplitter()
+        self._text = AnswerView(console, self._live)
+        self._moment = 0.0
+        """The time that the status shows."""
         self._thought = ""
         """The line of thinking that is not whole yet."""
         self._streamed = False
@@ -147,16 +101,18 @@ class Renderer:
 
     def begin(self) -> None:
         """Count the time of what comes next from now on."""
-        self._status.waiting_since = time.monotonic()
+        self._status.waiting_since = self._moment = time.monotonic()
 
     def tick(self) -> None:
         if not can_redraw(self.console):
             return
         from rich.console import Group
 
-        block = self._text.open_block if self._answers else ""
-        above = [preview(block)] if block.strip() else []
-        self._live.draw(Group(*above, *self._status.lines()))
+        now = time.monotonic()
+        pause = _PAUSE_WHILE_TEXT_FLOWS_S if self._text.is_flowing(now) else _PAUSE_S
+        if now - self._moment >= pause:
+            self._moment = now
+        self._text.draw(now, self._live.rows(Group(*self._status.lines(self._moment))))
 
     def lines(self, lines: Iterable[Line], *, prose: bool = False) -> None:
         """Print lines above the live region; prose is wrapped between words, all else stays as it is."""
@@ -173,7 +129,7 @@ class Renderer:
     def _text_delta(self, event: TextDelta) -> None:
         self._streamed = True
         if self._answers:
-            self._blocks(self._text.feed(event.delta))
+            self._text.feed(event.delta)
 
     def _thinking(self, event: ThinkingDelta) -> None:
         if self._verbose:
@@ -196,15 +152,9 @@ class Renderer:
         self._close_text()
 
     def _close_text(self) -> None:
-        self._blocks(self._text.finish())
+        self._text.finish()
         self._streamed = False
         self.begin()
-
-    def _blocks(self, blocks: list[str]) -> None:
-        for block in blocks:
-            self._live.clear()
-            self.console.print(rendered(block))
-            self.console.print()
 
     def _notice(self, event: Notice) -> None:
         self._close_text()
@@ -286,7 +236,7 @@ class Renderer:
         self._status.calls.clear()
         self._status.step = ""
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
-            self._blocks([event.result])
+            self._text.add(event.result)
         self._last_words = ""
         if self._answers:
             self.lines(end_lines(event), prose=True)

@@ -1,0 +1,124 @@
+"""An answer while it streams in: what cannot change any more is settled, the rest stays live."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .live import LiveRegion, Row, is_marked
+from .markdown import BlockSplitter, decided, lasting, preview, rendered
+from .terminal import can_redraw
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SOON_CHARS, _LATE_S = 32, 0.4
+"""New text is shown when it is so much, or after so long: each time costs a dozen bytes more."""
+_REST = 3
+"""Rendering takes one part of the time, and rests for so many."""
+
+
+class AnswerView:
+    """The answers of one session. Each block is printed once, and on a terminal shown while it comes in."""
+
+    def __init__(self, console: "Console", live: LiveRegion) -> None:
+        self._console = console
+        self._live = live
+        self._splitter = BlockSplitter()
+        self._settled = ""
+        """What can be read of the open block in rows that are settled, without blanks."""
+        self._rows: list[Row] = []
+        """The rows of the open block that are not settled, as they were rendered last."""
+        self._width = 0
+        self._new_chars = 0
+        self._shown_at = self._rests_until = 0.0
+
+    def feed(self, text: str) -> None:
+        self._new_chars += len(text)
+        self.add(*self._splitter.feed(text))
+
+    def finish(self) -> None:
+        self.add(*self._splitter.finish())
+
+    def add(self, *blocks: str) -> None:
+        """Print whole blocks above the open one."""
+        if not blocks:
+            return
+        if not can_redraw(self._console):
+            self._live.clear()
+            for block in blocks:
+                self._console.print(rendered(block))
+                self._console.print()
+            self._settled = ""
+            return
+        settled: list[Row] = []
+        for block in blocks:
+            settled += [*self._left(self._live.rows(rendered(block))), Row()]
+            self._settled = ""
+        more, self._rows = self._open_rows()
+        self._live.settle([*settled, *more], self._rows)
+
+    def is_flowing(self, now: float) -> bool:
+        """Tell whether text came in lately, which shows better than anything else that work goes on."""
+        return now - self._shown_at < 1
+
+    def draw(self, now: float, foot: Sequence[Row]) -> None:
+        """Show the open block as far as it is worth it, and below it the foot."""
+        if not self._is_due(now):
+            self._live.draw(self._rows, foot)
+            return
+        began = time.monotonic()
+        settled, self._rows = self._open_rows()
+        self._live.draw(self._rows, foot, settled)
+        self._width, self._new_chars, self._shown_at = self._console.width, 0, now
+        self._rests_until = now + _REST * (time.monotonic() - began)
+
+    def _is_due(self, now: float) -> bool:
+        if self._width != self._console.width:
+            return bool(self._splitter.open_block)
+        is_worth_it = self._new_chars >= _SOON_CHARS or now - self._shown_at >= _LATE_S
+        return bool(self._new_chars) and is_worth_it and now >= self._rests_until
+
+    def _open_rows(self) -> tuple[list[Row], list[Row]]:
+        """Return the rows of the open block that settle now, and the others."""
+        *ended, block = self._splitter.open_parts
+        block = decided(block)
+        rows = self._live.rows(preview(block)) if block.strip() else []
+        first = [row for part in ended for row in [*self._live.rows(rendered(part)), Row()]]
+        if not self._is_begun_by([*first, *rows]):
+            return [], [*first, *rows]
+        left = self._left([*first, *rows])
+        most = len(left) - len(rows) if ended else lasting(block, [_outside_code(row) for row in left])
+        settled = self._leaving(left, most)
+        self._settled += "".join(row.ink for row in settled)
+        return settled, left[len(settled) :]
+
+    def _is_begun_by(self, rows: list[Row]) -> bool:
+        return "".join(row.ink for row in rows).startswith(self._settled)
+
+    def _left(self, rows: list[Row]) -> list[Row]:
+        """Return the rows that follow on what is settled; all if something else came of the block."""
+        left = len(self._settled)
+        if not left or not self._is_begun_by(rows):
+            return rows
+        for number, row in enumerate(rows):
+            if left <= 0:
+                return rows[number:]
+            if len(row.ink) > left:
+                return [row.after(left), *rows[number + 1 :]]
+            left -= len(row.ink)
+        return []
+
+    def _leaving(self, rows: list[Row], lasting: int) -> list[Row]:
+        """Return the rows that the region has no room for, as far as they stay as they are."""
+        count = max(0, min(len(rows) - self._live.room, lasting))
+        # What is settled ends with something to read: only that can be found again.
+        while 0 < count < lasting and not rows[count - 1].ink:
+            count += 1
+        while count and not rows[count - 1].ink:
+            count -= 1
+        return rows[:count]
+
+
+def _outside_code(row: Row) -> str:
+    """Return a row with something harmless in place of code, whose marks open nothing."""
+    return "".join("x" if is_marked(style) else text for text, style in row.cells)

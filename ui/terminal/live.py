@@ -1,0 +1,286 @@
+"""Rows at the end of the screen that change in place: only cells that differ are written."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from .terminal import can_redraw
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+MAX_LINES = 24
+_SHORT_GAP = 4
+"""So many equal cells are written again rather than passed over by a sequence."""
+
+Cell = tuple[str, str]
+"""What a column shows, and the numbers of its SGR sequence; a wide character's second half is empty."""
+_BLANK: Cell = (" ", "")
+_SGR = re.compile(r"\x1b\[([\d;]*)m")
+_PLAIN_COLOR = re.compile(r"3[0-7]|9[0-7]")
+_SEEN_ON_BLANKS = re.compile(r"(?:^|;)(?:4|7|9|21|53|4[0-8]|10[0-7])(?:;|$)")
+_WIDTH_IN_DOUBT = re.compile("[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the screen, without the blanks at its end."""
+
+    cells: tuple[Cell, ...] = ()
+
+    @cached_property
+    def ink(self) -> str:
+        """What can be read, without blanks."""
+        return "".join(text for text, _ in self.cells if text != " ")
+
+    @cached_property
+    def safe(self) -> int:
+        """How many columns every terminal counts alike: of joined characters some make more, some fewer."""
+        doubts = (n for n, (text, _) in enumerate(self.cells) if len(text) > 1 or _WIDTH_IN_DOUBT.match(text))
+        return next(doubts, len(self.cells))
+
+    def after(self, count: int) -> "Row":
+        """Return the row without its first characters that are not blank."""
+        for start, (text, _) in enumerate(self.cells):
+            if text.strip():
+                count -= len(text)
+                if count < 0:
+                    return Row(self.cells[start:])
+        return Row()
+
+
+@lru_cache(256)
+def is_marked(style: str) -> bool:
+    """Tell whether a blank of this style can be seen."""
+    return bool(_SEEN_ON_BLANKS.search(style))
+
+
+@lru_cache(1024)
+def _row(line: str) -> Row:
+    """Return a line with SGR sequences as a row."""
+    from rich.cells import get_character_cell_size
+
+    cells: list[Cell] = []
+    style = ""
+    for number, part in enumerate(_SGR.split(line)):
+        if number % 2:
+            style = "" if part == "0" else part
+            continue
+        for char in part:
+            size = get_character_cell_size(char)
+            if not size and cells:
+                at = len(cells) - 1 if cells[-1][0] else len(cells) - 2
+                cells[at] = (cells[at][0] + char, cells[at][1])
+                continue
+            cells.append(_BLANK if char == " " and not is_marked(style) else (char, style))
+            cells += [("", style)] * (size - 1)
+    while cells and cells[-1] == _BLANK:
+        cells.pop()
+    return Row(tuple(cells))
+
+
+class LiveRegion:
+    """Rows that are changed in place. What is printed in between goes above them.
+
+    The cursor stays visible below them and no thread runs, so that a killed process leaves a sane terminal.
+    """
+
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+        self._size = (0, 0)
+        self._body: list[Row] = []
+        self._foot: list[Row] = []
+        self._hidden = 0
+        """Rows of the body that the screen had no room for, above the others."""
+
+    @property
+    def room(self) -> int:
+        """Rows that the body may take."""
+        return max(0, self._most_rows - len(self._foot))
+
+    @property
+    def _most_rows(self) -> int:
+        return min(MAX_LINES, self._console.height - 2)
+
+    def rows(self, content: "RenderableType") -> list[Row]:
+        with self._console.capture() as capture:
+            self._console.print(content)
+        return [_row(line) for line in capture.get().split("\n")[:-1]]
+
+    def draw(self, body: Sequence[Row], foot: Sequence[Row], settled: Sequence[Row] = ()) -> None:
+        """Show the end of the body and the foot; settled rows stay above and are not touched again."""
+        if not can_redraw(self._console):
+            return
+        shown: list[str] = []
+        if self._has_new_size():
+            shown.append(self._erasure())
+            self._drop()
+        foot = list(foot[-self._most_rows :])
+        room = self._most_rows - len(foot)
+        rest = list(settled)
+        while len(rest) > room:
+            part, rest = rest[: max(1, room)], rest[max(1, room) :]
+            shown.append(self._changed(part, foot))
+            self._body = []
+        window = list(body[len(body) - min(len(body), room) :])
+        # What settles may scroll away with this very frame, as long as the cursor reaches its first row.
+        while rest and len(rest) + len(window) + len(foot) > self._console.height - 1:
+            part, rest = rest[:1], rest[1:]
+            shown.append(self._changed([*part, *self._body[1:]], foot))
+            self._body = self._body[1:]
+        hidden = len(body) - len(window)
+        if not settled and 0 < hidden - self._hidden < len(self._body):
+            shown.append(self._scrolled(hidden - self._hidden))
+        shown.append(self._changed([*rest, *window], foot))
+        self._body, self._hidden = window, hidden
+        self._write("".join(shown))
+
+    def settle(self, rows: Sequence[Row], body: Sequence[Row]) -> None:
+        """Put rows above a new body, for good; the foot stays."""
+        self.draw(body, () if self._has_new_size() else self._foot, rows)
+
+    def clear(self) -> None:
+        if self._body or self._foot:
+            self._write(self._erasure())
+            self._drop()
+
+    def forget(self) -> None:
+        """Leave what is on the screen to whoever has printed below it."""
+        self._drop()
+
+    def _drop(self) -> None:
+        self._body, self._foot, self._hidden = [], [], 0
+        self._size = tuple(self._console.size)
+
+    def _has_new_size(self) -> bool:
+        return self._size != tuple(self._console.size)
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._console.file.write(text)
+            self._console.file.flush()
+
+    def _erasure(self) -> str:
+        """Return what takes the cursor to the first row and clears from there, also after a resize."""
+        rows = [*self._body, *self._foot]
+        if not rows:
+            return ""
+        width = max(1, self._console.width)
+        count = sum(max(1, -(-len(row.cells) // width)) for row in rows)
+        return f"\r\x1b[{count}A\x1b[J"
+
+    def _scrolled(self, count: int) -> str:
+        """Return what takes rows away at the top and moves the others up."""
+        height = len(self._body) + len(self._foot)
+        self._body = self._body[count:]
+        return f"\x1b[{height}A\x1b[{count}M\x1b[{height - count}B"
+
+    def _changed(self, body: list[Row], foot: list[Row]) -> str:
+        """Return what makes these rows of those on the screen, and take note of it."""
+        old, pen = self._body, _Pen(len(self._body) + len(self._foot), self._console.width)
+        grown = len(body) - len(old)
+        if self._foot and len(foot) == len(self._foot) and grown:
+            if grown > 0:
+                pen.to(len(body) + len(foot))
+            pen.to(min(len(old), len(body)))
+            pen.put(_sequence(abs(grown), "L" if grown > 0 else "M"))
+            before = [*old, *[Row()] * grown, *self._foot] if grown > 0 else [*old[:grown], *self._foot]
+        else:
+            before = [*old, *self._foot]
+        after = [*body, *foot]
+        for number, row in enumerate(after):
+            pen.change(number, before[number] if number < len(before) else Row(), row)
+        pen.to(len(after))
+        if len(before) > len(after):
+            pen.put("\x1b[J")
+        self._body, self._foot = body, foot
+        return pen.text
+
+
+class _Pen:
+    """Writes cells into rows that are counted from the first one of the region."""
+
+    def __init__(self, row: int, width: int) -> None:
+        self._parts: list[str] = []
+        self._row = self._last = row
+        """`_last` is the last row that there is."""
+        self._column = 0
+        self._style = ""
+        self._width = width
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def put(self, text: str) -> None:
+        self._parts.append(text)
+
+    def to(self, row: int, column: int = 0) -> None:
+        self._set_style("")
+        down = row - self._row
+        if down < 0:
+            self.put(_sequence(-down, "A"))
+        elif 2 < down <= self._last - self._row:
+            self.put(f"\x1b[{down}B")
+        elif down > 0:
+            # Unlike a cursor movement, a line end makes rows at the end of the screen.
+            self.put("\n" * down)
+            self._column = 0
+        self._row, self._last = row, max(row, self._last)
+        # After the last column a cursor stands on it or behind it, as terminals like.
+        if column < self._column or self._column >= self._width:
+            self.put("\r")
+            self._column = 0
+        if column > self._column:
+            self.put(_sequence(column - self._column, "C"))
+        self._column = column
+
+    def change(self, number: int, old: Row, new: Row) -> None:
+        if old.cells == new.cells:
+            return
+        for start, end in _differences(old, new):
+            self.to(number, start)
+            has_half = end < len(new.cells) and not new.cells[end][0]
+            self._write(new.cells[start : end + has_half])
+        if len(new.cells) < len(old.cells):
+            self.to(number, len(new.cells))
+            self.put("\x1b[K")
+
+    def _write(self, cells: Iterable[Cell]) -> None:
+        for text, style in cells:
+            if style != self._style and (text != " " or style or is_marked(self._style)):
+                self._set_style(style)
+            self.put(text)
+            self._column += 1
+
+    def _set_style(self, style: str) -> None:
+        if style == self._style:
+            return
+        is_color_only = _PLAIN_COLOR.fullmatch(self._style) and _PLAIN_COLOR.fullmatch(style)
+        self.put(f"\x1b[{style if not (self._style and style) or is_color_only else f'0;{style}'}m")
+        self._style = style
+
+
+def _sequence(count: int, order: str) -> str:
+    return f"\x1b[{count if count > 1 else ''}{order}"
+
+
+def _differences(old: Row, new: Row) -> Iterable[tuple[int, int]]:
+    """Yield the columns, from and to, that have to be written."""
+    before = [*old.cells, *[_BLANK] * (len(new.cells) - len(old.cells))]
+    different = [n for n, cell in enumerate(new.cells) if cell != before[n]]
+    safe = min(old.safe, new.safe)
+    if safe < max(len(old.cells), len(new.cells)) and (not different or different[-1] >= safe):
+        yield min([safe, *different[:1]]), len(new.cells)
+        return
+    if not different:
+        return
+    start = different[0]
+    for one, other in pairwise(different):
+        if other - one > _SHORT_GAP + 1:
+            yield start, one + 1
+            start = other
+    yield start, different[-1] + 1
