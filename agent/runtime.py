@@ -13,7 +13,8 @@ from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
 from ..state.messages import encodable
 from ..state.session import SessionSettings
 from ..state.store.store import Store
-from .config.settings import RunOptions, Settings, load_settings
+from .config.load import load_settings
+from .config.settings import Said, Settings
 from .session.run import Limits
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ class Runtime:
 
     def __init__(
         self,
-        options: RunOptions,
+        said: Said,
         settings: Settings,
         store: Store,
         env: Mapping[str, str],
         on_notice: Callable[[str], None] | None = None,
     ) -> None:
-        self.options = options
+        self.said = said
         self.settings = settings
         self.store = store
         self.env = env
@@ -46,7 +47,7 @@ class Runtime:
     @classmethod
     def open(
         cls,
-        options: RunOptions,
+        said: Said,
         env: Mapping[str, str] | None = None,
         on_notice: Callable[[str], None] | None = None,
     ) -> Self:
@@ -55,10 +56,10 @@ class Runtime:
         `on_notice` is told when the store takes long to open, and what got lost of telemetry.
         """
         env = os.environ if env is None else env
-        settings = load_settings(options, env)
+        settings = load_settings(said, env)
         _make_private(settings.home)
-        store = Store.open(settings.store_url, settings.tenant, on_notice)
-        return cls(options, settings, store, env, on_notice)
+        store = Store.open(settings.store, settings.tenant, on_notice, settings.durability)
+        return cls(said, settings, store, env, on_notice)
 
     async def aclose(self) -> None:
         for model in self._models:
@@ -96,7 +97,7 @@ class Runtime:
         try:
             opened = await self._open(session_id, session, new_state)
         except UsageError as error:
-            if self.options.model is not None or self.settings.model is None:
+            if self.said.get("model") is not None or self.settings.model is None:
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
         opened.notices = (*self.settings.notices, *notices, *more)
@@ -118,8 +119,8 @@ class Runtime:
         damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
         new_state = ApplicationState(execution_mode=session.mode)
         opened = await self._open(session_id, session, new_state, needs_model)
-        if self.options.mode is not None:
-            opened.change_mode(self.options.mode)
+        if self.said.get("mode") is not None:
+            opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
         opened.notices = (*self.settings.notices, *damages)
@@ -209,14 +210,14 @@ class Runtime:
         return session
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
-        options = self.options
+        said, settings = self.said, self.settings
         changes: dict[str, Any] = {
-            "model": options.model,
-            "fallback_models": options.fallback_models,
-            "cwd": _readable(self.settings.cwd) if options.cwd is not None else None,
-            "add_dirs": tuple(map(_readable, self.settings.add_dirs)) if options.add_dirs else None,
-            "allow": (*stored.allow, *options.allow) if options.allow else None,
-            "deny": (*stored.deny, *options.deny) if options.deny else None,
+            "model": said.get("model"),
+            "fallback_models": said.get("fallback_models"),
+            "cwd": _readable(settings.cwd) if said.get("cwd") is not None else None,
+            "add_dirs": tuple(map(_readable, settings.add_dirs)) if said.get("add_dirs") else None,
+            "allow": (*stored.allow, *said.get("allow", ())),
+            "deny": (*stored.deny, *said.get("deny", ())),
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
 

@@ -4,19 +4,18 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Coroutine, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..state.errors import SandburError, exhausted
-from .arguments import Arguments, parse
+from .arguments import parse
+from .commands.chat import ChatCommand
+from .grammar import Command, RunCommand
 from .terminal.output import end, finish
 from .terminal.terminal import (
     claim_standard_streams,
     drop_lost_stderr,
     drop_stdout,
-    is_interactive,
     output_lost,
     put,
     say,
@@ -27,12 +26,12 @@ from .terminal.terminal import (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     claim_standard_streams()
-    arguments = Arguments()
+    command = Command()
     try:
-        arguments = parse(sys.argv[1:] if argv is None else argv)
-        code = _run(arguments)
+        command = parse(sys.argv[1:] if argv is None else argv)
+        code = _run(command)
     except SandburError as error:
-        code = _complain(error, arguments)
+        code = _complain(error, command)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
@@ -42,14 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = 0
     except Exception as bug:
         if (refused := exhausted(bug)) is not None:
-            code = _complain(refused, arguments)
+            code = _complain(refused, command)
         else:
-            code = report(bug, show=_shows_tracebacks(arguments))
+            code = report(bug, show=_shows_tracebacks(command))
     return _flushed(code)
 
 
-def _run(arguments: Arguments) -> int:
-    if arguments.version:
+def _run(command: Command) -> int:
+    if isinstance(command, ChatCommand) and command.version:
         from ..agent.version import VERSION
 
         put(f"sandbur {VERSION}")
@@ -58,15 +57,15 @@ def _run(arguments: Arguments) -> int:
 
     from .open_session import enter_folder
 
-    _keep_bug_reports(arguments)
-    enter_folder(arguments.cd)
+    _keep_bug_reports(command)
+    enter_folder(command.said.get("cwd"))
     codes: list[int] = []
 
-    async def command() -> None:
-        codes.append(await _command(arguments))
+    async def run() -> None:
+        codes.append(await command.run())
 
     try:
-        asyncio.run(command())
+        asyncio.run(run())
     except RuntimeError:
         # The loop wants a thread for its own end; where none is left, what the command came to stands.
         if not codes:
@@ -74,63 +73,27 @@ def _run(arguments: Arguments) -> int:
     return codes[0]
 
 
-def _keep_bug_reports(arguments: Arguments) -> None:
+def _keep_bug_reports(command: Command) -> None:
     import logging
 
     log = logging.getLogger("sandbur")
-    log.addHandler(BugReports(_shows_tracebacks(arguments)))
+    log.addHandler(BugReports(_shows_tracebacks(command)))
     log.propagate = False
 
 
-def _shows_tracebacks(arguments: Arguments) -> bool:
-    return arguments.verbose or bool(os.environ.get("SANDBUR_DEBUG"))
+def _shows_tracebacks(command: Command) -> bool:
+    return command.tells_more or bool(os.environ.get("SANDBUR_DEBUG"))
 
 
-_COMMANDS = {
-    "approve": ("commands.decide", "decide"),
-    "deny": ("commands.decide", "decide"),
-    "settle": ("commands.decide", "decide"),
-    "resume": ("commands.resume", "resume_due"),
-    "fork": ("commands.fork", "fork_session"),
-    "graph": ("commands.graph", "print_graph"),
-    "doctor": ("commands.doctor", "examine"),
-    "sessions list": ("commands.sessions", "list_sessions"),
-    "sessions show": ("commands.sessions", "show_session"),
-    "sessions delete": ("commands.sessions", "delete_session"),
-    "sessions prune": ("commands.prune", "prune_sessions"),
-    "sessions verify": ("commands.verify", "verify_session"),
-    "ui": ("commands.tracking", "serve"),
-    "replay": ("commands.replay", "replay_session"),
-    "test add": ("commands.replay", "add_recording"),
-    "diff": ("commands.diff", "diff_sessions"),
-    "bisect": ("commands.bisect", "bisect_session"),
-    "stats": ("commands.stats", "show_stats"),
-    "sessions export": ("commands.transfer", "export_session"),
-    "sessions import": ("commands.transfer", "import_session"),
-}
-"""Command -> the module of this package and the function in it."""
-_CHATTING = ("chat", "demo")
-
-
-def _command(arguments: Arguments) -> "Coroutine[Any, Any, int]":
-    """Return what the command does; only what it needs is imported."""
-    if arguments.command in _CHATTING:
-        is_headless = arguments.print or arguments.output_format != "text" or not is_interactive()
-        module, function = ("headless", "run_headless") if is_headless else ("chat.repl", "chat")
-    else:
-        module, function = _COMMANDS[arguments.command]
-    return getattr(import_module(f".{module}", __package__), function)(arguments)
-
-
-def _complain(error: SandburError, arguments: Arguments) -> int:
+def _complain(error: SandburError, command: Command) -> int:
     from .terminal.sanitize import plain
 
     say(f"sandbur: {plain(str(error))}")
-    if arguments.output_format != "text":
+    if isinstance(command, RunCommand) and command.output_format != "text":
         from .headless import report_failure
 
-        report_failure(error, arguments.output_format)
-    if arguments.verbose:
+        report_failure(error, command.output_format)
+    if command.tells_more:
         import traceback
 
         say(plain("".join(traceback.format_exception(error))))

@@ -1,14 +1,17 @@
-"""The flags and commands as argparse parsers, one parser a command."""
+"""How a command declares its flags, and the argparse parser that is made of them."""
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from uuid import UUID
 
+from ..agent.config.settings import MODES, SETTINGS, Kind, Said
 from ..state.errors import UsageError
 from .terminal.terminal import put
 
@@ -101,104 +104,128 @@ def edit(text: str) -> str:
     return text
 
 
-Add = Callable[[argparse.ArgumentParser], None]
-
-REVIEW_COMMANDS = {
-    "ui": "open the tracking UI on the store: runs, steps, state, model and tool calls",
-    "replay": "walk a recorded run through today's graph, offline, and show the first difference",
-    "test": "turn a recorded run into a test of your project: sandbur test add ID",
-    "diff": "compare two runs: steps, decisions, files, cost",
-    "bisect": "find the step after which a command fails, by the files as they were then",
-    "stats": "tokens, cost, time, failures and approvals of what is in the store",
-}
-_ID = "id, start of an id, or title"
-
-
-def parsers(surroundings: Add) -> dict[str, Add]:
-    """Return what adds the flags of each command; `surroundings` adds those that all of them take."""
-
-    def with_surroundings(add: Add) -> Add:
-        def both(parser: argparse.ArgumentParser) -> None:
-            add(parser)
-            surroundings(parser)
-
-        return both
-
-    adding = {"ui": _ui, "replay": _replay, "test": _test, "diff": _diff, "bisect": _bisect, "stats": _stats}
-    return {name: with_surroundings(add) for name, add in adding.items()}
-
-
-def _ui(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=port, default=7241, metavar="N", help="0: any free one (default 7241)")
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS",
-                        help="where to listen (default 127.0.0.1); elsewhere a token is needed")  # fmt: skip
-    parser.add_argument("--no-open", action="store_true", help="open no browser")
-
-
-def _replay(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="ID", help=f"{_ID}; or a recording FILE")
-    parser.add_argument(
-        "--from", dest="from_seq", type=position, metavar="SEQ", help="begin behind this step"
-    )
-    parser.add_argument("--live", type=names, default=(), metavar="model|tools",
-                        help="ask the real model, or run the real tools (asks first)")  # fmt: skip
-    parser.add_argument("--ignore-tools", action="store_true",
-                        help="tools in other words, new or gone are no difference")  # fmt: skip
-    parser.add_argument("-m", "--model", metavar="PROVIDER/MODEL",
-                        help="what if: go on behind SEQ with this model, in a fork, for real")  # fmt: skip
-    parser.add_argument("--files", action="store_true", help="with -m: bring the files back first")
-    parser.add_argument("-y", "--yolo", action="store_true", help="ask nothing before real tools run")
-    parser.add_argument("--json", action="store_true", help="JSON on stdout")
-
-
-def _test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", type=one_of(("add",)), metavar="add")
-    parser.add_argument("session", metavar="ID", help=_ID)
-    parser.add_argument(
-        "--name", default="", metavar="NAME", help="of the test; made of the title if left out"
-    )
-    parser.add_argument("--to", default="tests", metavar="DIR", help="where your tests are (default tests)")
-    parser.add_argument("--force", action="store_true", help="replace a recording of this name")
-
-
-def _diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="ID1", help=_ID)
-    parser.add_argument("other", metavar="ID2", help=_ID)
-    parser.add_argument("--json", action="store_true", help="JSON on stdout")
-
-
-def _bisect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="ID", help=_ID)
-    parser.add_argument("--test", required=True, metavar="CMD",
-                        help="a shell command; exit 0: good, 125: skip, else: bad")  # fmt: skip
-    parser.add_argument("--timeout", type=amount, default=600.0, metavar="SECONDS",
-                        help="after which CMD counts as failed (default 600)")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="JSON on stdout")
-
-
-def _stats(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--days", type=count, metavar="N", help="only the last N days")
-    parser.add_argument("--json", action="store_true", help="JSON on stdout")
-
-
-MODES = ("interactive", "plan", "auto-edit", "yolo")
-SETTLEMENTS = ("done", "failed", "rerun")
 FORMATS = ("text", "json", "stream-json")
-COMMANDS = {
-    "sessions": "list, show, verify, delete, prune, export or import sessions",
-    "approve": "let waiting tool calls of a session run, and carry it on",
-    "deny": "refuse waiting tool calls of a session, and carry it on",
-    "settle": "say what came of a call that nobody knows the outcome of, and carry the session on",
-    "resume": "carry on every session whose time has come (for cron or a timer)",
-    "fork": "start a new session from a point of another",
-    "graph": "print the state machine",
-    "doctor": "check this installation",
-    **REVIEW_COMMANDS,
-    "demo": "watch it work with the shipped scripted model: no key, no network",
-}
+ID = "id, start of an id, or title"
 
-_CALLS = "the calls meant; needless if only one waits"
-EXPORT_FORMATS = ("jsonl", "html", "md")
+
+def flag(names: str, help: str, default: Any = None, group: str = "", only: str = "", **how: Any) -> Any:
+    """Declare a field that is a flag, of the commands `only` if some are named.
+
+    `how` is what argparse's `add_argument` takes.
+    """
+    how |= {"help": help, "default": [] if how.get("action") == "append" else default}
+    return field(default=default, metadata={"names": names.split(), "group": group, "only": only, "how": how})
+
+
+def switch(names: str, help: str, group: str = "", only: str = "") -> Any:
+    """Declare a field that is true if the flag is there."""
+    return flag(names, help, False, group, only, action="store_true")
+
+
+def word(metavar: str, help: str | None = None, default: Any = "", **how: Any) -> Any:
+    """Declare a field that is a word without a flag; with `nargs` it may be left out."""
+    how |= {"help": help, "metavar": metavar, "default": default}
+    return field(default=default, metadata={"names": (), "group": "", "only": "", "how": how})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One command line: a command's fields are its flags, and `run` does it."""
+
+    GROUPS: ClassVar[tuple[str, ...]] = ("place",)
+    """Of its own flags and of settings, in the order of its help."""
+    name: str = ""
+    said: Said = field(default_factory=dict[str, Any])
+    """The settings that the flags set."""
+
+    @property
+    def settings(self) -> Said:
+        """The settings that the flags set, and those that the command itself does."""
+        return self.said
+
+    @property
+    def tells_more(self) -> bool:
+        """Whether tracebacks are shown."""
+        return False
+
+    def check(self) -> None:
+        """Raise `UsageError` for flags that do not go together."""
+
+    async def run(self) -> int:
+        """Do it; return the exit code."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCommand(Command):
+    """A command that runs a session to its end."""
+
+    GROUPS = ("limits", "output", "place")
+    output_format: str = flag(
+        "--output-format", " | ".join(FORMATS), "text", "output", type=one_of(FORMATS), metavar="FORMAT"
+    )
+    quiet: bool = switch("-q --quiet", "no progress on stderr", "output")
+    verbose: bool = switch("-v --verbose", "more of everything, tracebacks too", "output")
+
+    @property
+    def tells_more(self) -> bool:
+        return self.verbose
+
+
+class Entry(NamedTuple):
+    home: str
+    """Its module in `commands`, and its class there."""
+    summary: str
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "sessions": Entry(
+        "sessions.SessionsCommand",
+        "list, show, verify, delete, prune, export or import sessions",
+    ),
+    "approve": Entry("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
+    "deny": Entry("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
+    "settle": Entry(
+        "decide.SettleCommand",
+        "say what came of a call that nobody knows the outcome of, and carry the session on",
+    ),
+    "resume": Entry(
+        "resume.ResumeCommand",
+        "carry on every session whose time has come (for cron or a timer)",
+    ),
+    "fork": Entry("fork.ForkCommand", "start a new session from a point of another"),
+    "graph": Entry("graph.GraphCommand", "print the state machine"),
+    "doctor": Entry("doctor.DoctorCommand", "check this installation"),
+    "ui": Entry(
+        "tracking.UiCommand",
+        "open the tracking UI on the store: runs, steps, state, model and tool calls",
+    ),
+    "replay": Entry(
+        "replay.ReplayCommand",
+        "walk a recorded run through today's graph, offline, and show the first difference",
+    ),
+    "test": Entry(
+        "replay.AddTestCommand",
+        "turn a recorded run into a test of your project: sandbur test add ID",
+    ),
+    "diff": Entry("diff.DiffCommand", "compare two runs: steps, decisions, files, cost"),
+    "bisect": Entry(
+        "bisect.BisectCommand",
+        "find the step after which a command fails, by the files as they were then",
+    ),
+    "stats": Entry(
+        "stats.StatsCommand",
+        "tokens, cost, time, failures and approvals of what is in the store",
+    ),
+    "demo": Entry("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
+}
+CHAT = Entry("chat.ChatCommand", "the terminal agent you can kill at any moment")
+
+
+def declared(name: str) -> type[Command]:
+    """Return the class of a command; `chat` is the one without a name."""
+    module, _, kind = COMMANDS.get(name, CHAT).home.partition(".")
+    return getattr(import_module(f".commands.{module}", __package__), kind)
 
 
 class Parser(argparse.ArgumentParser):
@@ -234,178 +261,54 @@ class Parser(argparse.ArgumentParser):
         }
 
 
-def parser_for(command: str) -> Parser:
+def parser_for(name: str) -> Parser:
     """Return the parser of a command; `chat` is the one without a name."""
-    if command == "chat":
-        return _chat()
-    parser = Parser(command, _sentence(COMMANDS[command]))
-    {
-        "sessions": _sessions,
-        "approve": _approve,
-        "deny": _deny,
-        "settle": _settle,
-        "resume": _resume,
-        "fork": _fork,
-        "graph": _graph,
-        "doctor": _surroundings,
-        "demo": _demo,
-        **parsers(_surroundings),
-    }[command](parser)
+    is_chat = name == "chat"
+    listed = "\n".join(f"  {known:<22}{entry.summary}" for known, entry in COMMANDS.items())
+    summary = COMMANDS.get(name, CHAT).summary
+    parser = Parser(
+        "" if is_chat else name,
+        f"{summary[:1].upper()}{summary[1:]}.",
+        f"commands:\n{listed}" if is_chat else "",
+    )
+    command = declared(name)
+    for title in ("", *command.GROUPS):
+        group = parser.add_argument_group(title) if title else parser
+        for names, how in _own_flags(command, name, title):
+            group.add_argument(*names, **how)
+        for row in SETTINGS:
+            if title and row.group == title and row.flag is not None:
+                flags, metavar, help = row.flag
+                group.add_argument(*flags, dest=row.key, metavar=metavar, help=help, **_HOW[row.kind])
+                if row.kind == "mode":
+                    group.add_argument("-y", "--yolo", action="store_true", dest=YOLO,
+                                       help="--mode yolo: run everything but denied calls")  # fmt: skip
     return parser
 
 
-def _chat() -> Parser:
-    epilog = "commands:\n" + "\n".join(f"  {name:<22}{what}" for name, what in COMMANDS.items())
-    parser = Parser("", "The terminal agent you can kill at any moment.", epilog)
-    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; `-` reads it from stdin")
-    parser.add_argument("--version", action="store_true", help="print the version")
-    start = parser.add_argument_group("session")
-    start.add_argument(
-        "-p", "--print", action="store_true", help="headless: run to the end, print the answer"
-    )
-    start.add_argument("-c", "--continue", action="store_true", dest="continue_newest",
-                       help="continue the newest session of this folder")  # fmt: skip
-    start.add_argument("-r", "--resume", nargs="?", const="", metavar="ID",
-                       help="resume a session: id, start of an id, title; none: pick one")  # fmt: skip
-    start.add_argument("--fork-session", action="store_true", help="with -c or -r: go on in a copy")
-    start.add_argument("--session-id", type=uuid, metavar="UUID", help="the id of the new session")
-    _run_flags(parser)
-    _output_flags(parser)
-    _surroundings(parser)
-    return parser
+def _own_flags(
+    command: type[Command], name: str, group: str
+) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
+    """Yield the names and the rest of what argparse is told of each flag and word in a group."""
+    for one in fields(command):
+        told = one.metadata
+        if told and told["group"] == group and (not told["only"] or name in told["only"].split()):
+            yield told["names"] or (one.name,), told["how"] | ({"dest": one.name} if told["names"] else {})
 
 
-def _run_flags(parser: argparse.ArgumentParser) -> None:
-    run = parser.add_argument_group("run")
-    run.add_argument(
-        "-m", "--model", metavar="PROVIDER/MODEL", help="such as anthropic/..., ollama/..., demo"
-    )
-    run.add_argument("--fallback-model", type=names, default=(), metavar="A,B", help="used if MODEL is down")
-    run.add_argument("--mode", type=one_of(MODES), metavar="MODE", help=" | ".join(MODES))
-    run.add_argument("-y", "--yolo", action="store_true", help="--mode yolo: run everything but denied calls")
-    rule = "tool or tool(glob); repeatable"
-    run.add_argument("--allow", action="append", default=[], metavar="RULE", help=f"never ask: {rule}")
-    run.add_argument("--deny", action="append", default=[], metavar="RULE", help=f"never run: {rule}")
-    run.add_argument("--add-dir", action="append", type=Path, default=[], metavar="DIR",
-                     help="one more folder to work in; repeatable")  # fmt: skip
-    _limit_flags(parser)
+_HOW: Mapping[Kind, dict[str, Any]] = {
+    "line": {},
+    "names": {"type": names, "default": ()},
+    "mode": {"type": one_of(MODES)},
+    "rules": {"action": "append", "default": []},
+    "folders": {"action": "append", "default": [], "type": Path},
+    "folder": {"type": Path},
+    "count": {"type": count},
+    "amount": {"type": amount},
+    "seconds": {"type": amount},
+}
+"""Kind of a setting -> how its flag is read."""
 
 
-def _output_flags(parser: argparse.ArgumentParser) -> None:
-    output = parser.add_argument_group("output")
-    output.add_argument("--output-format", type=one_of(FORMATS), default="text", metavar="FORMAT",
-                        help=" | ".join(FORMATS))  # fmt: skip
-    output.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
-    output.add_argument("-v", "--verbose", action="store_true", help="more of everything, tracebacks too")
-
-
-def _surroundings(parser: argparse.ArgumentParser) -> None:
-    place = parser.add_argument_group("place")
-    place.add_argument("-C", "--cd", type=Path, metavar="DIR", help="work in DIR")
-    place.add_argument("--store", metavar="URL", help="sqlite:///PATH, postgresql://..., mysql://...")
-
-
-def _decision(parser: argparse.ArgumentParser, calls: str, what: str) -> None:
-    parser.add_argument("session", metavar="ID", help="id, start of an id, or title")
-    parser.add_argument("calls", nargs=calls, metavar="CALL", help=what)
-    parser.add_argument("--record-only", action="store_true", help="record the decision, run nothing")
-    _limit_flags(parser)
-    _output_flags(parser)
-    _surroundings(parser)
-
-
-def _limit_flags(parser: argparse.ArgumentParser) -> None:
-    limits = parser.add_argument_group("limits")
-    limits.add_argument("--max-turns", type=count, metavar="N", help="stop after N model calls")
-    limits.add_argument("--max-budget-usd", type=amount, metavar="X",
-                        help="stop when X US dollars are spent")  # fmt: skip
-    limits.add_argument("--timeout", type=amount, metavar="SECONDS", help="stop after this time")
-
-
-def _approve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--edit", type=Path, metavar="FILE", help="run the call with the JSON arguments in FILE"
-    )
-    parser.add_argument("--all", action="store_true", help="every waiting call")
-    _decision(parser, "*", _CALLS)
-
-
-def _deny(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reason", default="", metavar="TEXT", help="told to the model")
-    parser.add_argument("--all", action="store_true", help="every waiting call")
-    _decision(parser, "*", _CALLS)
-
-
-def _settle(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--as", dest="settle_as", type=one_of(SETTLEMENTS), metavar="OUTCOME",
-                        help="done: it took effect; failed: it did not; rerun: run it once more")  # fmt: skip
-    parser.add_argument(
-        "--result", default="", metavar="TEXT", help="what the model reads, with done or failed"
-    )
-    _decision(parser, "*", "the call meant; needless if only one waits")
-
-
-def _resume(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--due", action="store_true", help="every run whose time has come, one after the other"
-    )
-    parser.add_argument("--limit", type=count, metavar="N", help="at most N runs")
-    parser.add_argument("--dry-run", action="store_true", help="only say which")
-    _limit_flags(parser)
-    _output_flags(parser)
-    _surroundings(parser)
-
-
-def _fork(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="ID", help="id, start of an id, or title")
-    parser.add_argument(
-        "--at", type=position, metavar="SEQ", help="the step to fork from; the last one if left out"
-    )
-    parser.add_argument("--set", dest="edits", action="append", type=edit, default=[], metavar="PATH=VALUE",
-                        help="change the state at that step; repeatable")  # fmt: skip
-    parser.add_argument("--files", action="store_true", help="bring the files back to what they were then")
-    _surroundings(parser)
-
-
-def _graph(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", type=one_of(("mermaid", "dot")), default="mermaid", metavar="FORMAT",
-                        help="mermaid | dot")  # fmt: skip
-
-
-def _demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="a goal; there is one if you name none")
-    parser.add_argument(
-        "-p", "--print", action="store_true", help="headless: run to the end, print the answer"
-    )
-    _run_flags(parser)
-    _output_flags(parser)
-    _surroundings(parser)
-
-
-def _sessions(parser: argparse.ArgumentParser) -> None:
-    actions = ("list", "show", "verify", "delete", "prune", "export", "import")
-    parser.add_argument("action", nargs="?", type=one_of(actions), default="list", metavar="|".join(actions))
-    parser.add_argument("session", nargs="?", default="", metavar="ID",
-                        help="id, start of an id, or title; for import: FILE, or - for stdin")  # fmt: skip
-    parser.add_argument(
-        "file", nargs="?", default="", metavar="FILE", help="where export writes; - is stdout"
-    )
-    parser.add_argument("--json", action="store_true", help="JSON on stdout")
-    parser.add_argument("--steps", action="store_true", help="show: every step in one line")
-    parser.add_argument("-v", "--verbose", action="store_true", help="verify: every move of every call")
-    parser.add_argument("--format", dest="export_format", type=one_of(EXPORT_FORMATS),
-                        default="jsonl", metavar="FORMAT",
-                        help="export: jsonl (to import again) | html | md (to read)")  # fmt: skip
-    prune = parser.add_argument_group("prune")
-    prune.add_argument("--older-than", type=duration, metavar="AGE", default=timedelta(days=30),
-                       help="not used for so long, such as 12h, 30d (the default), 8w")  # fmt: skip
-    prune.add_argument("--keep", type=position, metavar="N", default=20,
-                       help="the newest N always stay (default 20)")  # fmt: skip
-    prune.add_argument("--max-size", type=size, metavar="SIZE",
-                       help="the oldest go too until the rest takes no more, such as 500MB")  # fmt: skip
-    prune.add_argument("--dry-run", action="store_true", help="only say what would go")
-    _surroundings(parser)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+YOLO = "mode yolo"
+"""Where the parser leaves that `-y` was there."""

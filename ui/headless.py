@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ..actions.events import Event, RunFinished, RunStarted
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
-from .arguments import Arguments
 from .json_output import encoded, failed, result_object, stream_object
 from .open_session import open_session, opened
 from .terminal.drive import View, drive
@@ -21,6 +20,8 @@ from .terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
     from ..agent.session.session import Session
+    from .commands.chat import ChatCommand
+    from .grammar import RunCommand
 
 _MAX_BYTES = 10_000_000
 _PATIENCE_S = 3.0
@@ -87,34 +88,39 @@ def _read_all() -> str:
 DEMO_GOAL = "My web site is slow, find out why."
 
 
-async def run_headless(arguments: Arguments) -> int:
+async def run_headless(command: "ChatCommand") -> int:
     """Send the prompt, or carry the session on; return the exit code."""
-    if arguments.command == "demo" and arguments.prompt is None:
+    if command.name == "demo" and command.prompt is None:
         prompt = DEMO_GOAL
     else:
-        prompt = headless_prompt(arguments.prompt, arguments.continues)
-    async with opened(arguments) as runtime:
-        session = await open_session(runtime, arguments)
-        warn(session.notices, arguments)
+        prompt = headless_prompt(command.prompt, command.continues)
+    async with opened(command) as runtime:
+        session = await open_session(runtime, command)
+        warn(session.notices, command)
         events = session.send(prompt) if prompt is not None else session.carry_on()
-        return await run_to_end(session, events, session.state.pending_tool_calls, arguments)
+        return await run_to_end(session, events, session.state.pending_tool_calls, command)
 
 
 async def run_to_end(
-    session: "Session", events: AsyncIterator[Event], known: Iterable[PendingCall], arguments: Arguments
+    session: "Session",
+    events: AsyncIterator[Event],
+    known: Iterable[PendingCall],
+    command: "RunCommand",
+    is_recording: bool = False,
 ) -> int:
     """Show a run in the asked-for format; say on stderr why it ended early and how to go on.
 
-    `known` are the calls that an earlier run asked for, as they are to run now.
+    `known` are the calls that an earlier run asked for, as they are to run now. `is_recording`: a decision
+    is recorded, and nothing runs.
     """
-    view = view_for(arguments, known)
+    view = view_for(command, known)
     try:
         finished = await drive(session, events, view, leave=lambda: say(resume_line(session.id)))
     except OutputLost as lost:
         say(f"sandbur: {lost}")
         say(resume_line(session.id))
         return lost.exit_code
-    if arguments.record_only and finished.exit_code == 0:
+    if is_recording and finished.exit_code == 0:
         goes_on = f"The run goes on with: sandbur -r {session.id}, or with: sandbur resume --due"
         say(f"Recorded. {'Other calls wait still.' if finished.pending else goes_on}")
     explain(finished, session.state.pending_tool_calls, session.settings.cwd)
@@ -125,8 +131,8 @@ def resume_line(session_id: str) -> str:
     return f"Resume with: sandbur -r {session_id}"
 
 
-def warn(notices: Iterable[str], arguments: Arguments) -> None:
-    if not arguments.quiet:
+def warn(notices: Iterable[str], command: "RunCommand") -> None:
+    if not command.quiet:
         for notice in notices:
             say(plain(notice))
 
@@ -156,24 +162,24 @@ def report_failure(error: SandburError, output_format: str) -> None:
             put(encoded(line))
 
 
-def view_for(arguments: Arguments, known: Iterable[PendingCall]) -> View:
-    if arguments.output_format == "stream-json":
+def view_for(command: "RunCommand", known: Iterable[PendingCall]) -> View:
+    if command.output_format == "stream-json":
         return StreamView()
-    if arguments.output_format == "json":
+    if command.output_format == "json":
         return JsonView()
-    return TextView(arguments, known)
+    return TextView(command, known)
 
 
 class TextView:
     """The answer on stdout; what happens meanwhile on stderr, unless it is to be quiet."""
 
-    def __init__(self, arguments: Arguments, known: Iterable[PendingCall]) -> None:
+    def __init__(self, command: "RunCommand", known: Iterable[PendingCall]) -> None:
         self._progress: View | None = None
-        if not arguments.quiet:
+        if not command.quiet:
             from .terminal.render import Renderer
 
             console = make_console(sys.stderr)
-            self._progress = renderer = Renderer(console, answers=False, verbose=arguments.verbose)
+            self._progress = renderer = Renderer(console, answers=False, verbose=command.verbose)
             renderer.know(known)
 
     def show(self, event: Event) -> None:

@@ -4,36 +4,26 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..state.errors import UsageError
-from .arguments import Arguments
 from .terminal.terminal import say
 
 if TYPE_CHECKING:
-    from ..agent.config.settings import RunOptions
+    from ..agent.config.settings import Said
     from ..agent.runtime import Runtime
     from ..agent.session.session import Session
-    from ..state.application import ExecutionMode
+    from .commands.chat import ChatCommand
+    from .grammar import Command
 
 
-def options_of(arguments: Arguments) -> "RunOptions":
-    from ..agent.config.settings import RunOptions
-
-    mode = "yolo" if arguments.yolo else arguments.mode
-    return RunOptions(
-        model="demo" if arguments.command == "demo" else arguments.model,
-        fallback_models=arguments.fallback_model,
-        mode=cast("ExecutionMode | None", mode),
-        allow=arguments.allow,
-        deny=arguments.deny,
-        cwd=None if arguments.cd is None else Path.cwd(),
-        add_dirs=tuple(_folder(path, "--add-dir") for path in arguments.add_dir),
-        max_turns=arguments.max_turns,
-        max_budget_usd=arguments.max_budget_usd,
-        timeout_s=arguments.timeout,
-        store=arguments.store,
-    )
+def said_by(command: "Command") -> "Said":
+    """Return the settings of the command line, its folders as they are."""
+    said = dict(command.settings)
+    if said.get("cwd") is not None:
+        said["cwd"] = Path.cwd()
+    said["add_dirs"] = tuple(_folder(path, "--add-dir") for path in said.get("add_dirs", ()))
+    return said
 
 
 def enter_folder(path: Path | None) -> None:
@@ -46,12 +36,12 @@ def enter_folder(path: Path | None) -> None:
 
 
 @asynccontextmanager
-async def opened(arguments: Arguments) -> "AsyncGenerator[Runtime]":
+async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
     """Open the runtime for the flags, and close it."""
     from ..agent.runtime import Runtime
     from .terminal.sanitize import plain
 
-    runtime = Runtime.open(options_of(arguments), os.environ, lambda notice: say(plain(notice)))
+    runtime = Runtime.open(said_by(command), os.environ, lambda notice: say(plain(notice)))
     try:
         yield runtime
     finally:
@@ -59,24 +49,24 @@ async def opened(arguments: Arguments) -> "AsyncGenerator[Runtime]":
 
 
 async def open_session(
-    runtime: "Runtime", arguments: Arguments, picked: str | None = None, or_demo: bool = False
+    runtime: "Runtime", command: "ChatCommand", picked: str | None = None, or_demo: bool = False
 ) -> "Session":
     """Return the session that the flags name; `picked` answers `-r` without an ID.
 
     `or_demo`: without any model a new session takes the demo.
     """
-    if not arguments.continues:
-        return await runtime.create(arguments.session_id, or_demo)
-    found = picked or _named_session(runtime, arguments)
-    if arguments.fork_session:
+    if not command.continues:
+        return await runtime.create(command.session_id, or_demo)
+    found = picked or _named_session(runtime, command)
+    if command.fork_session:
         found = await runtime.fork(found)
     return await runtime.resume(found)
 
 
-def _named_session(runtime: "Runtime", arguments: Arguments) -> str:
-    if arguments.resume:
-        return runtime.store.find(arguments.resume)
-    if arguments.resume is not None:
+def _named_session(runtime: "Runtime", command: "ChatCommand") -> str:
+    if command.resume:
+        return runtime.store.find(command.resume)
+    if command.resume is not None:
         raise UsageError("-r needs the ID of a session here.", "`sandbur sessions` lists them.")
     here = runtime.store.sessions(cwd=str(Path.cwd()))
     if not here:

@@ -6,15 +6,17 @@ import tomllib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, NamedTuple, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from ...state.application import ExecutionMode
-from ...state.errors import ConfigError, SandburError
+from ...state.databases.database import Durability
+from ...state.errors import ConfigError, SandburError, UsageError
 from ..models.providers import WireFormat
 from ..pricing import Price
 from .paths import decoded
+from .settings import SETTINGS, Kind, Said, Setting
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -32,28 +34,66 @@ class ProviderTable(_Table):
     wire: WireFormat = "chat"
 
 
-class ConfigValues(_Table):
-    """What one source (a file, the environment, the flags) sets; None: it says nothing."""
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
-    model: Line | None = None
-    fallback_models: list[Line] | None = None
-    mode: ExecutionMode | None = None
-    allow: list[str] | None = None
-    deny: list[str] | None = None
-    add_dirs: list[Line] | None = None
-    max_turns: Annotated[int, Field(ge=1)] | None = None
-    max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    store: Line | None = None
-    tenant: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z0-9_.@-]{1,64}$")] | None = None
-    compress_at: Annotated[float, Field(ge=0.1, le=0.95)] | None = None
-    durability: Literal["full"] | None = None
-    otel: bool | None = None
-    prices: dict[str, Price] | None = None
-    context_windows: dict[str, Annotated[int, Field(ge=1000)]] | None = None
-    providers: (
-        dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")], ProviderTable] | None
-    ) = None
+
+_OUTSIDE_PARENTHESES = re.compile(r"[,\n](?![^()]*\))")
+
+
+def _rules(text: str) -> list[str]:
+    return [part.strip() for part in _OUTSIDE_PARENTHESES.split(text) if part.strip()]
+
+
+def _folders(text: str) -> list[str]:
+    return [part for part in text.split(os.pathsep) if part]
+
+
+_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def _switch(text: str) -> bool:
+    if (said := text.lower()) not in (*_ON, *_OFF):
+        raise ValueError
+    return said in _ON
+
+
+class _Kind(NamedTuple):
+    type: Any
+    """As pydantic takes it."""
+    read: Callable[[str], Any] = str
+    """Reads the text of a variable; raises `ValueError`."""
+    expected: str = ""
+    """What that text should be."""
+
+
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+_KINDS: Mapping[Kind, _Kind] = {
+    "line": _Kind(Line),
+    "names": _Kind(list[Line], _names),
+    "mode": _Kind(ExecutionMode),
+    "rules": _Kind(list[str], _rules),
+    "folders": _Kind(list[Line], _folders),
+    "count": _Kind(Annotated[int, Field(ge=1)], int, "a whole number"),
+    "amount": _Kind(_Positive, float, "a number"),
+    "seconds": _Kind(_Positive, float, "a number of seconds"),
+    "share": _Kind(Annotated[float, Field(ge=0.1, le=0.95)], float, "a number"),
+    "tenant": _Kind(Annotated[Line, StringConstraints(pattern=r"^[A-Za-z0-9_.@-]{1,64}$")]),
+    "switch": _Kind(bool, _switch, "1 or 0"),
+    "durability": _Kind(Durability),
+    "prices": _Kind(dict[str, Price]),
+    "windows": _Kind(dict[str, Annotated[int, Field(ge=1000)]]),
+    "providers": _Kind(dict[_ProviderName, ProviderTable]),
+}
+Values = Mapping[str, Any]
+"""What one source (a file, the environment, the flags) sets: key -> value; it may lack keys."""
+_ROWS = {row.key: row for row in SETTINGS if row.kind in _KINDS}
+_Checked = create_model(
+    "_Checked",
+    __base__=_Table,
+    **cast(Any, {key: (_KINDS[row.kind].type | None, None) for key, row in _ROWS.items()}),
+)
 
 
 _TABLES: Mapping[str, type[BaseModel]] = {"prices": Price, "providers": ProviderTable}
@@ -61,7 +101,7 @@ Named = Callable[[str], str]
 """Gives the name under which the person knows a key."""
 
 
-def parse_config(content: bytes, path: Path) -> ConfigValues:
+def parse_config(content: bytes, path: Path) -> Values:
     """Read a `config.toml`; raises `ConfigError`."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
@@ -77,10 +117,11 @@ def parse_config(content: bytes, path: Path) -> ConfigValues:
     return checked(values, str(path), lambda key: f"`{key}`", ConfigError)
 
 
-def checked(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> ConfigValues:
+def checked(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
     """Return the values if all of them fit; the error names the key and never repeats the value."""
     try:
-        return ConfigValues.model_validate(values)
+        found = _Checked.model_validate(values)
+        return {key: value for key in _ROWS if (value := getattr(found, key)) is not None}
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False, include_input=False, include_context=False)
         # A misspelled key explains a missing one, not the other way round.
@@ -113,7 +154,7 @@ def _problem(message: str) -> str:
 
 
 def _near(parents: list[str], key: str) -> str:
-    model = _TABLES.get(parents[0], ConfigValues) if parents else ConfigValues
+    model = _TABLES.get(parents[0], _Checked) if parents else _Checked
     known = list(model.model_fields)
     near = get_close_matches(key, known, n=2)
     return (
@@ -123,63 +164,40 @@ def _near(parents: list[str], key: str) -> str:
     )
 
 
-_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-_OUTSIDE_PARENTHESES = re.compile(r"[,\n](?![^()]*\))")
+_VARIABLES = {row.variable: row for row in SETTINGS if row.variable}
 
 
-def _names(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _rules(text: str) -> list[str]:
-    return [part.strip() for part in _OUTSIDE_PARENTHESES.split(text) if part.strip()]
-
-
-def _switch(text: str) -> bool:
-    if (said := text.lower()) not in (*_ON, *_OFF):
-        raise ValueError
-    return said in _ON
-
-
-def _folders(text: str) -> list[str]:
-    return [part for part in text.split(os.pathsep) if part]
-
-
-_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
-    "SANDBUR_MODEL": ("model", str, ""),
-    "SANDBUR_FALLBACK_MODEL": ("fallback_models", _names, ""),
-    "SANDBUR_MODE": ("mode", str, ""),
-    "SANDBUR_ALLOW": ("allow", _rules, ""),
-    "SANDBUR_DENY": ("deny", _rules, ""),
-    "SANDBUR_ADD_DIR": ("add_dirs", _folders, ""),
-    "SANDBUR_MAX_TURNS": ("max_turns", int, "a whole number"),
-    "SANDBUR_MAX_BUDGET_USD": ("max_budget_usd", float, "a number"),
-    "SANDBUR_TIMEOUT": ("timeout_s", float, "a number of seconds"),
-    "SANDBUR_STORE": ("store", str, ""),
-    "SANDBUR_TENANT": ("tenant", str, ""),
-    "SANDBUR_COMPRESS_AT": ("compress_at", float, "a number"),
-    "SANDBUR_DURABILITY": ("durability", str, ""),
-    "SANDBUR_OTEL": ("otel", _switch, "1 or 0"),
-}
-"""Variable -> key, how its text is read, and what it should be."""
-_VARIABLE_OF = {key: variable for variable, (key, _, _) in _VARIABLES.items()}
-
-
-def read_environment(env: Mapping[str, str]) -> ConfigValues:
+def read_environment(env: Mapping[str, str]) -> Values:
     """Return what the variables say; an empty one says nothing. Raises `ConfigError`."""
     _refuse_misspelled(env)
     values: dict[str, Any] = {}
-    for variable, (key, read, expected) in _VARIABLES.items():
+    for variable, row in _VARIABLES.items():
         if text := env.get(variable, "").strip():
+            kind = _KINDS[row.kind]
             try:
-                values[key] = read(text)
+                values[row.key] = kind.read(text)
             except ValueError:
-                raise ConfigError(f"{variable} should be {expected}.", "Correct or unset it.") from None
-    return checked(values, "The environment", _variable, ConfigError)
+                raise ConfigError(f"{variable} should be {kind.expected}.", "Correct or unset it.") from None
+    return checked(values, "The environment", lambda key: _row(key).variable, ConfigError)
 
 
-def _variable(key: str) -> str:
-    return _VARIABLE_OF.get(key.partition(".")[0], key)
+def read_flags(said: Said) -> Values:
+    """Return what the flags say about keys that files and variables know, too; raises `UsageError`."""
+    given = {key: _plain(value) for key, value in said.items() if key in _ROWS and value != ()}
+    return checked(given, "The command line", _flag, UsageError)
+
+
+def _plain(value: Any) -> Any:
+    return [str(part) for part in cast("tuple[object, ...]", value)] if isinstance(value, tuple) else value
+
+
+def _flag(key: str) -> str:
+    flag = _row(key).flag
+    return flag.names[-1] if flag is not None else key
+
+
+def _row(key: str) -> Setting:
+    return _ROWS[key.partition(".")[0]]
 
 
 def _refuse_misspelled(env: Mapping[str, str]) -> None:

@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from ..errors import StoreError
 from .schema import SCHEMA_VERSION
 
 ResultT = TypeVar("ResultT")
+Durability = Literal["full", "normal"]
+"""What a commit to a file survives: `full` power loss too, `normal` only the end of the process."""
 
 Statement = tuple[str, Sequence[Any]]
 """SQL with `?` for each parameter; every database translates what it spells differently."""

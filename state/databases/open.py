@@ -5,17 +5,19 @@ from pathlib import Path
 
 from ..errors import StoreError
 from ..installation import install_command
-from .database import Database
+from .database import Database, Durability
 from .server import Server
 from .url import SCHEMES, ServerUrl, server_url
 
 _SQLITE = "sqlite:///"
 
 
-def open_database(url: str, on_notice: Callable[[str], None] | None = None) -> Database:
+def open_database(
+    url: str, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
+) -> Database:
     """Open a file or a server; drivers are imported only for the kind that is named.
 
-    `on_notice` is told already when opening takes long.
+    `on_notice` is told already when opening takes long. `durability` is about files: a server has its own.
     """
     if url.partition("://")[0].lower().partition("+")[0] in SCHEMES:
         from .network import NetworkDatabase
@@ -28,7 +30,7 @@ def open_database(url: str, on_notice: Callable[[str], None] | None = None) -> D
         )
     from .sqlite import SqliteDatabase
 
-    return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice)
+    return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
 
 
 def _server(url: ServerUrl) -> Server:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import GuardedUpdate, ResultT, Statement, insert, require_readable, unheard
+from .database import Durability, GuardedUpdate, ResultT, Statement, insert, require_readable, unheard
 from .lock_holder import lock_holder
 from .migrations import migrate
 from .schema import SCHEMA_VERSION, TABLES, if_missing
@@ -72,10 +72,13 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 
 class SqliteDatabase:
-    """A connection in WAL mode with synchronous=FULL: a commit that returned survives power loss."""
+    """A connection in WAL mode; with durability `full`, a commit that returned survives power loss."""
 
-    def __init__(self, path: Path, on_notice: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, path: Path, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
+    ) -> None:
         self.path = path
+        self._durability = durability
         self.name = str(path)
         self.on_notice = on_notice or unheard
         self._high_water = HighWater(path)
@@ -219,7 +222,7 @@ class SqliteDatabase:
             self._require_new()
         with self._translated():
             self._patiently(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
-            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute(f"PRAGMA synchronous = {self._durability}")
             if not is_ours:
                 self._patiently(self._create)
         self._bring_up_to_date()

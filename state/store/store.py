@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..application import ApplicationState
-from ..databases.database import Database
+from ..databases.database import Database, Durability
 from ..databases.open import open_database
 from ..errors import StoreError, UsageError
 from ..maintenance.export import export_session
@@ -36,9 +36,15 @@ class Store:
         """Keeps the leases of this process's runs."""
 
     @classmethod
-    def open(cls, url: str, tenant: str = "", on_notice: Callable[[str], None] | None = None) -> "Store":
+    def open(
+        cls,
+        url: str,
+        tenant: str = "",
+        on_notice: Callable[[str], None] | None = None,
+        durability: Durability = "full",
+    ) -> "Store":
         """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`, creating what is not there."""
-        return cls(open_database(url, on_notice), url, tenant)
+        return cls(open_database(url, on_notice, durability), url, tenant)
 
     @property
     def name(self) -> str:

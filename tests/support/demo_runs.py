@@ -6,7 +6,6 @@ from pathlib import Path
 
 from scripted import collect
 
-from sandbur.agent.config.settings import RunOptions
 from sandbur.agent.runtime import Runtime
 from sandbur.state.application import ExecutionMode
 from sandbur.state.calls import CallDecision
@@ -24,7 +23,7 @@ class DemoRuns:
 
     @asynccontextmanager
     async def runtime(self, mode: ExecutionMode | None = None) -> AsyncIterator[Runtime]:
-        runtime = Runtime.open(RunOptions(model="demo", mode=mode, cwd=self.folder), self.env)
+        runtime = Runtime.open({"model": "demo", "mode": mode, "cwd": self.folder}, self.env)
         try:
             yield runtime
         finally:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sandbur.agent.config.settings import RunOptions, Settings, load_settings
+from sandbur.agent.config.load import load_settings
+from sandbur.agent.config.settings import Settings
 from sandbur.state.errors import SandburError
 
 
@@ -34,7 +35,7 @@ class Machine:
         return path
 
     def load(self, **options: Any) -> Settings:
-        return load_settings(RunOptions(**{"cwd": self.project, **options}), self.env)
+        return load_settings({"cwd": self.project, **options}, self.env)
 
     def problem(self, **options: Any) -> SandburError:
         with pytest.raises(SandburError) as caught:

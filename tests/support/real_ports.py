@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbur.actions.ports import Model
-from sandbur.agent.config.settings import RunOptions, load_settings
+from sandbur.agent.config.load import load_settings
 from sandbur.agent.graph import build_application, build_graph
 from sandbur.agent.secrets import masker_for
 from sandbur.agent.session.run import Limits
@@ -28,7 +28,7 @@ async def open_real(
         model=model.name, cwd=str(folder), mode=mode, system_prompt="You are a test.", **rules
     )
     env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
-    config = load_settings(RunOptions(), env)
+    config = load_settings({}, env)
     ports = bind_ports(
         settings,
         SessionGate(policy_of(settings)),

@@ -20,7 +20,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search, stop_search
 from prompt_toolkit.styles import Style
 
-from ..grammar import MODES
+from ...agent.config.settings import MODES
 from ..headless import clean
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import Glyphs

@@ -17,7 +17,6 @@ from prompt_toolkit.application import run_in_terminal
 from ...actions.events import Event, RunFinished
 from ...agent.config.paths import data_home
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
-from ..arguments import Arguments
 from ..headless import DEMO_GOAL, clean, resume_line
 from ..open_session import open_session, opened
 from ..terminal.drive import StopSignals, drive, exit_code
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.calls import CallDecision
+    from ..commands.chat import ChatCommand
 
 MAX_SHOWN_LINES = 40
 
@@ -127,27 +127,27 @@ async def _awaited(
         waiting.cancel()
 
 
-async def chat(arguments: Arguments) -> int:
+async def chat(command: "ChatCommand") -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
-    async with opened(arguments) as runtime:
+    async with opened(command) as runtime:
         if not await newly_trusted(runtime.settings.untrusted_config):
-            return await _chat(runtime, arguments)
-    async with opened(arguments) as runtime:
-        return await _chat(runtime, arguments)
+            return await _chat(runtime, command)
+    async with opened(command) as runtime:
+        return await _chat(runtime, command)
 
 
-async def _chat(runtime: "Runtime", arguments: Arguments) -> int:
-    first = DEMO_GOAL if arguments.command == "demo" and arguments.prompt is None else arguments.prompt
-    talk = Chat(runtime, arguments.verbose)
+async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
+    first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
+    talk = Chat(runtime, command.verbose)
     talk.greet()
     try:
-        if arguments.continues or first is not None:
-            picked = await _picked(runtime) if arguments.resume == "" else None
-            talk.enter(await open_session(runtime, arguments, picked, or_demo=True))
-            if arguments.continues:
+        if command.continues or first is not None:
+            picked = await _picked(runtime) if command.resume == "" else None
+            talk.enter(await open_session(runtime, command, picked, or_demo=True))
+            if command.continues:
                 talk.recall()
         else:
-            first = await talk.read_while(open_session(runtime, arguments, or_demo=True))
+            first = await talk.read_while(open_session(runtime, command, or_demo=True))
         return await talk.run(clean(first) if first is not None else None)
     except Leave as leaving:
         return talk.part(leaving.exit_code)

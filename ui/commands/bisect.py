@@ -1,6 +1,5 @@
 """`sandbur bisect`: finds the step of a run after which a command fails, and shows what that step changed."""
 
-import asyncio
 import json
 import os
 import sys
@@ -10,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...state.errors import UsageError
-from ..arguments import Arguments
+from ..grammar import ID, Command, amount, flag, switch, word
 from ..open_session import opened
-from ..terminal.drive import StopSignals, exit_code
 from ..terminal.lines import Line, coloured_diff
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from rich.text import Text
 
     from ...agent.history.insight.recorded_calls import RecordedCall
@@ -28,27 +28,42 @@ if TYPE_CHECKING:
     from ...state.store.timeline import TimelineStep
 
 
-async def bisect_session(arguments: Arguments) -> int:
-    if not arguments.test.strip():
-        raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
-        task = asyncio.ensure_future(_bisect(runtime, session_id, arguments))
-        with StopSignals(lambda: _cancel(task)) as signals:
-            try:
-                return await task
-            except asyncio.CancelledError:
-                if signals.received is None:
-                    raise
-                say("Stopped; the copy is removed.")
-                return exit_code(signals.received)
+@dataclass(frozen=True, kw_only=True)
+class BisectCommand(Command):
+    session: str = word("ID", ID)
+    test: str = flag(
+        "--test", "a shell command; exit 0: good, 125: skip, else: bad", "", required=True, metavar="CMD"
+    )
+    timeout: float = flag(
+        "--timeout", "after which CMD counts as failed (default 600)", 600.0, type=amount, metavar="SECONDS"
+    )
+    json: bool = switch("--json", "JSON on stdout")
+
+    async def run(self) -> int:
+        if not self.test.strip():
+            raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
+        import asyncio
+
+        from ..terminal.drive import StopSignals, exit_code
+
+        async with opened(self) as runtime:
+            session_id = runtime.store.find(self.session)
+            task = asyncio.ensure_future(_bisect(runtime, session_id, self))
+            with StopSignals(lambda: _cancel(task)) as signals:
+                try:
+                    return await task
+                except asyncio.CancelledError:
+                    if signals.received is None:
+                        raise
+                    say("Stopped; the copy is removed.")
+                    return exit_code(signals.received)
 
 
-def _cancel(task: "asyncio.Future[int]") -> None:
+def _cancel(task: "Future[int]") -> None:
     task.cancel()
 
 
-async def _bisect(runtime: "Runtime", session_id: str, arguments: Arguments) -> int:
+async def _bisect(runtime: "Runtime", session_id: str, command: BisectCommand) -> int:
     from ...agent.history.time_travel.bisect import Bisector
     from ...agent.history.time_travel.touched_files import TouchedFiles
 
@@ -60,19 +75,18 @@ async def _bisect(runtime: "Runtime", session_id: str, arguments: Arguments) -> 
     root = _folder(settings.cwd)
     if runtime.store.index.is_held(session_id):
         say("The session is running: what it changes meanwhile does not count.")
-    count, test = len(touched.steps), one_line(arguments.test)
+    count, test = len(touched.steps), one_line(command.test)
     steps = "1 step" if count == 1 else f"{count} steps"
     say(f"{steps} changed files; `{test}` runs in copies of {one_line(str(root))}.")
-    show = say_probe if arguments.json else put_probe
-    timeout_s = arguments.timeout or 600.0
-    bisector = Bisector(touched, root, (runtime.settings.home,), arguments.test, timeout_s, show)
+    show = say_probe if command.json else put_probe
+    bisector = Bisector(touched, root, (runtime.settings.home,), command.test, command.timeout, show)
     found = await bisector.search()
     report = await runtime.store.database.offload(
         lambda: report_of(runtime.store, session_id, touched, root, found)
     )
     for note in _notes(bisector):
         say(note)
-    if arguments.json:
+    if command.json:
         put(json.dumps(object_of(report), indent=1))
     else:
         show_report(report)

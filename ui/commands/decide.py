@@ -1,48 +1,91 @@
 """`sandbur approve`, `deny` and `settle`: decide about waiting calls from outside, and carry the run on."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...state.errors import UsageError
-from ..arguments import Arguments
-from ..headless import run_to_end, warn
-from ..json_output import arguments_object
+from ..grammar import ID, RunCommand, flag, one_of, switch, word
 from ..open_session import opened
 
 if TYPE_CHECKING:
     from ...state.calls import CallDecision, PendingCall, Settlement
 
 
-async def decide(arguments: Arguments) -> int:
-    """Record the decision of the flags; run on from there unless it is only to be recorded."""
-    edited = _edited(arguments.edit)
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
-        session = await runtime.resume(session_id, needs_model=not arguments.record_only)
-        warn(session.notices, arguments)
-        waiting = [call for call in session.state.pending_tool_calls if call.decision == "undecided"]
-        if session.next_action != "human_confirm" or not waiting:
+_CALLS = "the calls meant; needless if only one waits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecideCommand(RunCommand):
+    """`approve`, `deny` and, with other words, `settle`."""
+
+    edit: Path | None = flag(
+        "--edit", "run the call with the JSON arguments in FILE", only="approve", type=Path, metavar="FILE"
+    )
+    reason: str = flag("--reason", "told to the model", "", only="deny", metavar="TEXT")
+    settle_as: str | None = flag(
+        "--as", "done: it took effect; failed: it did not; rerun: run it once more", only="settle",
+        type=one_of(("done", "failed", "rerun")), metavar="OUTCOME",
+    )  # fmt: skip
+    result: str = flag(
+        "--result", "what the model reads, with done or failed", "", only="settle", metavar="TEXT"
+    )
+    all: bool = switch("--all", "every waiting call", only="approve deny")
+    session: str = word("ID", ID)
+    calls: tuple[str, ...] = word("CALL", _CALLS, (), nargs="*")
+    record_only: bool = switch("--record-only", "record the decision, run nothing")
+
+    def check(self) -> None:
+        if self.calls and self.all:
+            raise UsageError("CALL and --all contradict each other.", "Keep one of them.")
+
+    async def run(self) -> int:
+        """Record the decision of the flags; run on from there unless it is only to be recorded."""
+        from ..headless import run_to_end, warn
+
+        edited = _edited(self.edit)
+        async with opened(self) as runtime:
+            session_id = runtime.store.find(self.session)
+            session = await runtime.resume(session_id, needs_model=not self.record_only)
+            warn(session.notices, self)
+            waiting = [call for call in session.state.pending_tool_calls if call.decision == "undecided"]
+            if session.next_action != "human_confirm" or not waiting:
+                raise UsageError(
+                    f"No call of session {session.id} waits for a decision.",
+                    f"`sandbur sessions show {session.id}` shows where it stands.",
+                )
+            decisions = _decisions(_chosen(session.id, waiting, self), self, edited)
+            events = session.decide(decisions, record_only=self.record_only)
+            return await run_to_end(session, events, _as_decided(waiting, decisions), self, self.record_only)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettleCommand(DecideCommand):
+    calls: tuple[str, ...] = word("CALL", "the call meant; needless if only one waits", (), nargs="*")
+
+    def check(self) -> None:
+        if self.settle_as is None:
+            raise UsageError("`sandbur settle` needs --as.", "Say --as done, --as failed or --as rerun.")
+        if self.result and self.settle_as == "rerun":
             raise UsageError(
-                f"No call of session {session.id} waits for a decision.",
-                f"`sandbur sessions show {session.id}` shows where it stands.",
+                "--result goes with --as done or --as failed.", "A call that runs again has its own."
             )
-        decisions = _decisions(_chosen(session.id, waiting, arguments), arguments, edited)
-        events = session.decide(decisions, record_only=arguments.record_only)
-        return await run_to_end(session, events, _as_decided(waiting, decisions), arguments)
+        if len(self.calls) > 1:
+            raise UsageError("`sandbur settle` takes one call at a time.")
 
 
-def _chosen(session_id: str, waiting: "list[PendingCall]", arguments: Arguments) -> "list[PendingCall]":
+def _chosen(session_id: str, waiting: "list[PendingCall]", command: DecideCommand) -> "list[PendingCall]":
     """Return the calls that the command line means; all of the kind that the command is about."""
-    kind = "outcome_unknown" if arguments.command == "settle" else "approval"
+    kind = "outcome_unknown" if command.name == "settle" else "approval"
     fitting = [call for call in waiting if call.kind == kind]
-    if not arguments.calls:
+    if not command.calls:
         if not fitting:
             raise _other_kind(session_id, waiting[0])
-        if arguments.all or len(fitting) == 1:
+        if command.all or len(fitting) == 1:
             return fitting
         raise UsageError(f"{len(fitting)} calls wait: {_listed(fitting)}.", _HINTS[kind])
-    chosen = {call.call_id: call for call in (_named(word, waiting) for word in arguments.calls)}
+    chosen = {call.call_id: call for call in (_named(word, waiting) for word in command.calls)}
     for call in chosen.values():
         if call.kind != kind:
             raise _other_kind(session_id, call)
@@ -82,17 +125,19 @@ def _other_kind(session_id: str, call: "PendingCall") -> UsageError:
     )
 
 
-def _decisions(chosen: "list[PendingCall]", arguments: Arguments, edited: str | None) -> "list[CallDecision]":
+def _decisions(
+    chosen: "list[PendingCall]", command: DecideCommand, edited: str | None
+) -> "list[CallDecision]":
     from ...state.calls import CallDecision
 
     if edited is not None and len(chosen) != 1:
         raise UsageError("--edit changes one call.", "Name the call it is for.")
-    if arguments.settle_as is not None:
-        settle = cast("Settlement", arguments.settle_as)
-        return [CallDecision(call_id=call.call_id, settle=settle, result=arguments.result) for call in chosen]
-    approved = arguments.command == "approve"
+    if command.settle_as is not None:
+        settle = cast("Settlement", command.settle_as)
+        return [CallDecision(call_id=call.call_id, settle=settle, result=command.result) for call in chosen]
+    approved = command.name == "approve"
     return [
-        CallDecision(call_id=call.call_id, approved=approved, reason=arguments.reason, arguments=edited)
+        CallDecision(call_id=call.call_id, approved=approved, reason=command.reason, arguments=edited)
         for call in chosen
     ]
 
@@ -109,6 +154,8 @@ def _edited(path: Path | None) -> str | None:
     """Return the JSON arguments in the file, or on stdin for `-`."""
     if path is None:
         return None
+    from ..json_output import arguments_object
+
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -3,41 +3,47 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
 from ...state.errors import UsageError
-from ..arguments import Arguments
+from ..grammar import ID, Command, switch, word
 from ..open_session import opened
 from ..terminal.lines import SIGNS, Line, coloured_diff, elapsed
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, put
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from ...agent.history.insight.diff import ComparedRun, Comparison, Pair, RunFile, Totals
     from ...agent.history.insight.recorded_calls import RecordedCall
     from ...state.store.timeline import TimelineStep
 
 
-async def diff_sessions(arguments: Arguments) -> int:
-    from ...agent.history.insight.diff import compare
+@dataclass(frozen=True, kw_only=True)
+class DiffCommand(Command):
+    session: str = word("ID1", ID)
+    other: str = word("ID2", ID)
+    json: bool = switch("--json", "JSON on stdout")
 
-    async with opened(arguments) as runtime:
-        left, right = runtime.store.find(arguments.session), runtime.store.find(arguments.other)
-        if left == right:
-            raise UsageError(f"Both names mean session {left}.", "Name two different ones.")
-        found = await runtime.store.database.offload(lambda: compare(runtime.store, left, right))
-    if arguments.json:
-        put(json.dumps(_object(found), indent=1))
-    elif sys.stdout.isatty():
-        show(found)
-    else:
-        put("\n".join(lines(found)))
-    return 0
+    async def run(self) -> int:
+        from ...agent.history.insight.diff import compare
+
+        async with opened(self) as runtime:
+            left, right = runtime.store.find(self.session), runtime.store.find(self.other)
+            if left == right:
+                raise UsageError(f"Both names mean session {left}.", "Name two different ones.")
+            found = await runtime.store.database.offload(lambda: compare(runtime.store, left, right))
+        if self.json:
+            put(json.dumps(_object(found), indent=1))
+        elif sys.stdout.isatty():
+            show(found)
+        else:
+            put("\n".join(lines(found)))
+        return 0
 
 
 def _object(found: "Comparison") -> dict[str, Any]:
@@ -238,59 +244,67 @@ def show(found: "Comparison") -> None:
     console = make_console(sys.stdout)
     left, right = names(found)
     console.print(_facts(found, left, right))
-    console.print(Text(f"\n{parting_text(found)}", style="bold"))
+    console.print(_text(f"\n{parting_text(found)}", "bold"))
     if found.pairs:
         console.print(_steps(found, left, right))
     if found.decisions:
         console.print(_decisions(found, left, right))
     for style, text in _files_and_answers(found, left, right):
-        console.print(Text(text, style), soft_wrap=True)
+        console.print(_text(text, style), soft_wrap=True)
 
 
-def _table(*columns: tuple[str, str]) -> Table:
+def _text(text: str, style: str = "") -> "Text":
+    from rich.text import Text
+
+    return Text(text, style)
+
+
+def _table(*columns: tuple[str, str]) -> "Table":
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for name, style in columns:
         table.add_column(name, style=style, overflow="fold")
     return table
 
 
-def _facts(found: "Comparison", left: str, right: str) -> Table:
+def _facts(found: "Comparison", left: str, right: str) -> "Table":
     table = _table(("", "dim"), (left, ""), (right, ""))
     for name, ours, theirs in rows(found):
         differ = ours != theirs
-        table.add_row(name, Text(ours, LEFT if differ else ""), Text(theirs, RIGHT if differ else ""))
+        table.add_row(name, _text(ours, LEFT if differ else ""), _text(theirs, RIGHT if differ else ""))
     return table
 
 
-def _steps(found: "Comparison", left: str, right: str) -> Table:
+def _steps(found: "Comparison", left: str, right: str) -> "Table":
     table = _table(("\n", "dim"), (f"\n{left}", ""), ("\n", ""), ("\n", "dim"), (f"\n{right}", ""))
     table.columns[1].ratio = table.columns[4].ratio = 1
     table.expand = True
     for pair, count in shortened(found.pairs):
         if pair is None:
-            table.add_row("", Text(f"... {count} more that are the same", "dim"), "=", "", "")
+            table.add_row("", _text(f"... {count} more that are the same", "dim"), "=", "", "")
         else:
             table.add_row(*_step_cells(pair))
     return table
 
 
-def _step_cells(pair: "Pair") -> list[Text]:
+def _step_cells(pair: "Pair") -> "list[Text]":
     left, right = ("dim", "dim") if pair.is_same else (LEFT, RIGHT)
     sign = "=" if pair.is_same else ">" if pair.left is None else "<" if pair.right is None else "|"
-    return [*_cells(pair.left, left), Text(sign), *_cells(pair.right, right)]
+    return [*_cells(pair.left, left), _text(sign), *_cells(pair.right, right)]
 
 
-def _cells(step: "TimelineStep | None", style: str) -> list[Text]:
-    return [Text(), Text()] if step is None else [Text(str(step.seq)), Text(step_text(step), style)]
+def _cells(step: "TimelineStep | None", style: str) -> "list[Text]":
+    return [_text(""), _text("")] if step is None else [_text(str(step.seq)), _text(step_text(step), style)]
 
 
-def _decisions(found: "Comparison", left: str, right: str) -> Table:
+def _decisions(found: "Comparison", left: str, right: str) -> "Table":
     table = _table(("\nDecisions", ""), (f"\n{left}", ""), (f"\n{right}", ""))
     for one in found.decisions:
         call = one.left or one.right
         ours, theirs = decision_text(one.left), decision_text(one.right)
         styles = ("", "") if ours == theirs else (LEFT, RIGHT)
         table.add_row(
-            Text(one_line(call.title if call else "")), Text(ours, styles[0]), Text(theirs, styles[1])
+            _text(one_line(call.title if call else "")), _text(ours, styles[0]), _text(theirs, styles[1])
         )
     return table

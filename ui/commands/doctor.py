@@ -13,8 +13,8 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
 from ...state.errors import SandburError
-from ..arguments import Arguments
-from ..open_session import options_of
+from ..grammar import Command
+from ..open_session import said_by
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import glyphs_for, put, say
 from .prune import size_text
@@ -40,7 +40,7 @@ def store_findings(settings: "Settings") -> Iterator[Finding]:
     from ...state.store.store import Store
 
     try:
-        store = Store.open(settings.store_url, settings.tenant, lambda notice: say(plain(notice)))
+        store = Store.open(settings.store, settings.tenant, lambda notice: say(plain(notice)))
         try:
             yield from _store_findings(store, settings)
         finally:
@@ -62,8 +62,8 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     yield from damaged
     yield from unwritable
     yield from _dead_runs(store)
-    if settings.store_url.startswith(_SQLITE):
-        yield from _rights(Path(settings.store_url.removeprefix(_SQLITE)))
+    if settings.store.startswith(_SQLITE):
+        yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
     yield from _leftovers(settings.home, sessions)
 
 
@@ -87,8 +87,8 @@ def _writing(store: "Store", settings: "Settings") -> Iterator[Finding]:
         store.try_writing()
     except SandburError as error:
         yield Finding("bad", "store", str(error))
-    if settings.store_url.startswith(_SQLITE):
-        folder = Path(settings.store_url.removeprefix(_SQLITE)).parent
+    if settings.store.startswith(_SQLITE):
+        folder = Path(settings.store.removeprefix(_SQLITE)).parent
         try:
             _try_folder(folder)
         except OSError as error:
@@ -138,26 +138,28 @@ def _leftovers(home: Path, sessions: list[str]) -> Iterator[Finding]:
 _PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
 
 
-async def examine(arguments: Arguments) -> int:
-    """Print the findings; return 1 if one of them keeps Sandbur from working."""
-    glyphs = glyphs_for(sys.stdout.encoding)
-    signs = {"good": glyphs.done, "note": glyphs.dot, "bad": glyphs.failed}
-    failed = False
-    for finding in _findings(arguments):
-        put(f"{signs[finding.verdict]:<2} {finding.name:<14} {one_line(finding.detail)}")
-        failed = failed or finding.verdict == "bad"
-    return int(failed)
+@dataclass(frozen=True, kw_only=True)
+class DoctorCommand(Command):
+    async def run(self) -> int:
+        """Print the findings; return 1 if one of them keeps Sandbur from working."""
+        glyphs = glyphs_for(sys.stdout.encoding)
+        signs = {"good": glyphs.done, "note": glyphs.dot, "bad": glyphs.failed}
+        failed = False
+        for finding in _findings(self):
+            put(f"{signs[finding.verdict]:<2} {finding.name:<14} {one_line(finding.detail)}")
+            failed = failed or finding.verdict == "bad"
+        return int(failed)
 
 
-def _findings(arguments: Arguments) -> Iterator[Finding]:
+def _findings(command: Command) -> Iterator[Finding]:
     yield _python()
     yield from _packages()
     yield from _programs()
     yield _keys()
     try:
-        from ...agent.config.settings import load_settings
+        from ...agent.config.load import load_settings
 
-        settings = load_settings(options_of(arguments), os.environ)
+        settings = load_settings(said_by(command), os.environ)
     except SandburError as error:
         yield Finding("bad", "configuration", str(error))
         return

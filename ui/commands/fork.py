@@ -1,9 +1,10 @@
 """`sandbur fork`: a new session from a step of another, with an edited state and the files of then."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..arguments import Arguments
+from ..grammar import ID, Command, edit, flag, position, switch, word
 from ..open_session import opened
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import put, say
@@ -12,23 +13,36 @@ if TYPE_CHECKING:
     from ...agent.history.time_travel.restore import Restored, RestorePlan
 
 
-async def fork_session(arguments: Arguments) -> int:
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
-        view = runtime.store.show(session_id, arguments.at)
-        changes = {}
-        if arguments.edits:
-            from ...agent.history.time_travel.branches import edited
+@dataclass(frozen=True, kw_only=True)
+class ForkCommand(Command):
+    session: str = word("ID", ID)
+    at: int | None = flag(
+        "--at", "the step to fork from; the last one if left out", type=position, metavar="SEQ"
+    )
+    edits: tuple[str, ...] = flag(
+        "--set", "change the state at that step; repeatable", (), action="append", type=edit,
+        metavar="PATH=VALUE",
+    )  # fmt: skip
+    """PATH=VALUE each."""
+    files: bool = switch("--files", "bring the files back to what they were then")
 
-            changes = edited(view.state, arguments.edits)
-        forked = await runtime.fork(session_id, arguments.at, changes)
-        put(forked)
-        if arguments.files:
-            seq = view.summary.steps - 1 if arguments.at is None else arguments.at
-            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked)):
-                say(line)
-    say(f"Go on with it: sandbur -r {forked}")
-    return 0
+    async def run(self) -> int:
+        async with opened(self) as runtime:
+            session_id = runtime.store.find(self.session)
+            view = runtime.store.show(session_id, self.at)
+            changes = {}
+            if self.edits:
+                from ...agent.history.time_travel.branches import edited
+
+                changes = edited(view.state, self.edits)
+            forked = await runtime.fork(session_id, self.at, changes)
+            put(forked)
+            if self.files:
+                seq = view.summary.steps - 1 if self.at is None else self.at
+                for line in restored_lines(*await runtime.restore_files(session_id, seq, forked)):
+                    say(line)
+        say(f"Go on with it: sandbur -r {forked}")
+        return 0
 
 
 def restored_lines(plan: "RestorePlan", done: "Restored") -> Iterator[str]:

@@ -1,11 +1,20 @@
 """`sandbur graph`: the state machine as text for a drawing tool."""
 
-from ..arguments import Arguments
+from dataclasses import dataclass
+
+from ..grammar import Command, flag, one_of
 from ..terminal.terminal import put
 
 
-async def print_graph(arguments: Arguments) -> int:
-    from ...agent.graph import dot, mermaid
+@dataclass(frozen=True, kw_only=True)
+class GraphCommand(Command):
+    GROUPS = ()
+    format: str = flag(
+        "--format", "mermaid | dot", "mermaid", type=one_of(("mermaid", "dot")), metavar="FORMAT"
+    )
 
-    put(dot() if arguments.format == "dot" else mermaid(), end="")
-    return 0
+    async def run(self) -> int:
+        from ...agent.graph import dot, mermaid
+
+        put(dot() if self.format == "dot" else mermaid(), end="")
+        return 0

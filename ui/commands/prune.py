@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import Arguments
 from ..open_session import opened
 from ..terminal.lines import local_time
 from ..terminal.sanitize import one_line
@@ -14,25 +13,26 @@ from ..terminal.terminal import put, say
 if TYPE_CHECKING:
     from ...state.maintenance.prune import PrunePlan, Reason, StoredSession
     from ...state.store.store import Store
+    from .sessions import SessionsCommand
 
 _REASONS = {"age": "not used for long", "size": "to keep the size"}
 
 
-async def prune_sessions(arguments: Arguments) -> int:
+async def prune_sessions(command: "SessionsCommand") -> int:
     from ...state.maintenance.prune import PruneRules, plan_prune
 
-    rules = PruneRules(arguments.older_than, arguments.keep, arguments.max_size)
-    async with opened(arguments) as runtime:
+    rules = PruneRules(command.older_than, command.keep, command.max_size)
+    async with opened(command) as runtime:
         store = runtime.store
         plan = plan_prune(store.database, store.tenant, rules, datetime.now(UTC))
-        busy: set[str] = set() if arguments.dry_run else _delete(store, plan, runtime.settings.home)
+        busy: set[str] = set() if command.dry_run else _delete(store, plan, runtime.settings.home)
     goes = [choice for choice in plan.goes if choice[0].id not in busy]
-    if arguments.json:
-        put(json.dumps(_object(goes, plan.stays + len(busy), arguments.dry_run), indent=1))
+    if command.json:
+        put(json.dumps(_object(goes, plan.stays + len(busy), command.dry_run), indent=1))
     else:
         for session, reason in goes:
             put(_line(session, reason))
-        _sum_up(goes, plan, len(busy), arguments.dry_run)
+        _sum_up(goes, plan, len(busy), command.dry_run)
     return 0
 
 

@@ -7,16 +7,15 @@ import sys
 import unicodedata
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...actions.workspace.atomic_write import temporary_file
 from ...actions.workspace.paths import FileProblem
+from ...agent.config.settings import Said
 from ...state.errors import OutputLost, SandburError, UsageError
-from ..arguments import Arguments
-from ..headless import run_to_end, warn
-from ..json_output import encoded
+from ..grammar import ID, Command, RunCommand, flag, names, one_of, position, switch, word
 from ..open_session import opened
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import is_interactive, make_console, put, say
@@ -32,48 +31,68 @@ _MOST_CALLS = 20
 _STYLES = {"-": "red", "+": "green"}
 
 
-async def replay_session(arguments: Arguments) -> int:
-    """Replay a session or a recording file; return 0 if nothing differs, else 4."""
-    _check(arguments)
-    if arguments.model is not None:
-        return await what_if(arguments)
-    from ...agent.history.replay.replay import replay
-    from ...agent.history.replay.walk import live_parts
+@dataclass(frozen=True, kw_only=True)
+class ReplayCommand(Command):
+    session: str = word("ID", f"{ID}; or a recording FILE")
+    from_seq: int | None = flag("--from", "begin behind this step", type=position, metavar="SEQ")
+    live: tuple[str, ...] = flag(
+        "--live", "ask the real model, or run the real tools (asks first)", (), type=names,
+        metavar="model|tools",
+    )  # fmt: skip
+    """`model`, `tools` or both."""
+    ignore_tools: bool = switch("--ignore-tools", "tools in other words, new or gone are no difference")
+    model: str | None = flag(
+        "-m --model", "what if: go on behind SEQ with this model, in a fork, for real",
+        metavar="PROVIDER/MODEL",
+    )  # fmt: skip
+    files: bool = switch("--files", "with -m: bring the files back first")
+    yolo: bool = switch("-y --yolo", "ask nothing before real tools run")
+    json: bool = switch("--json", "JSON on stdout")
 
-    async with opened(arguments) as runtime:
-        with _source(runtime, arguments.session) as (store, session_id):
-            if "tools" in arguments.live and not await _may_run(store, session_id, arguments):
-                say("Nothing was run.")
-                return 3
-            settings = store.index.settings(session_id)
-            parts = frozenset(arguments.live)
-            async with live_parts(parts, runtime.settings, settings, os.environ) as live:
-                replayed = await replay(
-                    store, session_id, arguments.from_seq, live=live, ignores_tools=arguments.ignore_tools
-                )
-            code = 0 if replayed.is_same else 4
-            if arguments.json:
-                put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
-            else:
-                _show(store, replayed, arguments)
-    return code
+    @property
+    def settings(self) -> Said:
+        return {**self.said, "model": self.model, "mode": "yolo" if self.yolo else None}
 
+    def check(self) -> None:
+        for part in self.live:
+            if part not in _LIVE:
+                raise UsageError(f"--live: there is no {part!r}.", "It is model, tools, or model,tools.")
+        if self.model is not None and self.live:
+            raise UsageError("-m and --live contradict each other: with -m everything is real.")
+        if self.model is not None and self.from_seq is None:
+            raise UsageError(
+                "-m needs --from SEQ: the step after which the other model takes over.",
+                f"See the steps: sandbur sessions show {self.session} --steps",
+            )
+        if self.model is not None and self.ignore_tools:
+            raise UsageError("-m and --ignore-tools contradict each other: with -m nothing is compared.")
+        if self.files and self.model is None:
+            raise UsageError("--files goes with -m: a replay changes no file.")
 
-def _check(arguments: Arguments) -> None:
-    for part in arguments.live:
-        if part not in _LIVE:
-            raise UsageError(f"--live: there is no {part!r}.", "It is model, tools, or model,tools.")
-    if arguments.model is not None and arguments.live:
-        raise UsageError("-m and --live contradict each other: with -m everything is real.")
-    if arguments.model is not None and arguments.from_seq is None:
-        raise UsageError(
-            "-m needs --from SEQ: the step after which the other model takes over.",
-            f"See the steps: sandbur sessions show {arguments.session} --steps",
-        )
-    if arguments.model is not None and arguments.ignore_tools:
-        raise UsageError("-m and --ignore-tools contradict each other: with -m nothing is compared.")
-    if arguments.files and arguments.model is None:
-        raise UsageError("--files goes with -m: a replay changes no file.")
+    async def run(self) -> int:
+        """Replay a session or a recording file; return 0 if nothing differs, else 4."""
+        if self.model is not None:
+            return await what_if(self)
+        from ...agent.history.replay.replay import replay
+        from ...agent.history.replay.walk import live_parts
+
+        async with opened(self) as runtime:
+            with _source(runtime, self.session) as (store, session_id):
+                if "tools" in self.live and not await _may_run(store, session_id, self):
+                    say("Nothing was run.")
+                    return 3
+                settings = store.index.settings(session_id)
+                parts = frozenset(self.live)
+                async with live_parts(parts, runtime.settings, settings, os.environ) as live:
+                    replayed = await replay(
+                        store, session_id, self.from_seq, live=live, ignores_tools=self.ignore_tools
+                    )
+                code = 0 if replayed.is_same else 4
+                if self.json:
+                    put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
+                else:
+                    _show(store, replayed)
+        return code
 
 
 @contextmanager
@@ -89,12 +108,12 @@ def _source(runtime: "Runtime", name: str) -> "Generator[tuple[Store, str]]":
         yield found
 
 
-async def _may_run(store: "Store", session_id: str, arguments: Arguments) -> bool:
+async def _may_run(store: "Store", session_id: str, command: ReplayCommand) -> bool:
     from ...agent.history.replay.walk import started_calls
     from ..terminal.lines import title
 
-    calls = started_calls(store, session_id, arguments.from_seq)
-    if arguments.yolo or not calls:
+    calls = started_calls(store, session_id, command.from_seq)
+    if command.yolo or not calls:
         return True
     if not is_interactive():
         raise UsageError("Real tools need a yes: there is nobody to ask.", "Add -y.")
@@ -109,9 +128,9 @@ async def _may_run(store: "Store", session_id: str, arguments: Arguments) -> boo
     return answer.key == "y"
 
 
-def _show(store: "Store", replayed: "Replayed", arguments: Arguments) -> None:
+def _show(store: "Store", replayed: "Replayed") -> None:
     found = replayed.divergence
-    if replayed.recorded_only and not arguments.quiet:
+    if replayed.recorded_only:
         say(
             f"Taken as recorded: {_ranges(replayed.recorded_only)}; made by hand, or by a version that kept"
             " too little for a replay."
@@ -123,10 +142,9 @@ def _show(store: "Store", replayed: "Replayed", arguments: Arguments) -> None:
     put(f"Step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}")
     if found.lines:
         _put_diff([one_line(line) for line in found.lines])
-    if not arguments.quiet:
-        for line in _around(store, replayed.session_id, found.seq):
-            say(line)
-        say(f"Replayed {steps} of session {replayed.session_id}; - is recorded, + is today.")
+    for line in _around(store, replayed.session_id, found.seq):
+        say(line)
+    say(f"Replayed {steps} of session {replayed.session_id}; - is recorded, + is today.")
     if store.verify(replayed.session_id):
         say(f"The records themselves were changed or damaged: sandbur sessions verify {replayed.session_id}")
 
@@ -169,30 +187,41 @@ def test_{name}(sandbur_replay):
 """
 
 
-async def add_recording(arguments: Arguments) -> int:
-    """Write the recording and its test; return 4 if the run differs from this program already."""
-    from ...agent.history.replay.replay import replay
-    from ...state.maintenance.export import export_session
-    from ..pytest_plugin import told
+@dataclass(frozen=True, kw_only=True)
+class AddTestCommand(Command):
+    action: str = word("add", None, "add", type=one_of(("add",)))
+    session: str = word("ID", ID)
+    test_name: str = flag("--name", "of the test; made of the title if left out", "", metavar="NAME")
+    to: str = flag("--to", "where your tests are (default tests)", "tests", metavar="DIR")
+    force: bool = switch("--force", "replace a recording of this name")
 
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
-        title = runtime.store.index.summary(session_id).title
-        name = checked_name(arguments.name) if arguments.name else name_of(title, session_id)
-        folder = Path(arguments.to)
-        recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
-        _refuse_taken((recording, test), arguments.force)
-        replayed = await replay(runtime.store, session_id)
-        records = export_session(runtime.store.database, session_id)
-        write_whole(recording, (encoded(record) + "\n" for record in records))
-    write_whole(test, [_TEST.format(name=name)])
-    put(str(test))
-    say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done.")
-    if replayed.divergence is not None:
-        say(f"The test fails as it is: {told(name, replayed.divergence)}")
-        return 4
-    say(f"Run it: pytest {one_line(str(test))}")
-    return 0
+    async def run(self) -> int:
+        """Write the recording and its test; return 4 if the run differs from this program already."""
+        from ...agent.history.replay.replay import replay
+        from ...state.maintenance.export import export_session
+        from ..json_output import encoded
+        from ..pytest_plugin import told
+
+        async with opened(self) as runtime:
+            session_id = runtime.store.find(self.session)
+            title = runtime.store.index.summary(session_id).title
+            name = checked_name(self.test_name) if self.test_name else name_of(title, session_id)
+            folder = Path(self.to)
+            recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
+            _refuse_taken((recording, test), self.force)
+            replayed = await replay(runtime.store, session_id)
+            records = export_session(runtime.store.database, session_id)
+            write_whole(recording, (encoded(record) + "\n" for record in records))
+        write_whole(test, [_TEST.format(name=name)])
+        put(str(test))
+        say(
+            f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done."
+        )
+        if replayed.divergence is not None:
+            say(f"The test fails as it is: {told(name, replayed.divergence)}")
+            return 4
+        say(f"Run it: pytest {one_line(str(test))}")
+        return 0
 
 
 def checked_name(name: str) -> str:
@@ -238,12 +267,14 @@ def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
         )
 
 
-async def what_if(arguments: Arguments) -> int:
+async def what_if(command: ReplayCommand) -> int:
     """Fork after the step, go on with the other model; return the exit code of the run."""
-    seq = arguments.from_seq
+    from ..headless import run_to_end, warn
+
+    seq = command.from_seq
     assert seq is not None
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
         forked = await runtime.fork(session_id, seq)
         try:
             session = await runtime.resume(forked)
@@ -251,19 +282,18 @@ async def what_if(arguments: Arguments) -> int:
         except SandburError:
             runtime.store.delete(forked)
             raise
-        if arguments.files:
+        if command.files:
             for line in restored_lines(*await runtime.restore_files(session_id, seq, forked)):
                 say(line)
             # What was undone with the files may run again: only a journal that is read now knows that.
             runtime.store.forget(forked)
             session = await runtime.resume(forked)
-        warn(session.notices, arguments)
+        shown = RunCommand(output_format="json" if command.json else "text")
+        warn(session.notices, shown)
         events = session.carry_on() if message is None else session.send(message)
-        shown = replace(arguments, output_format="json" if arguments.json else "text")
         code = await run_to_end(session, events, session.state.pending_tool_calls, shown)
-    if not arguments.quiet:
-        say(f"Session {forked} went on after step {seq} of {session_id}.")
-        say(f"Compare them: sandbur diff {session_id} {forked}")
+    say(f"Session {forked} went on after step {seq} of {session_id}.")
+    say(f"Compare them: sandbur diff {session_id} {forked}")
     return code
 
 

@@ -1,50 +1,61 @@
 """`sandbur resume --due`: carries on every run whose time has come or whose process died, one by one."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ...actions.events import Event, RunFinished
-from ...state.errors import SandburError, SessionHeld
-from ..arguments import Arguments
-from ..headless import StreamView, explain, resume_line, warn
-from ..json_output import encoded, failed, result_object
+from ...state.errors import SandburError, SessionHeld, UsageError
+from ..grammar import RunCommand, count, flag, switch
 from ..open_session import opened
-from ..terminal.drive import drive
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import put, say
 
 if TYPE_CHECKING:
+    from ...actions.events import Event, RunFinished
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.store.sessions import WaitingRun
 
 
-async def resume_due(arguments: Arguments) -> int:
-    """Carry them on; return the exit code of the first that did not end well."""
-    from ...state.store.sessions import due_runs
+@dataclass(frozen=True, kw_only=True)
+class ResumeCommand(RunCommand):
+    due: bool = switch("--due", "every run whose time has come, one after the other")
+    limit: int | None = flag("--limit", "at most N runs", type=count, metavar="N")
+    dry_run: bool = switch("--dry-run", "only say which")
 
-    # Each run keeps its own folder, whatever -C says.
-    async with opened(replace(arguments, cd=None)) as runtime:
-        store = runtime.store
-        found = due_runs(store.database, store.tenant, datetime.now(UTC))
-        report = _Report(arguments)
-        for run in found:
-            if run.held_by:
-                report.skip(run, run.held_by)
-        for run in [run for run in found if not run.held_by][: arguments.limit]:
-            if arguments.dry_run:
-                report.would_run(run)
-            elif not await _carry_on(runtime, run, report):
-                break
-    return report.end()
+    def check(self) -> None:
+        if not self.due:
+            raise UsageError("`sandbur resume` needs --due.", "One session goes on with: sandbur -r ID")
+
+    async def run(self) -> int:
+        """Carry them on; return the exit code of the first that did not end well."""
+        from ...state.store.sessions import due_runs
+
+        # Each run keeps its own folder, whatever -C says.
+        async with opened(replace(self, said={**self.said, "cwd": None})) as runtime:
+            store = runtime.store
+            found = due_runs(store.database, store.tenant, datetime.now(UTC))
+            report = _Report(self)
+            for run in found:
+                if run.held_by:
+                    report.skip(run, run.held_by)
+            for run in [run for run in found if not run.held_by][: self.limit]:
+                if self.dry_run:
+                    report.would_run(run)
+                elif not await _carry_on(runtime, run, report):
+                    break
+        return report.end()
 
 
 async def _carry_on(runtime: "Runtime", run: "WaitingRun", report: "_Report") -> bool:
     """Carry one run on; return whether the next may follow: not if this one was interrupted."""
+    from ..headless import resume_line, warn
+    from ..json_output import failed
+    from ..terminal.drive import drive
+
     try:
         session = await runtime.resume(run.session_id)
-        warn(session.notices, report.arguments)
+        warn(session.notices, report.command)
         finished = await drive(
             session, session.carry_on(), report, leave=lambda: say(resume_line(run.session_id))
         )
@@ -64,15 +75,17 @@ async def _carry_on(runtime: "Runtime", run: "WaitingRun", report: "_Report") ->
 class _Report:
     """What is said about the runs, in the asked-for format; it is the view of each of them."""
 
-    def __init__(self, arguments: Arguments) -> None:
-        self.arguments = arguments
-        self._format = arguments.output_format
+    def __init__(self, command: ResumeCommand) -> None:
+        from ..headless import StreamView
+
+        self.command = command
+        self._format = command.output_format
         self._stream = StreamView()
         self._runs: list[dict[str, Any]] = []
         self._skipped: list[dict[str, str]] = []
         self._code = 0
 
-    def show(self, event: Event) -> None:
+    def show(self, event: "Event") -> None:
         if self._format == "stream-json":
             self._stream.show(event)
 
@@ -86,22 +99,28 @@ class _Report:
 
     def skip(self, run: "WaitingRun", reason: str) -> None:
         self._skipped.append({"session_id": run.session_id, "reason": reason})
-        if not self.arguments.quiet:
+        if not self.command.quiet:
             say(f"Skipped: {plain(reason)}")
 
-    def add(self, run: "WaitingRun", finished: RunFinished) -> None:
+    def add(self, run: "WaitingRun", finished: "RunFinished") -> None:
+        from ..json_output import result_object
+
         self._code = self._code or finished.exit_code
         self._runs.append(result_object(finished))
         if self._format == "text":
             put(f"{run.session_id}  {finished.status}  {one_line(run.title)}")
 
-    def explain(self, finished: RunFinished, session: "Session") -> None:
+    def explain(self, finished: "RunFinished", session: "Session") -> None:
         """Say on stderr what a run waits for or failed at."""
-        if not self.arguments.quiet:
+        from ..headless import explain
+
+        if not self.command.quiet:
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
 
     def end(self) -> int:
         """Print what comes last; return the exit code of all."""
+        from ..json_output import encoded
+
         if self._format == "json":
             found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}
             put(encoded(found))

@@ -3,11 +3,13 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import Arguments
-from ..json_output import pending_objects, plan_objects, usage_object
+from ...state.errors import UsageError
+from ..grammar import ID, Command, duration, flag, one_of, position, size, switch, word
 from ..open_session import opened
 from ..terminal.lines import (
     local_time,
@@ -53,9 +55,8 @@ def view_lines(view: "SessionView") -> Iterator[str]:
 
 
 def view_object(view: "SessionView") -> dict[str, Any]:
-    from dataclasses import asdict
-
     from ...agent.graph import next_action
+    from ..json_output import pending_objects, plan_objects, usage_object
 
     state = view.state
     undecided = [call for call in state.pending_tool_calls if call.decision == "undecided"]
@@ -101,16 +102,89 @@ def _block_text(block: "Block") -> str:
             return ""
 
 
+ACTIONS = ("list", "show", "verify", "delete", "prune", "export", "import")
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
 """Cells."""
 
 
-async def list_sessions(arguments: Arguments) -> int:
-    async with opened(arguments) as runtime:
+@dataclass(frozen=True, kw_only=True)
+class SessionsCommand(Command):
+    GROUPS = ("prune", "place")
+    action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(ACTIONS))
+    session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
+    file: str = word("FILE", "where export writes; - is stdout", nargs="?")
+    json: bool = switch("--json", "JSON on stdout")
+    steps: bool = switch("--steps", "show: every step in one line")
+    verbose: bool = switch("-v --verbose", "verify: every move of every call")
+    export_format: str = flag(
+        "--format", "export: jsonl (to import again) | html | md (to read)", "jsonl",
+        type=one_of(("jsonl", "html", "md")), metavar="FORMAT",
+    )  # fmt: skip
+    older_than: timedelta = flag(
+        "--older-than", "not used for so long, such as 12h, 30d (the default), 8w", timedelta(days=30),
+        "prune", type=duration, metavar="AGE",
+    )  # fmt: skip
+    keep: int = flag(
+        "--keep", "the newest N always stay (default 20)", 20, "prune", type=position, metavar="N"
+    )
+    max_size: int | None = flag(
+        "--max-size", "the oldest go too until the rest takes no more, such as 500MB", None, "prune",
+        type=size, metavar="SIZE",
+    )  # fmt: skip
+    """Bytes."""
+    dry_run: bool = switch("--dry-run", "only say what would go", "prune")
+
+    @property
+    def tells_more(self) -> bool:
+        return self.verbose
+
+    def check(self) -> None:
+        """Check how many words follow `sandbur sessions ACTION`, and that its flags are for this action."""
+        action, command = self.action, f"sandbur sessions {self.action}"
+        if action in ("show", "verify", "delete", "export") and not self.session:
+            raise UsageError(f"`{command}` needs the ID of a session.", "`sandbur sessions` lists them.")
+        if action == "import" and not self.session:
+            raise UsageError(f"`{command}` needs a FILE, or - for stdin.")
+        extra = self.session if action in ("list", "prune") else self.file
+        if extra and action != "export":
+            helps = "show ID` shows one" if action == "list" else "--help` helps"
+            raise UsageError(f"`{extra}` is one word too many.", f"`sandbur sessions {helps}.")
+        usual = SessionsCommand()
+        if action != "prune" and self._pruning() != usual._pruning():
+            raise UsageError(
+                "--older-than, --keep, --max-size and --dry-run belong to `sandbur sessions prune`."
+            )
+        if self.steps and action != "show":
+            raise UsageError("--steps belongs to `sandbur sessions show ID`.")
+        if self.export_format != usual.export_format and action != "export":
+            raise UsageError("--format belongs to `sandbur sessions export ID`.")
+
+    def _pruning(self) -> tuple[object, ...]:
+        return self.older_than, self.keep, self.max_size, self.dry_run
+
+    async def run(self) -> int:
+        module, function = _DOING[self.action]
+        return await getattr(import_module(module, __package__), function)(self)
+
+
+_DOING = {
+    "list": (".sessions", "list_sessions"),
+    "show": (".sessions", "show_session"),
+    "verify": (".verify", "verify_session"),
+    "delete": (".sessions", "delete_session"),
+    "prune": (".prune", "prune_sessions"),
+    "export": (".transfer", "export_session"),
+    "import": (".transfer", "import_session"),
+}
+"""Action -> the module of this package and the function in it."""
+
+
+async def list_sessions(command: SessionsCommand) -> int:
+    async with opened(command) as runtime:
         sessions = runtime.store.sessions()
-    if arguments.json:
+    if command.json:
         put(json.dumps([asdict(session) for session in sessions], indent=1))
     elif not sessions:
         say("There is no session yet. Start one: sandbur")
@@ -122,36 +196,36 @@ async def list_sessions(arguments: Arguments) -> int:
     return 0
 
 
-async def show_session(arguments: Arguments) -> int:
-    if arguments.steps:
-        return await _show_steps(arguments)
-    async with opened(arguments) as runtime:
-        view = runtime.store.show(runtime.store.find(arguments.session))
-    if arguments.json:
+async def show_session(command: SessionsCommand) -> int:
+    if command.steps:
+        return await _show_steps(command)
+    async with opened(command) as runtime:
+        view = runtime.store.show(runtime.store.find(command.session))
+    if command.json:
         put(json.dumps(view_object(view), indent=1))
     else:
         put("\n".join(view_lines(view)))
     return 0
 
 
-async def _show_steps(arguments: Arguments) -> int:
+async def _show_steps(command: SessionsCommand) -> int:
     from ...state.store.timeline import timeline
 
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
         steps = timeline(runtime.store.database, session_id)
-    if arguments.json:
+    if command.json:
         put(json.dumps(step_objects(steps), indent=1))
     elif steps:
         put("\n".join(step_lines(steps, session_id)))
     return 0
 
 
-async def delete_session(arguments: Arguments) -> int:
+async def delete_session(command: SessionsCommand) -> int:
     from ...agent.leftovers import clear_scratch
 
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
         runtime.store.delete(session_id)
         clear_scratch(runtime.settings.home, session_id)
     say(f"Deleted session {session_id}.")

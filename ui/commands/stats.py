@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import Arguments
+from ..grammar import Command, count, flag, switch
 from ..open_session import opened
 from ..terminal.lines import elapsed
 from ..terminal.sanitize import one_line
@@ -178,20 +178,25 @@ def _more(count: int, word: str) -> str:
     return f", {count} {word}" if count else ""
 
 
-async def show_stats(arguments: Arguments) -> int:
-    from ...agent.history.insight.stats import stats_of
+@dataclass(frozen=True, kw_only=True)
+class StatsCommand(Command):
+    days: int | None = flag("--days", "only the last N days", type=count, metavar="N")
+    json: bool = switch("--json", "JSON on stdout")
 
-    since = None if arguments.days is None else _days_ago(arguments.days)
-    async with opened(arguments) as runtime:
-        found = await runtime.store.database.offload(lambda: stats_of(runtime.store, since))
-    if arguments.json:
-        put(json.dumps(stats_object(found), indent=1))
-    elif not found.sessions:
-        say("There is no session" + (" of these days." if since else " yet. Start one: sandbur"))
-    else:
-        parts = sections(found, glyphs_for(sys.stdout.encoding))
-        _print_tables(parts) if sys.stdout.isatty() else _print_plain(parts)
-    return 0
+    async def run(self) -> int:
+        from ...agent.history.insight.stats import stats_of
+
+        since = None if self.days is None else _days_ago(self.days)
+        async with opened(self) as runtime:
+            found = await runtime.store.database.offload(lambda: stats_of(runtime.store, since))
+        if self.json:
+            put(json.dumps(stats_object(found), indent=1))
+        elif not found.sessions:
+            say("There is no session" + (" of these days." if since else " yet. Start one: sandbur"))
+        else:
+            parts = sections(found, glyphs_for(sys.stdout.encoding))
+            _print_tables(parts) if sys.stdout.isatty() else _print_plain(parts)
+        return 0
 
 
 def _days_ago(days: int) -> datetime:

@@ -9,15 +9,15 @@ import socket
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...state.errors import ConfigError, UsageError
 from ...state.installation import install_command
-from ..arguments import Arguments
-from ..open_session import options_of
-from ..terminal.drive import StopSignals, exit_code
+from ..grammar import Command, flag, port, switch
+from ..open_session import said_by
 from ..terminal.terminal import put, say
 
 if TYPE_CHECKING:
@@ -96,23 +96,32 @@ def address_of(listener: socket.socket) -> str:
 _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils")
 
 
-async def serve(arguments: Arguments) -> int:
-    """Serve until a signal comes; return the exit code that it means."""
-    from ...agent.config.settings import load_settings
+@dataclass(frozen=True, kw_only=True)
+class UiCommand(Command):
+    port: int = flag("--port", "0: any free one (default 7241)", 7241, type=port, metavar="N")
+    host: str = flag(
+        "--host", "where to listen (default 127.0.0.1); elsewhere a token is needed", "127.0.0.1",
+        metavar="ADDRESS",
+    )  # fmt: skip
+    no_open: bool = switch("--no-open", "open no browser")
 
-    _require_packages()
-    settings = load_settings(options_of(arguments), os.environ)
-    with listen(arguments.host, arguments.port) as listener:
-        token = token_for(listener, os.environ)
-        from .tracking_guard import Guard
+    async def run(self) -> int:
+        """Serve until a signal comes; return the exit code that it means."""
+        from ...agent.config.load import load_settings
 
-        app, backend = tracking_app(settings.store_url, settings.tenant)
-        try:
-            server = _server(Guard(app, token.text, listener.getsockname()[1]))
-            _tell(address_of(listener), token, arguments.no_open)
-            return await _until_stopped(server, listener)
-        finally:
-            backend.close()
+        _require_packages()
+        settings = load_settings(said_by(self), os.environ)
+        with listen(self.host, self.port) as listener:
+            token = token_for(listener, os.environ)
+            from .tracking_guard import Guard
+
+            app, backend = tracking_app(settings.store, settings.tenant)
+            try:
+                server = _server(Guard(app, token.text, listener.getsockname()[1]))
+                _tell(address_of(listener), token, self.no_open)
+                return await _until_stopped(server, listener)
+            finally:
+                backend.close()
 
 
 def _require_packages() -> None:
@@ -150,6 +159,8 @@ def _server(app: object) -> "Server":
 
 
 async def _until_stopped(server: "Server", listener: socket.socket) -> int:
+    from ..terminal.drive import StopSignals, exit_code
+
     def stop() -> None:
         server.should_exit = True
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ...state.errors import OutputLost, UsageError
-from ..arguments import Arguments
 from ..json_output import encoded
 from ..open_session import opened
 from ..terminal.sanitize import one_line
@@ -19,18 +18,19 @@ from ..terminal.terminal import put, say
 if TYPE_CHECKING:
     from ...state.maintenance.import_ import Imported
     from ...state.store.store import Store
+    from .sessions import SessionsCommand
 
 
-async def export_session(arguments: Arguments) -> int:
-    async with opened(arguments) as runtime:
-        session_id = runtime.store.find(arguments.session)
-        pieces = _pieces(runtime.store, session_id, arguments.export_format)
-        if arguments.file in ("", "-"):
+async def export_session(command: "SessionsCommand") -> int:
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        pieces = _pieces(runtime.store, session_id, command.export_format)
+        if command.file in ("", "-"):
             for piece in pieces:
                 put(piece, end="")
             return 0
-        lines = _write(Path(arguments.file), pieces)
-    say(f"Exported session {session_id}: {lines} lines in {one_line(arguments.file)}.")
+        lines = _write(Path(command.file), pieces)
+    say(f"Exported session {session_id}: {lines} lines in {one_line(command.file)}.")
     return 0
 
 
@@ -45,11 +45,11 @@ def _pieces(store: "Store", session_id: str, form: str) -> Iterable[str]:
     return (encoded(record) + "\n" for record in export_session(store.database, session_id))
 
 
-async def import_session(arguments: Arguments) -> int:
+async def import_session(command: "SessionsCommand") -> int:
     from ...state.maintenance.import_ import import_session
 
-    with _source(arguments.session) as file:
-        async with opened(arguments) as runtime:
+    with _source(command.session) as file:
+        async with opened(command) as runtime:
             imported = import_session(runtime.store.database, runtime.store.tenant, file)
     put(imported.session_id)
     for line in _said(imported):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import Arguments
 from ..open_session import opened
 from ..terminal.lines import local_time
 from ..terminal.sanitize import one_line
@@ -14,24 +13,25 @@ from ..terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
     from ...state.maintenance.verify import Audit, AuditedCall, Breach
+    from .sessions import SessionsCommand
 
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record"}  # fmt: skip
 
 
-async def verify_session(arguments: Arguments) -> int:
+async def verify_session(command: "SessionsCommand") -> int:
     from ...state.maintenance.verify import audit
 
-    async with opened(arguments) as runtime:
+    async with opened(command) as runtime:
         store = runtime.store
-        session_id = store.find(arguments.session)
+        session_id = store.find(command.session)
         found = audit(store.database, [*store.index.ancestors(session_id), session_id])
-    if arguments.json:
+    if command.json:
         put(json.dumps(_object(session_id, found), indent=1))
     else:
         for breach in found.breaches:
             put(_breach_line(breach, session_id))
-        if arguments.verbose:
+        if command.verbose:
             _print_calls(found)
         for line in _summary(found):
             say(line)
@@ -116,7 +116,7 @@ def _rows(call: "AuditedCall") -> Iterator[tuple[str, ...]]:
 def _what(move: str, body: dict[str, str]) -> str:
     """Say what a move was about in a few words."""
     tool = one_line(body.get("tool", ""))
-    digest = body.get("arguments_sha256", "")[:12]
+    digest = body.get("command_sha256", "")[:12]
     by = one_line(body.get("decided_by", ""))
     if move == "started":
         return f"{tool} {digest}, approved by {by or 'the policy of then'}"

@@ -11,10 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.events import PendingDecision, RunFinished, ToolFinished
-from ...actions.tools.registry import traits_of
-from ...state.application import StepStatus, Usage, VibeStep
-from ...state.calls import PendingCall
 from ...state.messages import json_object
 from .sanitize import exposed, lookalikes, one_line, plain
 from .terminal import Glyphs, shortened
@@ -22,6 +18,9 @@ from .terminal import Glyphs, shortened
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from ...actions.events import PendingDecision, RunFinished, ToolFinished
+    from ...state.application import StepStatus, Usage, VibeStep
+    from ...state.calls import PendingCall
     from ...state.store.timeline import TimelineStep
 
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "status")
@@ -51,7 +50,7 @@ def preview(arguments: str, cwd: str) -> list[Line]:
     return lines
 
 
-def whole(call: PendingCall | PendingDecision, cwd: str) -> Iterator[str]:
+def whole(call: "PendingCall | PendingDecision", cwd: str) -> Iterator[str]:
     """Yield a waiting call as plain lines, nothing left out: a decision may rest on them alone."""
     yield f"{one_line(call.call_id)}  {one_line(call.tool)}"
     for _, text in preview(call.arguments, cwd):
@@ -197,7 +196,7 @@ _EXIT = re.compile(r"(?:^|\n)exit code: (\w+)[^\n]*$")
 _DIFF = re.compile(r"^@@ .* @@", re.MULTILINE)
 
 
-def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
+def finish_line(event: "ToolFinished", title: str, glyphs: Glyphs) -> Line:
     """Return the one line a finished call leaves: sign, call, outcome, duration."""
     sign, style = {
         "ok": (glyphs.done, "green"),
@@ -212,8 +211,10 @@ def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
     return style, f"{sign} {title}  {f' {glyphs.dot} '.join(facts)}"
 
 
-def result_lines(event: ToolFinished, glyphs: Glyphs, verbose: bool) -> Iterator[Line]:
+def result_lines(event: "ToolFinished", glyphs: Glyphs, verbose: bool) -> Iterator[Line]:
     """Yield a taste of what a call gave back; a difference in colours."""
+    from ...actions.tools.registry import traits_of
+
     content = _EXIT.sub("", plain(event.content).rstrip("\n"))
     if _DIFF.search(content) and event.outcome == "ok":
         yield from _indented(list(coloured_diff(content)), glyphs, None if verbose else _SHOWN_DIFF_LINES)
@@ -222,14 +223,14 @@ def result_lines(event: ToolFinished, glyphs: Glyphs, verbose: bool) -> Iterator
         yield from _indented(lines, glyphs, None if verbose else _SHOWN_LINES)
 
 
-def plan_lines(steps: Iterable[VibeStep], glyphs: Glyphs) -> Iterator[Line]:
+def plan_lines(steps: "Iterable[VibeStep]", glyphs: Glyphs) -> Iterator[Line]:
     yield "bold", "Plan"
     for step in steps:
         sign, style = step_sign(step.status, glyphs)
         yield style, f"  {sign} {one_line(step.step_id)}. {one_line(step.description)}"
 
 
-def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
+def step_sign(status: "StepStatus", glyphs: Glyphs) -> tuple[str, str]:
     """Return the sign of a step's status and its colour."""
     return {
         "pending": (glyphs.todo, ""),
@@ -239,7 +240,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
     }[status]
 
 
-def usage_text(usage: Usage, glyphs: Glyphs) -> str:
+def usage_text(usage: "Usage", glyphs: Glyphs) -> str:
     """Return calls, tokens and cost on one line; what is unknown is called so."""
     parts = [
         f"{usage.llm_calls} model call{'' if usage.llm_calls == 1 else 's'}",
@@ -250,7 +251,7 @@ def usage_text(usage: Usage, glyphs: Glyphs) -> str:
     return f" {glyphs.dot} ".join(parts)
 
 
-def end_lines(finished: RunFinished) -> Iterator[Line]:
+def end_lines(finished: "RunFinished") -> Iterator[Line]:
     """Yield how a run ended, if that needs words."""
     if finished.error is not None:
         yield "red", f"Error: {plain(finished.error.message)}"
@@ -339,7 +340,7 @@ _MEANINGS = {
 }
 
 
-def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]:
+def waiting_lines(call: "PendingCall", session_id: str, cwd: str) -> Iterator[str]:
     """Yield a call that waits for a decision as plain lines, with the commands that settle it."""
     if call.kind == "approval":
         first, *more = whole(call, cwd)
@@ -354,7 +355,7 @@ def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]
         yield f"    {line}"
 
 
-def unknown_lines(call: PendingCall, cwd: str, is_whole: bool = False) -> Iterator[Line]:
+def unknown_lines(call: "PendingCall", cwd: str, is_whole: bool = False) -> Iterator[Line]:
     """Yield everything a decision may rest on; of the output the end, or with `is_whole` all there is."""
     yield from preview(call.arguments, cwd)
     yield "", f"folder:  {one_line(cwd)}"

@@ -1,5 +1,6 @@
 """What the command line may say."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from sandbur.ui.arguments import parse
 
 
 def said(line: str) -> dict[str, object]:
-    arguments = parse(line.split())
-    empty = parse([])
-    names = type(arguments).__slots__
-    return {n: getattr(arguments, n) for n in names if getattr(arguments, n) != getattr(empty, n)}
+    """Return what a line says beside what goes without saying: the fields of the command, and settings."""
+    command = parse(line.split())
+    own = {one.name: getattr(command, one.name) for one in fields(command) if one.name != "said"}
+    usual = {one.name: one.default for one in fields(command)} | {"name": "chat"}
+    settings = {key: value for key, value in command.said.items() if value not in (None, ())}
+    return {key: value for key, value in own.items() if value != usual[key]} | settings
 
 
 @pytest.mark.parametrize(
@@ -33,24 +36,24 @@ def said(line: str) -> dict[str, object]:
         ("-p -- -x", {"prompt": "-x", "print": True}),
         ("-- doctor", {"prompt": "doctor"}),
         ("-m ollama/qwen3:8b", {"model": "ollama/qwen3:8b"}),
-        ("--fallback-model a/b,c/d", {"fallback_model": ("a/b", "c/d")}),
+        ("--fallback-model a/b,c/d", {"fallback_models": ("a/b", "c/d")}),
         ("--allow x --allow y --deny z", {"allow": ("x", "y"), "deny": ("z",)}),
-        ("--add-dir a --add-dir b", {"add_dir": (Path("a"), Path("b"))}),
+        ("--add-dir a --add-dir b", {"add_dirs": (Path("a"), Path("b"))}),
         ("--max-turns 3 --timeout 1.5 --max-budget-usd 0.5",
-         {"max_turns": 3, "timeout": 1.5, "max_budget_usd": 0.5}),
-        ("sessions", {"command": "sessions list"}),
-        ("sessions list --json", {"command": "sessions list", "json": True}),
+         {"max_turns": 3, "timeout_s": 1.5, "max_budget_usd": 0.5}),
+        ("sessions", {"name": "sessions"}),
+        ("sessions list --json", {"name": "sessions", "json": True}),
         ("--store sqlite:///x sessions show abc",
-         {"command": "sessions show", "session": "abc", "store": "sqlite:///x"}),
+         {"name": "sessions", "action": "show", "session": "abc", "store": "sqlite:///x"}),
         ("approve id --all --output-format json",
-         {"command": "approve", "session": "id", "all": True, "output_format": "json"}),
+         {"name": "approve", "session": "id", "all": True, "output_format": "json"}),
         ("approve id c1 --edit f c2",
-         {"command": "approve", "session": "id", "calls": ("c1", "c2"), "edit": Path("f")}),
+         {"name": "approve", "session": "id", "calls": ("c1", "c2"), "edit": Path("f")}),
         ("deny id --reason=no --record-only",
-         {"command": "deny", "session": "id", "reason": "no", "record_only": True}),
-        ("fork id --at 3", {"command": "fork", "session": "id", "at": 3}),
-        ("graph --format dot", {"command": "graph", "format": "dot"}),
-        ("demo -y", {"command": "demo", "yolo": True}),
+         {"name": "deny", "session": "id", "reason": "no", "record_only": True}),
+        ("fork id --at 3", {"name": "fork", "session": "id", "at": 3}),
+        ("graph --format dot", {"name": "graph", "format": "dot"}),
+        ("demo -y", {"name": "demo", "mode": "yolo"}),
         ("--session-id 11111111-2222-4333-8444-555555555555",
          {"session_id": "11111111-2222-4333-8444-555555555555"}),
     ],

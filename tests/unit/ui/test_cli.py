@@ -8,6 +8,8 @@ import sys
 import pytest
 from command import Command
 
+from sandbur.ui.grammar import COMMANDS
+
 
 def test_help_names_every_command_and_leaves_at_once(command: Command) -> None:
     ended = command.run("--help")
@@ -33,10 +35,10 @@ def test_version_is_one_line(command: Command) -> None:
     assert (ended.code, ended.out) == (0, "sandbur 0.1.0\n")
 
 
-@pytest.mark.parametrize("flag", ["--help", "--version"])
+@pytest.mark.parametrize("flag", ["--help", "--version", *(f"{name} --help" for name in COMMANDS)])
 def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> None:
     program = (
-        "import sys; from sandbur.ui.cli import main; main([sys.argv[1]]);"
+        "import sys; from sandbur.ui.cli import main; main(sys.argv[1].split());"
         "print(*[m for m in ('asyncio', 'pydantic', 'burr', 'rich', 'prompt_toolkit', 'sqlite3', 'openai',"
         " 'anthropic', 'importlib.metadata') if m in sys.modules], file=sys.stderr)"
     )

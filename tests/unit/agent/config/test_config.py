@@ -10,6 +10,7 @@ from machine import Machine
 
 from sandbur.agent.config.settings import Settings
 from sandbur.agent.config.trust import is_trusted, trust
+from sandbur.agent.runtime import Runtime
 from sandbur.state.errors import ConfigError, UsageError
 
 
@@ -32,7 +33,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         max_turns=None,
         max_budget_usd=None,
         timeout_s=None,
-        store_url=f"sqlite:///{home}/sandbur.db",
+        store=f"sqlite:///{home}/sandbur.db",
         tenant="",
         home=home,
         prices={},
@@ -40,7 +41,23 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         context_windows={},
         compress_at=0.8,
         durability="full",
+        otel=False,
     )
+
+
+def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
+    root = Path(__file__).parent.parent
+    sources = [path for layer in ("state", "actions", "agent", "ui") for path in (root / layer).rglob("*.py")]
+    named = {path.relative_to(root).as_posix() for path in sources if "max_turns" in path.read_text("utf-8")}
+    assert named == {"agent/config/settings.py", "agent/runtime.py", "agent/session/run.py"}
+
+
+def test_a_store_is_as_durable_as_it_was_asked_for(machine: Machine) -> None:
+    machine.env["SANDBUR_DURABILITY"] = "normal"
+    for environment, synchronous in ({"HOME": machine.env["HOME"]}, 2), (machine.env, 1):
+        runtime = Runtime.open({"cwd": machine.project}, environment)
+        assert runtime.store.database.query("PRAGMA synchronous") == [(synchronous,)]
+        runtime.store.close()
 
 
 def test_flags_beat_environment_beats_project_beats_user(machine: Machine) -> None:
@@ -87,7 +104,7 @@ def test_every_key_of_the_file_is_read(machine: Machine) -> None:
     settings = machine.load()
     assert settings.fallback_models == ("a/b",)
     assert settings.max_budget_usd == 2
-    assert settings.store_url == "sqlite:////tmp/x.db"
+    assert settings.store == "sqlite:////tmp/x.db"
     assert settings.compress_at == 0.5
     assert settings.prices["own/model"].output == 2.5
     assert settings.context_windows == {"own/model": 32000}
@@ -213,7 +230,7 @@ def test_a_bad_flag_is_a_usage_error(machine: Machine, options: dict[str, Any], 
 
 
 def test_a_relative_store_starts_at_the_current_folder(machine: Machine) -> None:
-    assert machine.load(store="sqlite:///runs.db").store_url == f"sqlite:///{Path.cwd()}/runs.db"
+    assert machine.load(store="sqlite:///runs.db").store == f"sqlite:///{Path.cwd()}/runs.db"
 
 
 def test_the_data_folder_follows_the_variables(machine: Machine) -> None:
@@ -222,7 +239,7 @@ def test_the_data_folder_follows_the_variables(machine: Machine) -> None:
     machine.env["XDG_DATA_HOME"] = "relative/is/ignored"
     assert machine.load().home == machine.home / ".local/share/sandbur"
     machine.env["SANDBUR_HOME"] = "/mine"
-    assert machine.load().store_url == "sqlite:////mine/sandbur.db"
+    assert machine.load().store == "sqlite:////mine/sandbur.db"
     machine.env["SANDBUR_HOME"] = "~/mine"
     assert machine.load().home == machine.home / "mine"
 
@@ -246,15 +263,15 @@ def test_a_folder_that_was_deleted_under_us_is_said(machine: Machine, tmp_path: 
 import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from sandbur.agent.config.settings import load_settings
-from sandbur.agent.config.settings import RunOptions
+from sandbur.agent.config.load import load_settings
+from sandbur.agent.runtime import Runtime
 from sandbur.state.errors import UsageError
 os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})
 try:
-    load_settings(RunOptions(), {machine.env!r})
+    load_settings({{}}, {machine.env!r})
 except UsageError as error:
     print(error)
-print(load_settings(RunOptions(cwd=Path({str(machine.project)!r})), {machine.env!r}).cwd)
+print(load_settings({{"cwd": Path({str(machine.project)!r})}}, {machine.env!r}).cwd)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "no longer exists" in done.stdout, done.stderr

@@ -105,13 +105,12 @@ def test_a_file_without_read_permission_is_refused(machine: Machine) -> None:
 import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from sandbur.agent.config.settings import load_settings
-from sandbur.agent.config.settings import RunOptions
+from sandbur.agent.config.load import load_settings
 from sandbur.state.errors import ConfigError
 os.chmod({str(machine.home.parent.parent)!r}, 0o755)
 os.setuid(65534)
 try:
-    load_settings(RunOptions(cwd=Path("/")), {machine.env!r})
+    load_settings({{"cwd": Path("/")}}, {machine.env!r})
 except ConfigError as error:
     print(error)
 """

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.config.settings import RunOptions
 from sandbur.agent.runtime import Runtime
 from sandbur.state.errors import ConfigError, SessionNotFound, UsageError
 
@@ -20,8 +19,8 @@ def env(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def options(tmp_path: Path, **more: object) -> RunOptions:
-    return RunOptions(**{"model": "demo", "cwd": tmp_path, **more})  # type: ignore[arg-type]
+def options(tmp_path: Path, **more: object) -> dict[str, object]:
+    return {"model": "demo", "cwd": tmp_path, **more}
 
 
 async def said_hello(tmp_path: Path, env: dict[str, str], **more: object) -> str:
@@ -36,12 +35,12 @@ async def test_a_resumed_session_keeps_its_settings_until_flags_change_them(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
     session_id = await said_hello(tmp_path, env, mode="yolo", deny=("run_shell_command(rm *)",))
-    runtime = Runtime.open(RunOptions(), env)
+    runtime = Runtime.open({}, env)
     kept = await runtime.resume(session_id)
     assert (kept.model_name, kept.state.execution_mode) == ("demo", "yolo")
     assert kept.settings.deny == ("run_shell_command(rm *)",)
     await runtime.aclose()
-    runtime = Runtime.open(RunOptions(mode="plan", deny=("write_file",)), env)
+    runtime = Runtime.open({"mode": "plan", "deny": ("write_file",)}, env)
     changed = await runtime.resume(session_id)
     assert changed.state.execution_mode == "plan"
     assert changed.settings.deny == ("run_shell_command(rm *)", "write_file")
@@ -63,7 +62,7 @@ async def test_a_session_whose_folder_is_gone_says_so(tmp_path: Path, env: dict[
     folder.mkdir()
     session_id = await said_hello(folder, env)
     folder.rmdir()
-    runtime = Runtime.open(RunOptions(), env)
+    runtime = Runtime.open({}, env)
     with pytest.raises(UsageError, match="is gone"):
         await runtime.resume(session_id)
     with pytest.raises(SessionNotFound):
@@ -74,7 +73,7 @@ async def test_a_session_whose_folder_is_gone_says_so(tmp_path: Path, env: dict[
 async def test_a_wrong_model_in_the_configuration_is_a_configuration_error(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
-    runtime = Runtime.open(RunOptions(), env | {"SANDBUR_MODEL": "nope/x"})
+    runtime = Runtime.open({}, env | {"SANDBUR_MODEL": "nope/x"})
     with pytest.raises(ConfigError, match="configured model"):
         await runtime.create()
     await runtime.aclose()

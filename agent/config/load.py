@@ -1,0 +1,197 @@
+"""The settings of a run: flags, then environment, then project file, then user file, then defaults."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ...actions.tools.registry import declared
+from ...state.databases.url import SCHEMES, server_url
+from ...state.errors import ConfigError, SandburError, StoreError, UsageError
+from ..models.providers import ProviderOverride
+from ..policy.rules import parse_rule
+from .paths import (
+    config_home,
+    current_folder,
+    data_home,
+    expanded,
+    read_bytes,
+    refuse_if_world_writable,
+    repository_root,
+)
+from .settings import SETTINGS, Said, Setting, Settings
+from .sources import Values, parse_config, read_environment, read_flags
+from .trust import CONFIG_NAME, MAX_CONFIG_BYTES, is_trusted
+
+_SQLITE = "sqlite:///"
+
+
+def default_store_url(home: Path) -> str:
+    return f"{_SQLITE}{home / 'sandbur.db'}"
+
+
+def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
+    """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
+    name = scheme.group().lower() if scheme else ""
+    if name.partition("+")[0] in SCHEMES:
+        return _checked_server_url(text, source, error)
+    path = text.removeprefix(_SQLITE)
+    if name != "sqlite" or path == text:
+        what = f"`{name}:`" if name and name != "sqlite" else "this"
+        raise error(
+            f"{source}: {what} is no store URL.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+        )
+    if not path or path.endswith("/") or path == ":memory:" or "\0" in path:
+        raise error(f"{source}: the store needs a file that lasts.", "Write sqlite:///PATH with a file name.")
+    file = Path(path)
+    return f"{_SQLITE}{file if file.is_absolute() else current_folder() / file}"
+
+
+def _checked_server_url(text: str, source: str, error: type[SandburError]) -> str:
+    try:
+        server_url(text)
+    except StoreError as problem:
+        raise error(f"{source}: {problem.message}", problem.hint) from None
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """One source of settings."""
+
+    name: str
+    values: Values
+    folder: Path
+    """Relative folders of this source start here."""
+    error: type[SandburError] = ConfigError
+
+
+def load_settings(said: Said, env: Mapping[str, str]) -> Settings:
+    """Resolve the settings; raises `UsageError` for flags and `ConfigError` for everything else."""
+    cwd = _working_folder(said.get("cwd"), env)
+    notices: list[str] = []
+    user = _user_layer(env, notices)
+    project, untrusted = _project_layer(cwd, env, notices)
+    layers = [
+        _Layer("The command line", read_flags(said), cwd, UsageError),
+        _Layer("The environment", read_environment(env), cwd),
+        *(layer for layer in (project, user) if layer is not None),
+    ]
+    home = data_home(env)
+    values = {row.key: _merged(row, layers, env) for row in SETTINGS}
+    values["cwd"] = cwd
+    values["store"] = _store_url(layers, home)
+    values["providers"] = {
+        name: ProviderOverride(table.base_url, table.api_key_env, table.wire)
+        for name, table in values["providers"].items()
+    }
+    return Settings(**values, home=home, notices=tuple(notices), untrusted_config=untrusted)
+
+
+def _merged(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
+    """Merge what the layers say, as the row wants it; an earlier layer goes before a later one."""
+    saying = [layer for layer in layers if row.key in layer.values]
+    if row.merge == "all":
+        read = _rule if row.kind == "rules" else _added
+        return tuple(
+            dict.fromkeys(read(text, layer, env) for layer in saying for text in layer.values[row.key])
+        )
+    said = [layer.values[row.key] for layer in saying]
+    if row.merge == "entries":
+        return {name: value for table in reversed(said) for name, value in table.items()}
+    found = said[0] if said else row.default
+    return tuple(cast("list[str]", found)) if isinstance(found, list) else found
+
+
+def _working_folder(named: Path | None, env: Mapping[str, str]) -> Path:
+    start = named if named is not None and named.is_absolute() else current_folder()
+    return _folder(named or start, start, "-C/--cd", UsageError, env)
+
+
+def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
+    path = config_home(env) / "config.toml"
+    content = _content(path)
+    if content is None:
+        return None
+    refuse_if_world_writable(path)
+    return _file_layer(path, content, path.parent, notices)
+
+
+def _project_layer(
+    cwd: Path, env: Mapping[str, str], notices: list[str]
+) -> tuple[_Layer | None, Path | None]:
+    """Return the nearest project file's layer if its folder is trusted, else the file that is ignored."""
+    for folder in _project_folders(cwd):
+        path = folder / CONFIG_NAME
+        content = _content(path)
+        if content is None:
+            continue
+        # The very bytes that were compared are the ones that count, so nothing can change in between.
+        if is_trusted(folder, env, content):
+            return _file_layer(path, content, folder, notices), None
+        notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
+        return None, path
+    return None, None
+
+
+def _project_folders(cwd: Path) -> Iterator[Path]:
+    """Yield the folders from the working folder up to the root of its repository."""
+    root = repository_root(cwd) or cwd
+    for folder in (cwd, *cwd.parents):
+        yield folder
+        if folder == root:
+            return
+
+
+def _content(path: Path) -> bytes | None:
+    found = read_bytes(path, MAX_CONFIG_BYTES)
+    if found is None:
+        return None
+    content, size = found
+    if size > len(content):
+        raise ConfigError(f"{path} has {size:,} bytes; {MAX_CONFIG_BYTES:,} is the most.", "Make it smaller.")
+    return content
+
+
+def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:
+    values = parse_config(content, path)
+    if values.get("mode") == "yolo":
+        notices.append(f'Ignored `mode = "yolo"` in {path}: yolo mode needs -y or --mode yolo on each run.')
+        values = {key: value for key, value in values.items() if key != "mode"}
+    return _Layer(str(path), values, folder)
+
+
+def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
+    try:
+        return parse_rule(text, declared()).text
+    except UsageError as error:
+        raise layer.error(f"{layer.name}: {error.message}", error.hint) from None
+
+
+def _added(text: str, layer: _Layer, env: Mapping[str, str]) -> Path:
+    return _folder(Path(text), layer.folder, f"{layer.name}: add-dir", layer.error, env)
+
+
+def _folder(named: Path, start: Path, source: str, error: type[SandburError], env: Mapping[str, str]) -> Path:
+    """Return the real path of a folder that must exist and be readable."""
+    try:
+        folder = Path(os.path.realpath(start / expanded(str(named), env)))
+        is_folder = folder.is_dir()
+    except (OSError, ValueError):
+        is_folder, folder = False, named
+    if not is_folder:
+        raise error(f"{source}: there is no folder {named}.", "Check the path.")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise error(f"{source}: the folder {named} cannot be read.", "Check its rights.")
+    return folder
+
+
+def _store_url(layers: list[_Layer], home: Path) -> str:
+    for layer in layers:
+        if "store" in layer.values:
+            return checked_store_url(layer.values["store"], f"{layer.name}: store", layer.error)
+    return default_store_url(home)

@@ -1,0 +1,67 @@
+"""`sandbur` without a command, and `sandbur demo`: a chat in the terminal, or one message headless."""
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from ...agent.config.settings import Said
+from ...state.errors import UsageError
+from ..grammar import RunCommand, flag, switch, uuid, word
+from ..terminal.terminal import is_interactive
+
+_CONTINUE = "continue the newest session of this folder"
+_PRINT = "headless: run to the end, print the answer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatCommand(RunCommand):
+    GROUPS = ("session", "run", "limits", "output", "place")
+    prompt: str | None = word("PROMPT", "what to do; `-` reads it from stdin", None, nargs="?")
+    version: bool = switch("--version", "print the version", only="chat")
+    print: bool = switch("-p --print", _PRINT, "session")
+    continue_newest: bool = switch(
+        "-c --continue", "continue the newest session of this folder", "session", "chat"
+    )
+    resume: str | None = flag(
+        "-r --resume", "resume a session: id, start of an id, title; none: pick one",
+        group="session", only="chat", nargs="?", const="", metavar="ID",
+    )  # fmt: skip
+    """A session, or empty for "let me pick"."""
+    fork_session: bool = switch("--fork-session", "with -c or -r: go on in a copy", "session", "chat")
+    session_id: str | None = flag(
+        "--session-id",
+        "the id of the new session",
+        group="session",
+        only="chat",
+        type=uuid,
+        metavar="UUID",
+    )
+
+    @property
+    def continues(self) -> bool:
+        return self.continue_newest or self.resume is not None
+
+    def check(self) -> None:
+        if self.continue_newest and self.resume is not None:
+            raise UsageError("-c and -r contradict each other.", "Keep one of them.")
+        if self.session_id and self.continues:
+            raise UsageError("--session-id names a new session.", "Leave it out to continue an old one.")
+        if self.fork_session and not self.continues:
+            raise UsageError("--fork-session needs a session to copy.", "Add -c or -r ID.")
+        if self.prompt is not None and not self.prompt.strip():
+            raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..."')
+
+    async def run(self) -> int:
+        is_headless = self.print or self.output_format != "text" or not is_interactive()
+        module, function = ("headless", "run_headless") if is_headless else ("chat.repl", "chat")
+        return await getattr(import_module(f"..{module}", __package__), function)(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoCommand(ChatCommand):
+    GROUPS = ("run", "limits", "output", "place")
+    prompt: str | None = word("PROMPT", "a goal; there is one if you name none", None, nargs="?")
+    print: bool = switch("-p --print", _PRINT)
+
+    @property
+    def settings(self) -> Said:
+        return {**self.said, "model": "demo"}
