@@ -374,7 +374,7 @@ def _planned(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: 
     match what:
         case told.PlanMade():
             title = tag("h3", "The plan was revised" if what.is_revision else "Plan")
-            steps = (tag("li", tag("b", f"{step_id}."), " ", text) for step_id, text in what.steps)
+            steps = (tag("li", tag("b", f"{step_id}."), prose(text)) for step_id, text in what.steps)
             return div("card", title, tag("ul", *steps, class_="plan"))
         case told.PlanStepBegan():
             title = tag("h3", f"Step {what.step_id}: {what.description}")

@@ -50,6 +50,7 @@ margin-bottom:.15rem}
 .who b{color:var(--ink)}
 .prose{white-space:pre-wrap;overflow-wrap:anywhere}
 .prose :is(p,li,th,td,h4){unicode-bidi:plaintext}.prose :is(p,ul,ol,blockquote){margin:.5rem 0}
+.prose>:first-child{margin-top:0}.prose>:last-child{margin-bottom:0}
 .prose h4{font-size:1rem;margin:.8rem 0 .3rem}.prose li>p{margin:.2rem 0}
 .prose blockquote{border-left:3px solid var(--line);padding-left:.8rem;color:var(--soft)}
 .prose table{width:auto;margin:.5rem 0}.prose :is(th,td){white-space:normal}.prose .number{text-align:right}

@@ -102,6 +102,20 @@ def test_a_killed_run_is_told_with_its_death_and_what_was_made_of_it(tmp_path: P
     assert "said that it failed" in text
 
 
+async def test_the_page_shows_markdown_of_messages_plans_and_summaries(store: Store) -> None:
+    answer = "## Found\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[more](https://example.org/x)"
+    model = ScriptedModel(START, plan("look at `a.txt`"), finish("*really* done"), answer)
+    session = await open_session(store, model, Recorder())
+    await collect(session.send("please **look**"))
+    html = made(store, "html")
+    page(store)
+    for part in (
+        "<strong>look</strong>", "look at <code>a.txt</code>", "<em>really</em> done", "<li>one</li>",
+        "<td>1</td>", '<a href="https://example.org/x" rel="noopener">more</a>',
+    ):  # fmt: skip
+        assert part in html, part
+
+
 async def test_a_fork_tells_where_it_parted(store: Store) -> None:
     session = await open_session(store, ScriptedModel("one", "two"), Recorder())
     await collect(session.send("first question"))
