@@ -1,9 +1,9 @@
 """What the demo makes of a person's message: an answer, a call of a tool, or the start of a plan."""
 
-import json
 import re
 from collections.abc import Callable
 
+from ....state.messages import json_object
 from .conversation import Conversation, DemoCall, Done, Move, StepLine, finish, run
 from .probes import DISK, FOLDERS, LOAD, PROBES, WEB, Probe, Reading, url_in
 
@@ -73,9 +73,8 @@ def _said(done: Done) -> str:
 
 def _subject(done: Done) -> str:
     """Name the call by what it was about."""
-    try:
-        arguments = json.loads(done.use.arguments)
-    except ValueError:
+    arguments = json_object(done.use.arguments)
+    if arguments is None:
         return done.use.tool
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
     text = " ".join(str(about).split())
