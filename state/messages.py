@@ -119,12 +119,17 @@ class Message(Record):
         return {}
 
 
+def json_or_text(text: str) -> Any:
+    """Return the value of a JSON text; what is no JSON stays text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def json_object(text: str) -> dict[str, Any] | None:
     """Return the object that a JSON text is; None if it is none, or no JSON."""
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    value = json_or_text(text)
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 

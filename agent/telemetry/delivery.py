@@ -32,12 +32,8 @@ class Channel:
         self._signal = signal
         self._address = _without_user(url)
         self._reason = _NO_ANSWER
-        self._is_failing = threading.Event()
-
-    @property
-    def is_failing(self) -> bool:
+        self.is_failing = False
         """True while the last thing that is known is a failure."""
-        return self._is_failing.is_set()
 
     @contextmanager
     def exporting(self) -> Generator[None]:
@@ -51,7 +47,7 @@ class Channel:
     def failed(self, reason: str) -> None:
         """Take note of a failure, which may be made good yet."""
         self._reason = reason
-        self._is_failing.set()
+        self.is_failing = True
 
     def lost(self) -> None:
         """Take note that the newest failure is final."""
@@ -63,7 +59,7 @@ class Channel:
 
     def delivered(self) -> None:
         self._reason = _NO_ANSWER
-        self._is_failing.clear()
+        self.is_failing = False
 
 
 class Complaints(logging.Handler):

@@ -10,7 +10,6 @@ from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     ConsoleMetricExporter,
-    MetricExporter,
     MetricExportResult,
     MetricsData,
     PeriodicExportingMetricReader,
@@ -20,7 +19,6 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
     ConsoleSpanExporter,
-    SpanExporter,
     SpanExportResult,
 )
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -28,7 +26,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from ..version import VERSION
 from .delivery import Channel
 from .names import AGENT
-from .settings import Exporter, TelemetrySettings
+from .settings import TelemetrySettings
 
 # Most runs are short, and every process would begin its sums anew.
 _DELTA: dict[type, AggregationTemporality] = {
@@ -72,7 +70,11 @@ def tracer_provider(settings: TelemetrySettings, channel: Channel) -> TracerProv
     sampler = None if kinds else ALWAYS_OFF
     provider = TracerProvider(sampler=sampler, resource=_resource(), shutdown_on_exit=False)
     for kind in kinds:
-        exporter = _span_exporter(kind, settings, channel)
+        exporter = (
+            ConsoleSpanExporter(out=sys.stderr)
+            if kind == "console"
+            else _SpanExporter(settings.urls["traces"], channel)
+        )
         provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
@@ -80,28 +82,14 @@ def tracer_provider(settings: TelemetrySettings, channel: Channel) -> TracerProv
 def meter_provider(settings: TelemetrySettings, channel: Channel, env: Mapping[str, str]) -> MeterProvider:
     says_temporality = bool(env.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"))
     temporality = {} if says_temporality else _DELTA
-    readers = [
-        PeriodicExportingMetricReader(_metric_exporter(kind, settings, channel, temporality))
+    exporters = (
+        ConsoleMetricExporter(out=sys.stderr, preferred_temporality=temporality)
+        if kind == "console"
+        else _MetricExporter(settings.urls["metrics"], channel, temporality)
         for kind in settings.exporters["metrics"]
-    ]
+    )
+    readers = [PeriodicExportingMetricReader(exporter) for exporter in exporters]
     return MeterProvider(readers, resource=_resource(), shutdown_on_exit=False)
-
-
-def _span_exporter(kind: Exporter, settings: TelemetrySettings, channel: Channel) -> SpanExporter:
-    if kind == "console":
-        return ConsoleSpanExporter(out=sys.stderr)
-    return _SpanExporter(settings.urls["traces"], channel)
-
-
-def _metric_exporter(
-    kind: Exporter,
-    settings: TelemetrySettings,
-    channel: Channel,
-    temporality: dict[type, AggregationTemporality],
-) -> MetricExporter:
-    if kind == "console":
-        return ConsoleMetricExporter(out=sys.stderr, preferred_temporality=temporality)
-    return _MetricExporter(settings.urls["metrics"], channel, temporality)
 
 
 def _resource() -> Resource:

@@ -92,9 +92,6 @@ def model_of(model: str) -> str:
     return model.partition("/")[2] or model
 
 
-Attributes = Mapping[str, AttributeValue]
-
-
 class Meters:
     def __init__(self, meter: Meter) -> None:
         self._tokens = _histogram(
@@ -110,8 +107,8 @@ class Meters:
             "Until an answer began to stream.",
             _OPERATION_S,
         )
-        self._run = _histogram(meter, "gen_ai.invoke_agent.duration", "s", "How long a run took.", _RUN_S)
-        self._tool = _histogram(
+        self.run = _histogram(meter, "gen_ai.invoke_agent.duration", "s", "How long a run took.", _RUN_S)
+        self.tool = _histogram(
             meter, "gen_ai.execute_tool.duration", "s", "How long a tool call took.", _OPERATION_S
         )
         self._cost = meter.create_counter("sandbur.cost.usage", "USD", "What model calls cost.")
@@ -142,12 +139,6 @@ class Meters:
                 self._tokens.record(tokens, {**shared, TOKEN_TYPE: kind})
         if call.usage.cost_usd is not None:
             self._cost.add(call.usage.cost_usd, shared)
-
-    def tool_ended(self, seconds: float, attributes: Attributes) -> None:
-        self._tool.record(seconds, attributes)
-
-    def run_ended(self, seconds: float, attributes: Attributes) -> None:
-        self._run.record(seconds, attributes)
 
     def approval(self, decision: str, decided_by: str, tool: str) -> None:
         """Count a call that waits (`asked`), was allowed or was denied."""

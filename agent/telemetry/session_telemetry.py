@@ -105,9 +105,11 @@ class SessionTelemetry:
                 run.requested(event.call_id)
             case ToolStarted():
                 call = _pending(state, event.call_id)
-                run.tool_started(event, call, self._arguments(call), at_ns)
+                arguments = self._text(names.TOOL_ARGUMENTS, call.arguments if call is not None else None)
+                run.tool_started(event, call, arguments, at_ns)
             case ToolFinished():
-                run.tool_finished(event, _pending(state, event.call_id), self._result(event), at_ns)
+                result = self._text(names.TOOL_RESULT, event.content)
+                run.tool_finished(event, _pending(state, event.call_id), result, at_ns)
             case ApprovalNeeded():
                 for call in event.pending:
                     run.asked(call, at_ns)
@@ -132,13 +134,8 @@ class SessionTelemetry:
             found[names.OUTPUT_MESSAGES] = self._content.reply(reply.message, reply.finish)
         return found
 
-    def _arguments(self, call: PendingCall | None) -> Attributes:
-        if self._content is None or call is None:
-            return {}
-        return {names.TOOL_ARGUMENTS: self._content.text(call.arguments)}
-
-    def _result(self, event: ToolFinished) -> Attributes:
-        return {} if self._content is None else {names.TOOL_RESULT: self._content.text(event.content)}
+    def _text(self, name: str, text: str | None) -> Attributes:
+        return {} if self._content is None or text is None else {name: self._content.text(text)}
 
     def _said(self, event: MessageAdded) -> Attributes:
         """Return what was said between the person and the agent; steps talk among themselves."""

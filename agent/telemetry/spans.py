@@ -13,7 +13,7 @@ from opentelemetry.util.types import AttributeValue
 from ...actions.events import RETRIES, Notice, ToolFinished, ToolStarted
 from ...state.application import Usage
 from ...state.calls import PendingCall
-from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable
+from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable, json_or_text
 from ...state.trace import ModelCalled, RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION
@@ -24,10 +24,6 @@ from .names import Meters
 Attributes = dict[str, AttributeValue]
 
 _MAX_MESSAGE_CHARS = 300
-
-
-def of_operation(operation: str, session_id: str) -> Attributes:
-    return {names.OPERATION: operation, names.CONVERSATION_ID: encodable(session_id)}
 
 
 def of_beginning(began: RunBegan) -> Attributes:
@@ -212,14 +208,18 @@ class RunSpan:
             self._fail(self._own, code, message)
             measured[names.ERROR_TYPE] = code
         self._own.end(end_ns)
-        self._outlet.meters.run_ended((end_ns - self._start_ns) / 1e9, measured)
+        self._outlet.meters.run.record((end_ns - self._start_ns) / 1e9, measured)
 
     def _begin(self, operation: str, what: str, kind: SpanKind, told: Attributes, start_ns: int) -> Span:
         return self._outlet.tracer.start_span(
             f"{operation} {encodable(what)}",
             self._context,
             kind,
-            attributes={**of_operation(operation, self._session_id), **told},
+            attributes={
+                names.OPERATION: operation,
+                names.CONVERSATION_ID: encodable(self._session_id),
+                **told,
+            },
             start_time=start_ns,
         )
 
@@ -230,7 +230,7 @@ class RunSpan:
             self._fail(tool.span, outcome, "")
             measured[names.ERROR_TYPE] = outcome
         tool.span.end(end_ns)
-        self._outlet.meters.tool_ended((end_ns - tool.start_ns) / 1e9, measured)
+        self._outlet.meters.tool.record((end_ns - tool.start_ns) / 1e9, measured)
 
     def _fail(self, span: Span, code: str, message: str) -> None:
         span.set_attribute(names.ERROR_TYPE, code)
@@ -285,7 +285,7 @@ class Content:
             case Thinking():
                 return {"type": "reasoning", "content": self.text(block.text, _MAX_PART_CHARS)}
             case ToolUse():
-                arguments = _value(self.text(block.arguments, _MAX_PART_CHARS))
+                arguments = json_or_text(self.text(block.arguments, _MAX_PART_CHARS))
                 return {"type": "tool_call", "id": block.call_id, "name": block.tool, "arguments": arguments}
             case ToolResult():
                 content = self.text(block.content, _MAX_PART_CHARS)
@@ -298,14 +298,6 @@ def _newest_first(histories: tuple[Transcript, ...]) -> Iterator[Message]:
     for history in reversed(histories):
         for log, start, end in reversed(history.spans):
             yield from (log.messages[index] for index in range(end - 1, start - 1, -1))
-
-
-def _value(arguments: str) -> Any:
-    """Return arguments as the conventions want them; what is no JSON stays text."""
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
 
 
 def _json(value: Any) -> str:

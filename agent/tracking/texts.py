@@ -1,6 +1,5 @@
 """Makes stored text fit for a page: secrets masked, cut, nothing invisible that reorders or hides."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -8,7 +7,7 @@ from typing import Any, cast
 
 from ...actions.ports import Masker
 from ...actions.tools.shell.output import plain
-from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse
+from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse, json_or_text
 
 Json = dict[str, Any]
 
@@ -79,7 +78,4 @@ def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Js
 
 def arguments_view(arguments: str, texts: Texts, limit: int = 2000) -> Any:
     """Return a call's arguments as JSON, or as the text they are."""
-    try:
-        return texts.value(json.loads(arguments), limit)
-    except (ValueError, RecursionError):
-        return texts.shown(arguments, limit)
+    return texts.value(json_or_text(arguments), limit)

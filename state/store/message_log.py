@@ -1,6 +1,5 @@
 """Where messages are on disk: numbers for logs, and which of their messages are written."""
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
@@ -11,7 +10,15 @@ from pydantic import ValidationError
 from ..calls import PendingCall
 from ..databases.chain import Entry, rows_in_order
 from ..databases.database import Database
-from ..messages import Message, ToolResult, ToolUse, assistant_said, runtime_said, tool_answered
+from ..messages import (
+    Message,
+    ToolResult,
+    ToolUse,
+    assistant_said,
+    json_object,
+    runtime_said,
+    tool_answered,
+)
 from ..transcript import Log, Transcript, TranscriptRange
 from .deltas import decode_message, encode_message
 from .integrity import places_set_aside
@@ -202,8 +209,5 @@ def lost_note(calls: tuple[str, ...]) -> str:
 
 
 def _described(body: str, arguments: str) -> str:
-    try:
-        tool = str(json.loads(body)["tool"])
-    except (ValueError, KeyError, TypeError):
-        tool = "a call"
+    tool = (json_object(body) or {}).get("tool", "a call")
     return f"{tool} {arguments}"[:_MOST_CHARS]

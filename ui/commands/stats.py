@@ -76,7 +76,6 @@ def _tallies(title: str, noun: str, tallies: Mapping[str, "Tally"], glyphs: Glyp
     columns = (noun, "calls", "in", "out", "cached", "cost", "time", "")
     used = [(name, tally) for name, tally in tallies.items() if tally.calls or tally.failed_calls]
     used.sort(key=lambda pair: (-pair[1].known_cost_usd, -pair[1].input_tokens))
-    weights = _weights([tally for _, tally in used])
     rows = [
         (
             _name(name),
@@ -86,32 +85,24 @@ def _tallies(title: str, noun: str, tallies: Mapping[str, "Tally"], glyphs: Glyp
             _rate(tally),
             _cost(tally),
             elapsed((tally.model_ms + tally.tool_ms) / 1000),
-            _bar(weight, max(weights), glyphs),
         )
-        for (name, tally), weight in zip(used, weights, strict=True)
+        for name, tally in used
     ]
-    return Section(title, columns, _first(rows, len(columns)), frozenset({""}))
+    return _with_bars(title, columns, rows, _weights(used), glyphs)
 
 
 def _days(found: "Stats", glyphs: Glyphs) -> Section:
     days = sorted(found.by_day.items())[-_SHOWN_DAYS:]
-    weights = _weights([tally for _, tally in days])
-    rows = tuple(
-        (
-            day,
-            str(tally.calls),
-            _count(tally.input_tokens + tally.output_tokens),
-            _cost(tally),
-            _bar(weight, max(weights), glyphs),
-        )
-        for (day, tally), weight in zip(days, weights, strict=True)
-    )
-    return Section("By day (UTC)", ("day", "calls", "tokens", "cost", ""), rows, frozenset({""}))
+    rows = [
+        (day, str(tally.calls), _count(tally.input_tokens + tally.output_tokens), _cost(tally))
+        for day, tally in days
+    ]
+    columns = ("day", "calls", "tokens", "cost", "")
+    return _with_bars("By day (UTC)", columns, rows, _weights(days), glyphs, most_rows=_SHOWN_DAYS)
 
 
 def _tools(found: "Stats", glyphs: Glyphs) -> Section:
     tools = sorted(found.tools.items(), key=lambda pair: -pair[1].calls)
-    most = max((tally.calls for _, tally in tools), default=0)
     columns = ("tool", "calls", "time", "outcomes", "")
     rows = [
         (
@@ -119,35 +110,45 @@ def _tools(found: "Stats", glyphs: Glyphs) -> Section:
             str(tally.calls),
             elapsed(tally.duration_ms / 1000),
             ", ".join(f"{count} {one_line(outcome)}" for outcome, count in tally.outcomes.most_common()),
-            _bar(tally.calls, most, glyphs),
         )
         for name, tally in tools
     ]
-    return Section("Tools", columns, _first(rows, len(columns)), frozenset({"outcomes", ""}))
+    return _with_bars("Tools", columns, rows, [tally.calls for _, tally in tools], glyphs)
 
 
 def _counted(title: str, counts: Counter[str], glyphs: Glyphs) -> Section:
-    most = max(counts.values(), default=0)
-    rows = [(_name(name), str(count), _bar(count, most, glyphs)) for name, count in counts.most_common()]
-    return Section(title, ("", "", ""), _first(rows, 3), frozenset({""}))
+    rows = [(_name(name), str(count)) for name, count in counts.most_common()]
+    weights = [count for _, count in counts.most_common()]
+    return _with_bars(title, ("", "", ""), rows, weights, glyphs)
 
 
-def _first(rows: Sequence[Row], width: int) -> tuple[Row, ...]:
-    if len(rows) <= _MOST_ROWS:
-        return tuple(rows)
-    rest = f"({len(rows) - _MOST_ROWS} more: --json)"
-    return (*rows[:_MOST_ROWS], (rest, *[""] * (width - 1)))
-
-
-def _weights(tallies: Sequence["Tally"]) -> list[float]:
-    costs = [tally.known_cost_usd for tally in tallies]
-    return costs if any(costs) else [float(tally.input_tokens + tally.output_tokens) for tally in tallies]
+def _with_bars(
+    title: str,
+    columns: Row,
+    rows: Sequence[Row],
+    weights: Sequence[float],
+    glyphs: Glyphs,
+    most_rows: int = _MOST_ROWS,
+) -> Section:
+    """End each row with a bar; name how many rows there is no room for."""
+    most = max(weights, default=0)
+    shown = [
+        (*row, _bar(weight, most, glyphs)) for row, weight in zip(rows[:most_rows], weights, strict=False)
+    ]
+    if len(rows) > most_rows:
+        shown.append((f"({len(rows) - most_rows} more: --json)", *[""] * (len(columns) - 1)))
+    return Section(title, columns, tuple(shown), frozenset({"outcomes", ""}))
 
 
 def _bar(value: float, most: float, glyphs: Glyphs) -> str:
-    if value <= 0 or most <= 0:
+    if value <= 0:
         return ""
     return ("#" if glyphs.bar == "|" else "█") * max(round(_BAR_CELLS * value / most), 1)
+
+
+def _weights(tallies: Sequence[tuple[str, "Tally"]]) -> list[float]:
+    costs = [tally.known_cost_usd for _, tally in tallies]
+    return costs if any(costs) else [float(tally.input_tokens + tally.output_tokens) for _, tally in tallies]
 
 
 def _name(text: str) -> str:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -43,28 +43,22 @@ def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Dif
 def _in_plans(
     name: str, old: tuple[VibeStep, ...], new: tuple[VibeStep, ...], logs: RecordedLogs
 ) -> Iterator[Difference]:
-    for at in range(max(len(old), len(new))):
+    for at, (left, right) in enumerate(zip_longest(old, new)):
         path = f"{name}[{at}]"
-        left, right = old[at : at + 1], new[at : at + 1]
-        if not left or not right:
-            yield from between(path, *(_json(side[0]) if side else None for side in (left, right)))
-        elif left[0] is not right[0]:
+        if left is None or right is None:
+            yield from between(path, _json(left), _json(right))
+        elif left is not right:
             apart = {"chat_history": Transcript()}
-            yield from between(path, *(_json(side[0].model_copy(update=apart)) for side in (left, right)))
-            histories = left[0].chat_history, right[0].chat_history
-            yield from _in_histories(f"{path}.chat_history", *histories, logs)
+            yield from between(path, *(_json(side.model_copy(update=apart)) for side in (left, right)))
+            yield from _in_histories(f"{path}.chat_history", left.chat_history, right.chat_history, logs)
 
 
 def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLogs) -> Iterator[Difference]:
-    """Compare two histories after what they share."""
     shared, old_rest, new_rest = _apart(old, new)
-    left, right = (list(logs.loaded(rest)) for rest in (old_rest, new_rest))
-    for at in range(max(len(left), len(right))):
-        sides = left[at : at + 1], right[at : at + 1]
-        if sides[0] and sides[1] and sides[0][0] is sides[1][0]:
-            continue
-        said = (_said(side[0]) if side else None for side in sides)
-        yield from between(f"{path}[{shared + at}]", *said)
+    pairs = zip_longest(logs.loaded(old_rest), logs.loaded(new_rest))
+    for at, (left, right) in enumerate(pairs, shared):
+        if left is not right:
+            yield from between(f"{path}[{at}]", *(side and _said(side) for side in (left, right)))
 
 
 def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
@@ -109,8 +103,7 @@ def between(path: str, old: Any, new: Any) -> Iterator[Difference]:
         for key in dict.fromkeys((*old, *new)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
             yield from between(f"{path}.{key}", old.get(key), new.get(key))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
     elif isinstance(old, list) and isinstance(new, list):
-        for at in range(max(len(old), len(new))):  # pyright: ignore[reportUnknownArgumentType]
-            sides = (side[at] if at < len(side) else None for side in (old, new))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        for at, sides in enumerate(zip_longest(old, new)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
             yield from between(f"{path}[{at}]", *sides)
     else:
         yield Difference(path, old, new)
@@ -138,7 +131,7 @@ def _lines(differences: Iterable[Difference]) -> Iterator[str]:
 
 def _changed(old: list[str], new: list[str]) -> Iterator[str]:
     if len(old) + len(new) <= 2:
-        start = _shared_start(old, new)
+        start = _shared_start(old[0], new[0]) if old and new else 0
         yield from (f"- {_cut(line, start)}" for line in old)
         yield from (f"+ {_cut(line, start)}" for line in new)
         return
@@ -157,12 +150,9 @@ def _written(value: object) -> list[str]:
     return [json.dumps(value)]
 
 
-def _shared_start(old: list[str], new: list[str]) -> int:
-    """Return how many characters two single lines begin with in common."""
-    if not old or not new:
-        return 0
-    pairs = enumerate(zip(old[0], new[0], strict=False))
-    return next((at for at, (left, right) in pairs if left != right), min(len(old[0]), len(new[0])))
+def _shared_start(old: str, new: str) -> int:
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(old), len(new)))
 
 
 def _cut(line: str, around: int = 0) -> str:

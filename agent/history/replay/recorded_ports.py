@@ -1,7 +1,7 @@
 """The ports of a recorded run: a model that says again what it said, tools that give back what they gave."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from ....actions.ports import (
@@ -54,7 +54,7 @@ class Departed(SandburError):
 class Stage:
     """What is played now: every port of a walk looks here."""
 
-    moment: Moment | None = None
+    moment: Moment = field(init=False)
     asked: RequestShape | None = None
     """What today's program asked the model."""
 
@@ -80,8 +80,8 @@ class RecordedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         moment = self._stage.moment
-        called = moment.called if moment is not None else None
-        if moment is None or called is None or self._stage.asked is not None:
+        called = moment.called
+        if called is None or self._stage.asked is not None:
             raise Departed("request", "today's program asks the model where the recorded run did not")
         if called.error is not None:
             raise ContextFull(called.error.message)
@@ -128,8 +128,8 @@ class RecordedTool:
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         moment = self._stage.moment
-        result = moment.results.get(context.call_id) if moment is not None else None
-        if moment is None or result is None:
+        result = moment.results.get(context.call_id)
+        if result is None:
             return ToolOutcome("error", "(what this call came to is not in the recording)")
         return ToolOutcome(result.outcome, _given(result, moment.before["pending_tool_calls"]))
 
@@ -159,26 +159,23 @@ class _Known:
 class RecordedJournal:
     """Answers as the journal of the session did then."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, stage: Stage) -> None:
+        self._stage = stage
         self._own = _Known(owner)
         self._ancestors = [_Known(ancestor) for ancestor in owner.ancestors]
         self._undone = owner.undone
-        self._moment: Moment | None = None
-        self._seen: set[str] = set()
-
-    def enter(self, moment: Moment) -> None:
-        self._moment = moment
-        self._seen = set()
+        self._seen: set[tuple[int, str]] = set()
+        """Step and call id."""
 
     async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
         found = ((call_id, self._call(call_id)) for call_id in call_ids)
         return {call_id: call for call_id, call in found if call is not None}
 
     def has_seen(self, call_id: str) -> bool:
-        return call_id in self._seen or next(self._moves(call_id), None) is not None
+        return (self._stage.moment.seq, call_id) in self._seen or next(self._moves(call_id), None) is not None
 
     async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
-        self._seen.add(use.call_id)
+        self._seen.add((self._stage.moment.seq, use.call_id))
 
     async def started(
         self,
@@ -186,7 +183,7 @@ class RecordedJournal:
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
     ) -> None:
-        if self._moment is not None and pending.call_id not in self._moment.started:
+        if pending.call_id not in self._stage.moment.started:
             raise Departed(
                 "state",
                 f"today's program runs the call {pending.call_id} ({pending.tool}), which did not run then",
@@ -216,9 +213,7 @@ class RecordedJournal:
 
     def _moves(self, call_id: str) -> Iterator[tuple[CallMove, bool]]:
         """Yield the moves on disk, and whether each was the session's own."""
-        moment = self._moment
-        if moment is None:
-            return
+        moment = self._stage.moment
         until = moment.run.at if moment.run is not None else ""
         for known in self._ancestors:
             # Rows of other sessions are ordered with ours by the clock alone.

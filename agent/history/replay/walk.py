@@ -165,12 +165,11 @@ class Walk:
         bound = moment.owner, began.conditions
         if self._application is None or self._journal is None or self._bound != bound:
             if self._bound is None or self._bound[0] is not moment.owner or self._journal is None:
-                self._journal = RecordedJournal(moment.owner)
+                self._journal = RecordedJournal(moment.owner, self._stage)
             self._application = application_of(
                 self._today, self._live, moment.owner.settings, began.conditions, self._stage, self._journal
             )
             self._bound = bound
-        self._journal.enter(moment)
         return self._application
 
     def _enter(self, application: Application[Any], moment: Moment) -> None:

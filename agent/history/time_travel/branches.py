@@ -1,7 +1,6 @@
 """Sessions that go on after an earlier step of another: with an edited state, with the files of then."""
 
 import asyncio
-import json
 import re
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ....state.application import ApplicationState, ExecutionMode, StepStatus, VibeStep
 from ....state.errors import UsageError
-from ....state.messages import Message, Text, encodable, person_said
+from ....state.messages import Message, Text, encodable, json_or_text, person_said
 from ....state.store.journal import RESTORE
 from ....state.store.lease import new_runner
 from ....state.store.store import Store
@@ -123,10 +122,7 @@ def _changed(state: ApplicationState, path: str, text: str) -> dict[str, Any]:
 
 def _text(text: str) -> str:
     """Return the text of a JSON string, or the words themselves."""
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_or_text(text)
     return encodable(value) if isinstance(value, str) else text
 
 

@@ -1,6 +1,5 @@
 """What a request shows the demo: which of the few situations it is in, and what was said and found there."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from ....actions.ports import ModelRequest
 from ....actions.turn.decision_tools import PLAN_FINISHED, RESERVED_NAMES
-from ....state.messages import Message, ToolResult, ToolUse
+from ....state.messages import Message, ToolResult, ToolUse, json_object
 
 Situation = Literal["turn", "results", "plan", "step", "report", "summary"]
 
@@ -95,10 +94,9 @@ def _goal(turn: Sequence[Message]) -> str:
     uses = (use for message in reversed(turn) for use in message.tool_uses if use.tool == "start_plan")
     use = next(uses, None)
     if use is not None:
-        try:
-            return str(json.loads(use.arguments)["goal"])
-        except (ValueError, KeyError, TypeError):
-            pass
+        goal = (json_object(use.arguments) or {}).get("goal")
+        if goal is not None:
+            return str(goal)
     pinned = _first(_PINNED_GOAL, turn[0].text) if turn and _is_summary(turn[0]) else ""
     return pinned or _said(turn)
 

@@ -1,10 +1,9 @@
 """What the demo makes of a person's message: an answer, a call of a tool, or the start of a plan."""
 
-import json
 import re
 from collections.abc import Callable
-from typing import Any
 
+from ....state.messages import json_object
 from .conversation import Conversation, Done, Move, finish
 from .probes import DISK, FOLDERS, LOAD, PROBES, WEB, Probe, url_in
 
@@ -120,9 +119,8 @@ def _said(done: Done) -> str:
 
 def _subject(done: Done) -> str:
     """Name the call by what it was about."""
-    try:
-        arguments: dict[str, Any] = json.loads(done.use.arguments)
-    except ValueError:
+    arguments = json_object(done.use.arguments)
+    if arguments is None:
         return done.use.tool
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
     text = " ".join(str(about).split())
