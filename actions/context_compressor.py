@@ -30,9 +30,11 @@ _ASK = (
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger one of the active histories, then hand back."""
-    history = _largest(state)
+    history = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
     window_bytes = int(ports.model.context_window / state.tokens_per_byte)
-    keep = _kept_messages(history, _kept_bytes(history, window_bytes) >> state.compressions)
+    # Of a history that the provider found too long sooner than we, at most a half.
+    kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // 2)
+    keep = _kept_messages(history, kept_bytes >> state.compressions)
     older = list(history)[: len(history) - keep]
     if not older:
         return _handed_back(state, MAX_COMPRESSIONS)
@@ -65,10 +67,6 @@ async def _summarize(
         return None
 
 
-def _largest(state: ApplicationState) -> Transcript:
-    return max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
-
-
 def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:
     step = state.active_step
     if step is not None and old is step.chat_history:
@@ -78,11 +76,6 @@ def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Chan
 
 def _handed_back(state: ApplicationState, compressions: int) -> Changes:
     return {"overflow_from": None, "return_to": state.overflow_from, "compressions": compressions}
-
-
-def _kept_bytes(history: Transcript, window_bytes: int) -> int:
-    """Return how much may stay: a share of the window, or of what the provider found too long."""
-    return min(int(window_bytes * KEEP_SHARE), history.size_bytes // 2)
 
 
 def _kept_messages(history: Transcript, max_bytes: int) -> int:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from ..state.application import StepStatus, Usage, VibeStep
 from ..state.calls import PendingCall
-from ..state.messages import Outcome
+from ..state.messages import Outcome, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,11 @@ class ToolFinished:
     content: str
     duration_ms: int
     step_id: str | None = None
+
+    @classmethod
+    def of(cls, result: ToolResult, step_id: str | None = None) -> "ToolFinished":
+        took_ms = result.duration_ms or 0
+        return cls(result.call_id, result.tool, result.outcome, result.content, took_ms, step_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         if known is None or known.result is None:
             clear_once_committed(ports, call.call_id)
             await ports.journal.finished(answer, flush=False)
-        ports.emit(_finished(answer, state.active_step_id))
+        ports.emit(ToolFinished.of(answer, state.active_step_id))
     runner = ToolRunner(ports, state.active_step_id)
     ready = [ReadyCall(offset, *both) for offset, both in enumerate(judged_last) if offset not in results]
     for batch in _batches(ready):
@@ -63,9 +63,3 @@ def _batches(calls: list[ReadyCall]) -> list[list[ReadyCall]]:
         else:
             batches.append([ready])
     return batches
-
-
-def _finished(result: ToolResult, step_id: str | None) -> ToolFinished:
-    return ToolFinished(
-        result.call_id, result.tool, result.outcome, result.content, result.duration_ms or 0, step_id
-    )

@@ -16,8 +16,6 @@ from .events import Event, Notice, TextDelta, ThinkingDelta
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """How a tool is described to a model."""
-
     name: str
     description: str
     parameters: Mapping[str, Any]
@@ -271,11 +269,9 @@ class Journal(Protocol):
 
         A call of a decision tool does not wait, so that there is none.
         """
-        ...
 
     async def decided(self, call: PendingCall, by: str) -> None:
         """Record what a person decided; committed with the step that takes the decision in."""
-        ...
 
     async def started(
         self,
@@ -287,7 +283,6 @@ class Journal(Protocol):
 
         Nothing runs before this returned.
         """
-        ...
 
     async def finished(
         self,
@@ -297,29 +292,21 @@ class Journal(Protocol):
         pre_images: Mapping[str, bytes] | None = None,
     ) -> None:
         """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
-        ...
 
     async def changed(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
     ) -> None:
         """Record what a call without a known end did to files, with the session's next commit."""
-        ...
 
     def once_committed(self, work: Callable[[], None]) -> None:
         """Do `work` when what was recorded until now is on disk."""
-        ...
 
-    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
-        """Return the file changes recorded for a call."""
-        ...
+    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]: ...
 
     async def kept(self, call_id: str, output: bytes) -> None:
         """Store the whole output of a call whose result shows a part, with the session's next commit."""
-        ...
 
-    async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
-        """Return what is known of these calls."""
-        ...
+    async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]: ...
 
     def has_seen(self, call_id: str) -> bool:
         """Tell whether the session used this id before."""

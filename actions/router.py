@@ -2,11 +2,11 @@
 
 from ..state.application import ApplicationState
 from ..state.calls import PendingCall
-from ..state.messages import Message, ToolUse
+from ..state.messages import Message
 from .events import MessageAdded, Notice, ToolRequested
 from .ports import Ports, Reply
 from .turn.burr_action import Changes, graph_action
-from .turn.decision_tools import START_PLAN, StartPlan, find_decision, why_unusable
+from .turn.decision_tools import START_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
 from .turn.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 
@@ -59,11 +59,8 @@ def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Messag
             "current_goal": start.goal,
             "bad_rounds": 0,
         }
-
-    def misplaced(use: ToolUse) -> str:
-        return why_unusable(use, START_PLAN if may_plan else None)
-
-    pending = propose(message.tool_uses, reply, ports, before.execution_mode, misplaced)
+    decision = START_PLAN if may_plan else None
+    pending = propose(message.tool_uses, reply, ports, before.execution_mode, decision)
     return {
         "chat_history": history,
         "workflow_mode": "vibe" if before.workflow_mode == "vibe" else "ops",

@@ -7,10 +7,7 @@ from .turn.model_call import REPLIED_FIELDS, Cut
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
-@graph_action(
-    reads=[*STEP_READS, "active_step_id"],
-    writes=[*STEP_WRITES, *REPLIED_FIELDS],
-)
+@graph_action(reads=[*STEP_READS, "active_step_id"], writes=[*STEP_WRITES, *REPLIED_FIELDS])
 async def vibe_result_analyzer(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Show the model the newest results of the active step."""
     step = state.active_step

@@ -10,10 +10,7 @@ from .turn.model_call import REPLIED_FIELDS, Cut
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
-@graph_action(
-    reads=[*STEP_READS, "current_goal"],
-    writes=[*STEP_WRITES, *REPLIED_FIELDS],
-)
+@graph_action(reads=[*STEP_READS, "current_goal"], writes=[*STEP_WRITES, *REPLIED_FIELDS])
 async def vibe_step_executor(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Begin the first pending step of the plan."""
     pending = next(step for step in state.vibe_plan if step.status == "pending")

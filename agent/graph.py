@@ -132,7 +132,7 @@ def build_graph(ports: Ports) -> Graph:
 async def build_application(
     graph: Graph, session_id: str, persister: AsyncBaseStatePersister, new_state: ApplicationState
 ) -> Application[Any]:
-    """Return the application of a session, behind its last step, or new with `new_state`."""
+    """Return the application of a session, after its last step, or new with `new_state`."""
     return await (
         ApplicationBuilder()
         .with_graph(graph)
@@ -150,7 +150,6 @@ async def build_application(
 
 
 def mermaid() -> str:
-    """Return the graph as a Mermaid state diagram."""
     lines = ["stateDiagram-v2", "    [*] --> prompt"]
     lines += [f"    {start} --> {end}: {condition.name}" for start, end, condition in TRANSITIONS]
     return "\n".join(lines) + "\n"

@@ -46,7 +46,7 @@ def _read(path: Path, must_be_ours: bool) -> Instructions | None:
         return None
     content, size = found
     if size > len(content):
-        # Cut behind a whole line, or at least not inside a character.
+        # Cut after a whole line, or at least not inside a character.
         line_end = content.rfind(b"\n") + 1
         content = content[:line_end] or content.decode(errors="ignore").encode()
     text = decoded(content.removeprefix(b"\xef\xbb\xbf"), path).strip()

@@ -79,7 +79,6 @@ class SecretMasker:
         return self._current().text(text)
 
     def data(self, data: bytes) -> bytes:
-        """Mask bytes of any encoding; all but the secrets stays as it is."""
         return self._current().data(data)
 
     def stream(self) -> StreamMasker:
@@ -100,7 +99,6 @@ class SecretMasker:
 
 
 def masker_for(env: Mapping[str, str], cwd: Path) -> SecretMasker:
-    """Return the masker of a session."""
     return SecretMasker(env, cwd)
 
 

@@ -48,11 +48,8 @@ class Places(NamedTuple):
 
 
 def places_of(home: Path, session_id: str) -> Places:
-    return Places(home / "scratch" / _file_name(session_id), home / "snapshots", home)
-
-
-def _file_name(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    name = hashlib.sha256(session_id.encode()).hexdigest()[:24]
+    return Places(home / "scratch" / name, home / "snapshots", home)
 
 
 def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:

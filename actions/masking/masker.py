@@ -140,7 +140,6 @@ class TextMasker:
         return data if result is text else result.encode(wide, "surrogatepass")
 
     def stream(self) -> StreamMasker:
-        """Return one for live output, where a secret may come in pieces."""
         return StreamMasker(self.spans, [value for value, _ in self._known])
 
     def spans(self, data: bytes) -> list[SecretSpan]:

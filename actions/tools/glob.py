@@ -15,7 +15,6 @@ from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
 from .search.engine import Search
 from .search.matches import capped_lines
-from .search.ripgrep import find_ripgrep
 
 MAX_FILES = 1000
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -54,7 +53,7 @@ class Glob(BuiltinTool[GlobArguments]):
             return ToolOutcome("error", str(error))
 
     async def _found(self, root: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
-        search = Search(root, find_ripgrep() if self._use_ripgrep else None, self._limit_s)
+        search = Search(root, self._use_ripgrep, self._limit_s)
         listing = await search.list_files(Wanted(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]
         lines = capped_lines([shown_from(root / name, cwd) for name in names[:MAX_FILES]])

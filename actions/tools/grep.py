@@ -5,14 +5,13 @@ from pathlib import Path
 from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
-from ..workspace.paths import FileProblem, folder_and_file, resolved, shown_from
+from ..workspace.paths import FileProblem, counted, folder_and_file, resolved, shown_from
 from ..workspace.patterns import BadPattern, PathPattern
 from ..workspace.tree import Listing, Wanted
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
 from .search.engine import Search, SearchResult
 from .search.matches import BadExpression, bridged, capped_lines
-from .search.ripgrep import find_ripgrep
 
 MAX_MATCHES = 250
 _MAX_FILE_BYTES = 64 << 20
@@ -47,7 +46,7 @@ class Grep(BuiltinTool[GrepArguments]):
             root, names = folder_and_file(resolved(arguments.path, context.cwd))
         except (FileProblem, BadExpression, BadPattern) as error:
             return ToolOutcome("error", str(error))
-        search = Search(root, find_ripgrep() if self._use_ripgrep else None, self._limit_s)
+        search = Search(root, self._use_ripgrep, self._limit_s)
         listing = Listing(names) if names else await _candidates(search, only)
         found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else SearchResult()
         return ToolOutcome("ok", _report(found, listing, root, context.cwd))
@@ -68,8 +67,7 @@ def _report(found: SearchResult, listing: Listing, root: Path, cwd: Path) -> str
         for line in file.lines
     ]
     shown = capped_lines(lines)
-    noun = "file" if len(listing.paths) == 1 else "files"
-    notes = [] if lines else [f"No match in {len(listing.paths):,} {noun}."]
+    notes = [] if lines else [f"No match in {counted(len(listing.paths), 'file')}."]
     if found.count > len(shown):
         notes.append(
             f"[{len(shown):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
-from ..workspace.paths import FileProblem, resolved, shown, size_text, special_kind, translated
+from ..workspace.paths import FileProblem, counted, resolved, shown, size_text, special_kind, translated
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
 
@@ -49,7 +49,7 @@ def _listed(path: Path) -> str:
     entries = sorted(entries[:_MOST_READ], key=_order)
     folders = sum(entry.is_dir(follow_symlinks=False) for entry in entries)
     more = "more than " if is_cut else ""
-    heading = f"{shown(path)}: {more}{_amount(folders, 'folder')}, {_amount(len(entries) - folders, 'file')}"
+    heading = f"{shown(path)}: {more}{counted(folders, 'folder')}, {counted(len(entries) - folders, 'file')}"
     lines = [heading, *(_described(entry) for entry in entries[:MAX_ENTRIES])]
     if len(entries) > MAX_ENTRIES:
         lines.append(
@@ -60,10 +60,6 @@ def _listed(path: Path) -> str:
 
 def _order(entry: os.DirEntry[str]) -> tuple[bool, str]:
     return not entry.is_dir(follow_symlinks=False), entry.name
-
-
-def _amount(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _described(entry: os.DirEntry[str]) -> str:

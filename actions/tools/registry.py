@@ -30,7 +30,6 @@ def builtin_tools() -> dict[str, Tool]:
 
 @cache
 def declared() -> Mapping[str, ToolTraits]:
-    """Return what each tool declares, by its name."""
     return {name: tool.traits for name, tool in builtin_tools().items()}
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from ..masking.masker import refuse_placeholders
 from ..ports import Prepared, ToolTraits
 from ..workspace.atomic_write import real_target
-from ..workspace.paths import FileProblem, resolved, shown, shown_from, size_text
+from ..workspace.paths import FileProblem, counted, resolved, shown, shown_from, size_text
 from ..workspace.planned_write import planned
 from ..workspace.text import FileText, TextForm, load, unified
 from .builtin import AROUND_SECRETS, WritingTool
@@ -49,7 +49,7 @@ def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:
     def report(status: os.stat_result | None) -> str:
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         verb = "Created" if old is None else "Overwrote"
-        said = f"{verb} {name}: {lines:,} {'line' if lines == 1 else 'lines'}, {size_text(len(stored))}."
+        said = f"{verb} {name}: {counted(lines, 'line')}, {size_text(len(stored))}."
         return "\n".join([said, *notes, *link_note(status), *_difference(old, content, name)])
 
     return planned(target, old, stored, report)

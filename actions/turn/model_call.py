@@ -20,8 +20,6 @@ _INTERRUPTED = Failure(code="interrupted", message="The call was interrupted.")
 
 @dataclass(slots=True)
 class _Seen:
-    """What has come of a stream so far."""
-
     began: float = field(default_factory=time.monotonic)
     began_at: str = field(default_factory=now)
     first_ms: int | None = None
@@ -111,7 +109,7 @@ def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> Non
 
 
 Cut = tuple[Message, ...]
-"""The input of an action whose call of the model was interrupted: what had been read, and the mark behind it.
+"""The input of an action whose call of the model was interrupted: what had been read, and the mark after it.
 Empty: ask the model."""
 MAX_COMPRESSIONS = 2
 MAX_BAD_ROUNDS = 5
@@ -119,10 +117,7 @@ _LEARNED_RANGE = (0.05, 1.0)
 
 
 async def ask(
-    state: ApplicationState,
-    ports: Ports,
-    histories: tuple[Transcript, ...],
-    forced_tool: str | None = None,
+    state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...], forced_tool: str | None = None
 ) -> Reply | None:
     """Ask the model and tell what streams in; None means that the request does not fit."""
     if state.bad_rounds >= MAX_BAD_ROUNDS:
@@ -146,12 +141,16 @@ async def ask(
 def _fits(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> bool:
     """Tell whether the request is expected to stay below the used share of the model's window.
 
-    Behind a compression that is not estimated but tried: estimates can be wrong for ever.
+    After a compression that is not estimated but tried: estimates can be wrong for ever.
     """
     if state.compressions:
         return True
-    sent_bytes = ports.fixed_bytes + sum(history.size_bytes for history in histories)
-    return sent_bytes * state.tokens_per_byte <= ports.model.context_window * ports.compress_at
+    tokens = _sent_bytes(ports, histories) * state.tokens_per_byte
+    return tokens <= ports.model.context_window * ports.compress_at
+
+
+def _sent_bytes(ports: Ports, histories: tuple[Transcript, ...]) -> int:
+    return ports.fixed_bytes + sum(history.size_bytes for history in histories)
 
 
 def replied(
@@ -161,8 +160,7 @@ def replied(
     learned = state.tokens_per_byte
     if reply.usage.input_tokens:
         low, high = _LEARNED_RANGE
-        sent_bytes = ports.fixed_bytes + sum(history.size_bytes for history in histories)
-        learned = min(high, max(low, reply.usage.input_tokens / sent_bytes))
+        learned = min(high, max(low, reply.usage.input_tokens / _sent_bytes(ports, histories)))
     return {
         "usage": state.usage + reply.used,
         "turn_usage": state.turn_usage + reply.used,

@@ -2,14 +2,14 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import PendingCall
 from ...state.messages import Message, ToolResult, ToolUse, tool_answered
-from ..ports import BadArguments, Ports, Reply
-from .decision_tools import RESERVED_NAMES
+from ..ports import BadArguments, Ports, Reply, ToolSpec
+from .decision_tools import RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _CUT = (
@@ -42,23 +42,18 @@ def _candidates(call_id: str) -> Iterator[str]:
 
 
 def propose(
-    uses: Sequence[ToolUse],
-    reply: Reply,
-    ports: Ports,
-    mode: ExecutionMode,
-    misplaced: Callable[[ToolUse], str],
+    uses: Sequence[ToolUse], reply: Reply, ports: Ports, mode: ExecutionMode, decision: ToolSpec | None
 ) -> tuple[PendingCall, ...]:
-    """Judge each call; `misplaced` says what is wrong with a decision tool."""
-    pending: list[PendingCall] = []
-    for use in uses:
+    """Judge each call; `decision` is the only decision tool that would have fitted."""
+
+    def proposed(use: ToolUse) -> PendingCall:
         if use.tool in RESERVED_NAMES:
-            call = _invalid(use, misplaced(use))
-        elif reply.finish == "length":
-            call = _invalid(use, _CUT)
-        else:
-            call = judge(use.call_id, use.tool, use.arguments, ports, mode)
-        pending.append(call)
-    return tuple(pending)
+            return _invalid(use, why_unusable(use, decision))
+        if reply.finish == "length":
+            return _invalid(use, _CUT)
+        return judge(use.call_id, use.tool, use.arguments, ports, mode)
+
+    return tuple(map(proposed, uses))
 
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:

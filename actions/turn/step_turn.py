@@ -1,11 +1,11 @@
 """A model call inside a plan step, as the step's first and as its further turns make it."""
 
 from ...state.application import ApplicationState, VibeStep
-from ...state.messages import Message, ToolUse
+from ...state.messages import Message
 from ..events import MessageAdded, ToolRequested
 from ..ports import Ports, Reply
 from .burr_action import Changes
-from .decision_tools import FINISH_STEP, FinishStep, find_decision, why_unusable
+from .decision_tools import FINISH_STEP, FinishStep, find_decision
 from .model_call import CALL_READS, Cut, ask, overflow, replied
 from .proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 
@@ -47,11 +47,7 @@ def _judge(before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply,
             update={"chat_history": history, "status": finish.status, "analysis": finish.summary}
         )
         return {"vibe_plan": with_step(before, closed), "pending_tool_calls": (), "bad_rounds": 0}
-
-    def misplaced(use: ToolUse) -> str:
-        return why_unusable(use, FINISH_STEP)
-
-    pending = propose(message.tool_uses, reply, ports, before.execution_mode, misplaced)
+    pending = propose(message.tool_uses, reply, ports, before.execution_mode, FINISH_STEP)
     going_on = step.model_copy(update={"chat_history": step.chat_history.append(message)})
     return {
         "vibe_plan": with_step(before, going_on),

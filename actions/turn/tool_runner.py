@@ -105,9 +105,7 @@ class ToolRunner:
         answer = await record_outcome(self._ports, call, outcome, edited, duration_ms, flush)
         self._running -= 1
         self.results[offset] = answer
-        self._ports.emit(
-            ToolFinished(call.call_id, call.tool, outcome.outcome, answer.content, duration_ms, self._step_id)
-        )
+        self._ports.emit(ToolFinished.of(answer, self._step_id))
 
 
 def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> ToolContext:

@@ -32,19 +32,19 @@ def one_at_a_time(folder: Path) -> Generator[None]:
     with ExitStack() as stack:
         # A folder that cannot be read can still be written to.
         with suppress(OSError):
-            _lock(stack.enter_context(opened(folder, os.O_RDONLY | os.O_DIRECTORY)))
+            descriptor = stack.enter_context(opened(folder, os.O_RDONLY | os.O_DIRECTORY))
+            wait_for_lock(descriptor, fcntl.LOCK_EX, _PATIENCE_S)
         yield
 
 
-def _lock(descriptor: int) -> None:
-    latest = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > latest:
-                return None
+def wait_for_lock(descriptor: int, kind: int, patience_s: float) -> None:
+    """Take an advisory lock, or go on without it when that takes too long."""
+    latest = time.monotonic() + patience_s
+    while time.monotonic() < latest:
+        with suppress(BlockingIOError):
+            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         time.sleep(_PAUSE_S)
+    return None
 
 
 _NAME = re.compile(r"\.sandbur-[0-9a-f]{12}\.tmp")

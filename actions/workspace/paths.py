@@ -44,6 +44,11 @@ def size_text(size: int) -> str:
     return f"{value / 1000:.1f} TB"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as `1 file` or `2,000 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class FileStat(NamedTuple):
     """What changes when a file does."""
 

@@ -97,7 +97,7 @@ def fits(parts: Parts, names: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def _component(text: str) -> re.Pattern[str]:
-    first, *rest = (_regex(piece) for piece in _split_at_stars(text))
+    first, *rest = ("".join(map(_token_regex, piece)) for piece in _split_at_stars(text))
     # Each star but the last takes the shortest text that fits and never tries again.
     middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
     last = f".*{rest[-1]}" if rest else ""
@@ -117,19 +117,11 @@ def _split_at_stars(text: str) -> list[list[str]]:
     return pieces
 
 
-def _regex(tokens: Sequence[str]) -> str:
-    return "".join(_token_regex(token) for token in tokens)
-
-
 def _token_regex(token: str) -> str:
     if token == "?":
         return "."
     if token[0] == "[" and len(token) > 1:
         negated = "^" if token[1] in "!^" else ""
-        inner = token[2 if negated else 1 : -1]
-        return f"[{negated}{_SPECIAL_IN_CLASS.sub(_escaped, inner)}]"
+        members = _SPECIAL_IN_CLASS.sub(r"\\\g<0>", token[2 if negated else 1 : -1])
+        return f"[{negated}{members}]"
     return re.escape(token[-1])
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return "\\" + found[0]

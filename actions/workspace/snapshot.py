@@ -14,7 +14,7 @@ from typing import Any
 from ...state.calls import FileChange
 from ..ports import UNCHANGED, Changed, ToolContext
 from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
-from .paths import FileProblem, FileStat, open_regular, opened, size_text
+from .paths import FileProblem, FileStat, counted, open_regular, opened, size_text
 from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, tree_below
 
 MAX_FILE_BYTES = 1_000_000
@@ -196,7 +196,9 @@ class Snapshot:
         found += [self._added(path, status) for path, status in now.items() if path not in self._files]
         changes = tuple(change for change in found if change is not None)
         if not self._place.knows_rules and any(change.path.endswith("/.gitignore") for change in changes):
-            changes = tuple(_doubted(change) for change in changes)
+            # A new file may have been there, ignored by rules that are not known any more.
+            doubted = {"is_restorable": False}
+            changes = tuple(c.model_copy(update=doubted) if c.before_mode is None else c for c in changes)
         return Changed(changes, pre_images)
 
     def _changed(
@@ -291,28 +293,18 @@ def _mode(status: FileStat | None) -> int | None:
     return None if status is None else recorded_mode(status.mode)
 
 
-def _doubted(change: FileChange) -> FileChange:
-    """Say of a new file that it may have been there, ignored by rules that are not known any more."""
-    was_there = change.before_mode is not None
-    return change if was_there else change.model_copy(update={"is_restorable": False})
-
-
 def _note(tree: Tree, files: Files) -> str:
     unkept = sum(known.digest is None for known in files.values())
     parts = [
-        f"no more than {_counted(len(files))} were looked at"
+        f"no more than {counted(len(files), 'file')} were looked at"
         f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
-        f"the content of {_counted(unkept)} was not kept (over {size_text(MAX_FILE_BYTES)} each,"
+        f"the content of {counted(unkept, 'file')} was not kept (over {size_text(MAX_FILE_BYTES)} each,"
         f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, or a database)",
-        f"the name of {_counted(tree.unnamed)} is no valid text",
+        f"the name of {counted(tree.unnamed, 'file')} is no valid text",
     ]
     holds = (not tree.is_complete, unkept, tree.unnamed)
     said = "; ".join(part for part, is_so in zip(parts, holds, strict=True) if is_so)
     return f"Not every change of files can be undone: {said}." if said else ""
-
-
-def _counted(number: int) -> str:
-    return f"{number:,} {'file' if number == 1 else 'files'}"
 
 
 _RECORD = "files.json"

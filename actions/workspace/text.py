@@ -151,7 +151,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:
-    """Return how many lines are equal from the start."""
     pairs = zip(count(), left, right)
     return next((index for index, a, b in pairs if a != b), min(len(left), len(right)))
 

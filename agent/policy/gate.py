@@ -1,16 +1,19 @@
 """The gate: whether a tool call may run now, must be asked for, or is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...actions.ports import Tool, ToolTraits, Verdict
 from ...state.application import ExecutionMode
 from . import path_rules, shell_rules
 from .path_rules import Workspace
 from .rules import Rule, literal_of
+
+PartT = TypeVar("PartT")
 
 _PROTECTED = frozenset({".git", ".sandbur"})
 """Files in these folders can run commands or change the rules, so `auto-edit` still asks for them."""
@@ -111,26 +114,13 @@ class Policy:
         commands, doubts = shell_rules.read_commands(call.subject)
         if doubts:
             return []
-        used: dict[str, None] = {}
-        for command in commands:
-            rule = next((rule for rule in rules if shell_rules.covers(rule.pattern or "", command)), None)
-            if rule is None:
-                return []
-            used[rule.text] = None
-        return list(used)
+        return _covering(rules, commands, shell_rules.covers)
 
     def _covering_paths(self, rules: Sequence[Rule], call: _Call) -> list[str]:
         if not call.paths:
             matching = (rule.text for rule in rules if fnmatchcase(call.subject, rule.pattern or ""))
             return list(matching)[:1]
-        used: dict[str, None] = {}
-        for path in call.paths:
-            covering = (r for r in rules if path_rules.covers(r.pattern or "", path, self._workspace))
-            rule = next(covering, None)
-            if rule is None:
-                return []
-            used[rule.text] = None
-        return list(used)
+        return _covering(rules, call.paths, partial(path_rules.covers, workspace=self._workspace))
 
     def _hits(self, rule: Rule, call: _Call) -> bool:
         if rule.pattern is None:
@@ -140,6 +130,19 @@ class Policy:
         if fnmatchcase(call.subject, rule.pattern):
             return True
         return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)
+
+
+def _covering(
+    rules: Sequence[Rule], parts: Iterable[PartT], covers: Callable[[str, PartT], bool]
+) -> list[str]:
+    """Return the first rules that cover the parts; empty if any part is not covered."""
+    used: dict[str, None] = {}
+    for part in parts:
+        rule = next((rule for rule in rules if covers(rule.pattern or "", part)), None)
+        if rule is None:
+            return []
+        used[rule.text] = None
+    return list(used)
 
 
 def _described(tool: Tool, arguments: Any) -> _Call:

@@ -106,7 +106,7 @@ def _spellings(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
-    """Yield 1 and each place behind leading options, which may take a word each: `git -C folder push`."""
+    """Yield 1 and each place after leading options, which may take a word each: `git -C folder push`."""
     yield 1
     for at in range(1, min(len(words), 9)):
         if not words[at].startswith("-") and not words[at - 1].startswith("-"):

@@ -14,7 +14,6 @@ _DIGEST_CHARS = 12
 
 
 def conditions_of(settings: SessionSettings, ports: "Ports") -> Conditions:
-    """Return the conditions of a run that begins now."""
     return Conditions(
         allow=settings.allow,
         deny=settings.deny,

@@ -80,7 +80,6 @@ class Position:
         await self._writer.commit()
 
     async def elsewhere(self) -> StoreError | None:
-        """Return why this process could not go on now: another one runs the session, or went on with it."""
         chain, index = self._writer.chain, self.store.index
         known = chain.records, chain.digest
         return await self.store.database.offload(
@@ -115,7 +114,7 @@ class Position:
             self._writer.epoch = None
 
     async def leave(self) -> None:
-        """Settle and release a run that nobody follows to its end; nothing happens behind a release."""
+        """Settle and release a run that nobody follows to its end; nothing happens after a release."""
         if self.is_held:
             with suppress(StoreError):
                 await self.settle()

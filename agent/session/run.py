@@ -23,7 +23,7 @@ from ...actions.events import (
     ToolStarted,
     UsageChanged,
 )
-from ...actions.ports import EventPort, Journal, Trace
+from ...actions.ports import Ports
 from ...state.application import ApplicationState, Usage
 from ...state.clock import now, text_of
 from ...state.databases.database import told_here
@@ -179,21 +179,17 @@ class Run:
     def __init__(
         self,
         position: Position,
-        events: EventPort,
-        journal: Journal,
-        trace: Trace,
+        ports: Ports,
         limits: Limits,
         first: str | None,
         inputs: dict[str, Any],
-        record_only: bool = False,
-        is_command: bool = False,
-        observe: Observe = nobody,
+        record_only: bool,
+        is_command: bool,
+        observe: Observe,
     ) -> None:
         """Prepare to run the action `first` with `inputs`, then on until the graph halts."""
         self._position = position
-        self._journal = journal
-        self._trace = trace
-        self._port = events
+        self._ports = ports
         self._limits = limits
         self._first = first
         self._inputs = inputs
@@ -256,16 +252,12 @@ class Run:
 
     async def _cut_short(self) -> list[Event]:
         """Return the ends of the calls that were running when the run was interrupted."""
-        recorded = await self._journal.recorded(self._running)
-        results = [(call.result, self._running[call_id]) for call_id, call in recorded.items()]
+        recorded = await self._ports.journal.recorded(self._running)
         return [
-            ToolFinished(
-                result.call_id, result.tool, result.outcome, result.content, result.duration_ms or 0,
-                started.step_id,
-            )
-            for result, started in results
-            if result is not None
-        ]  # fmt: skip
+            ToolFinished.of(call.result, self._running[call_id].step_id)
+            for call_id, call in recorded.items()
+            if call.result is not None
+        ]
 
     async def _ending(self, error: SandburError | None, duration_ms: int) -> list[Event]:
         """Bring memory and disk in step and return the last events."""
@@ -294,7 +286,7 @@ class Run:
         last = self._last_event(error, bool(end.pending))
         for event in last:
             self._observe(event, position.state)
-        self._trace.add(
+        self._ports.trace.add(
             RunEnded(status=status, action=position.next_action, duration_ms=duration_ms, error=failure)
         )
         self.is_recorded = True
@@ -338,12 +330,12 @@ class Run:
     async def _begin(self, started: Event) -> None:
         """Take in what the run begins with; nothing is told of it before it is on disk."""
         held_back = [started]
-        self._port.listener = held_back.append
+        self._ports.events.listener = held_back.append
         if self._first is None:
             await self._position.take()
         else:
             await self._steps(halt_after=[self._first], inputs=self._inputs)
-        self._port.listener = self._tell
+        self._ports.events.listener = self._tell
         for event in held_back:
             self._tell(event)
         self._has_begun = True

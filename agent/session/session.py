@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
+from ...actions.ports import Ports
 from ...actions.turn.commands import answer_command
 from ...actions.turn.proposals import judge
 from ...actions.turn.recovery import triage, waiting_or_told
@@ -28,8 +29,6 @@ from .run import Limits, Observe, Run, finished, nobody
 
 if TYPE_CHECKING:
     from burr.core import Application
-
-    from ...actions.ports import Ports
 
 _MAX_CHARS = 120
 
@@ -54,7 +53,7 @@ class Session:
         self,
         session_id: str,
         application: "Application[Any]",
-        ports: "Ports",
+        ports: Ports,
         store: Store,
         settings: SessionSettings,
         limits: Limits,
@@ -163,23 +162,10 @@ class Session:
             self._position.change(pending_tool_calls=calls)
 
     async def _start(
-        self,
-        first: str | None,
-        inputs: dict[str, Any],
-        record_only: bool = False,
-        is_command: bool = False,
+        self, first: str | None, inputs: dict[str, Any], record_only: bool = False, is_command: bool = False
     ) -> AsyncIterator[Event]:
         run = self._run = Run(
-            self._position,
-            self._ports.events,
-            self._ports.journal,
-            self._ports.trace,
-            self._limits,
-            first,
-            inputs,
-            record_only,
-            is_command,
-            self._observe,
+            self._position, self._ports, self._limits, first, inputs, record_only, is_command, self._observe
         )
         message = "" if is_command else inputs.get("user_input", "")
         async for notice in self._claimed(message):
@@ -207,7 +193,6 @@ class Session:
             await self._position.leave()
 
     def _record_beginning(self, first: str | None) -> None:
-        changes = set(self._position.unrecorded)
         self._ports.trace.add(
             RunBegan(
                 action=first or self._position.next_action,
@@ -215,7 +200,7 @@ class Session:
                 model=self.model_name,
                 version=VERSION,
                 by=whoami(),
-                changes=self.state.model_dump(mode="json", include=changes),
+                changes=self.state.model_dump(mode="json", include=set(self._position.unrecorded)),
                 conditions=conditions_of(self.settings, self._ports),
             )
         )

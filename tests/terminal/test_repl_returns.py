@@ -113,7 +113,7 @@ def test_rewind_brings_the_files_back_when_asked_to(terminal: Terminal) -> None:
     terminal.see("❯ replace before", after="what it was stays in")
 
 
-def test_rewind_to_a_step_goes_on_behind_it(terminal: Terminal) -> None:
+def test_rewind_to_a_step_goes_on_after_it(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")
     terminal.type("run touch made")

@@ -130,14 +130,8 @@ class Approvals:
                 return None
 
     def _show(self, call: PendingCall, full: bool) -> None:
-        glyphs = self._renderer.glyphs
-        why = f" {glyphs.dot} {one_line(call.reason)}" if call.reason else ""
-        lines: list[Line] = [
-            ("", ""),
-            ("bold yellow", f"{glyphs.point} {one_line(call.tool)} wants to run{why}"),
-        ]
-        lines += [(style, f"  {glyphs.bar} {text}") for style, text in self._body(call, full)]
-        self._renderer.lines(lines)
+        why = f" {self._renderer.glyphs.dot} {one_line(call.reason)}" if call.reason else ""
+        self._questions.show(f"{one_line(call.tool)} wants to run{why}", self._body(call, full))
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
         lines = preview(call.arguments, self._cwd)
@@ -222,9 +216,5 @@ class Settling:
                 return None
 
     def _show(self, call: PendingCall, is_whole: bool) -> None:
-        renderer = self._questions.renderer
-        glyphs = renderer.glyphs
         text = f"{one_line(call.tool)} was running when the process died; nobody knows what came of it"
-        lines: list[Line] = [("", ""), ("bold yellow", f"{glyphs.point} {text}")]
-        shown = unknown_lines(call, self._cwd, is_whole)
-        renderer.lines([*lines, *((style, f"  {glyphs.bar} {line}") for style, line in shown)])
+        self._questions.show(text, unknown_lines(call, self._cwd, is_whole))

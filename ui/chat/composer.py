@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import is_searching
@@ -67,6 +69,14 @@ class Leave(Exception):
         self.exit_code = exit_code
 
 
+def leave_app(app: Application[Any] | None, exit_code: int) -> bool:
+    """End what waits for keys with `Leave`; return whether there was anything that can be ended so."""
+    if app is None or not app.is_running:
+        return False
+    app.exit(exception=Leave(exit_code))
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class PromptStatus:
     """What the lines around the input tell."""
@@ -120,10 +130,7 @@ class Composer:
 
     def leave(self, exit_code: int) -> bool:
         """End a running `read`; return whether there was one that can be ended this way."""
-        if not self._session.app.is_running:
-            return False
-        self._session.app.exit(exception=Leave(exit_code))
-        return True
+        return leave_app(self._session.app, exit_code)
 
     def prompt(self) -> StyleAndTextTuples:
         mark = f"{self._glyphs.prompt} "

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import termios
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +26,15 @@ def _stop() -> None:
     before = signal.signal(signal.SIGCONT, signal.SIG_DFL)
     os.kill(0, signal.SIGTSTP)
     signal.signal(signal.SIGCONT, before)
+
+
+def exits(**how: Any) -> Callable[[KeyPressEvent], None]:
+    """Return what a key does that ends its application with a `result` or an `exception`."""
+
+    def act(event: KeyPressEvent) -> None:
+        event.app.exit(**how)
+
+    return act
 
 
 class Waking:

@@ -16,7 +16,8 @@ from ...state.errors import UsageError
 from ...state.session import SessionSummary
 from ..terminal.lines import local_time
 from ..terminal.sanitize import one_line
-from .composer import Leave
+from .composer import Leave, leave_app
+from .keys import exits
 
 _ROWS = 12
 
@@ -61,10 +62,7 @@ class Picker:
 
     def leave(self, exit_code: int) -> bool:
         """End a running picker; return whether there was one."""
-        if self._app is None or not self._app.is_running:
-            return False
-        self._app.exit(exception=Leave(exit_code))
-        return True
+        return leave_app(self._app, exit_code)
 
     @property
     def _found(self) -> list[Choice]:
@@ -80,14 +78,8 @@ class Picker:
             lines.append((style, f"{mark} {choice.line}\n"))
         less = "all" if len(self._more) > len(self._choices) else "only"
         tab = f" Tab shows {less} {len(self._more)}," if self._more else ""
-        lines.append(
-            (
-                "",
-                f"  {len(found)} of {len(self._choices)}; type to filter, Enter takes,{tab}"
-                f" Ctrl-C {self._way_out}",
-            )
-        )
-        return lines
+        ways = f"type to filter, Enter takes,{tab} Ctrl-C {self._way_out}"
+        return [*lines, ("", f"  {len(found)} of {len(self._choices)}; {ways}")]
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -98,7 +90,7 @@ class Picker:
         keys.add("enter")(self._take)
         keys.add("tab")(self._switch)
         for way_out in ("c-c", "c-d", "escape", "<sigint>"):
-            keys.add(way_out)(_leave)
+            keys.add(way_out)(exits(exception=Leave(130)))
         return keys
 
     def _move(self, by: int) -> None:
@@ -131,10 +123,6 @@ class Picker:
     def _take(self, event: KeyPressEvent) -> None:
         if found := self._found:
             event.app.exit(result=found[self._at].name)
-
-
-def _leave(event: KeyPressEvent) -> None:
-    event.app.exit(exception=Leave(130))
 
 
 async def pick_session(sessions: Sequence[SessionSummary], cwd: Path) -> str:

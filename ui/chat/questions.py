@@ -16,12 +16,13 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from ...actions.turn.commands import is_command
 from ..headless import clean
+from ..terminal.lines import Line
 from ..terminal.output import is_behind
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import forget_typed
-from .composer import Leave
-from .keys import ESCAPE_S, Pastes, quick_escape, stop_at_prompt
+from .composer import leave_app
+from .keys import ESCAPE_S, Pastes, exits, quick_escape, stop_at_prompt
 
 DEAF_S = 0.2
 """Keys that come sooner after the question appeared, or after another such key, were not meant for it."""
@@ -55,10 +56,7 @@ class OneKey:
         self._timer: asyncio.TimerHandle | None = None
         self._pastes = Pastes()
         self.prompt: PromptSession[Any] = PromptSession(
-            question,
-            key_bindings=self._bindings(),
-            rprompt=self._hint,
-            erase_when_done=True,
+            question, key_bindings=self._bindings(), rprompt=self._hint, erase_when_done=True
         )
         self.prompt.default_buffer.on_text_changed += self._changed
         self.prompt.app.key_processor.before_key_press += self._followed
@@ -79,10 +77,9 @@ class OneKey:
             self._wait(0, None)
 
     def _shown(self, _: object) -> None:
-        if self._is_shown:
-            return
-        self._is_shown = True
-        self._be_deaf()
+        if not self._is_shown:
+            self._is_shown = True
+            self._be_deaf()
 
     def _be_deaf(self) -> None:
         """Take no key for a moment from when the question is on the screen."""
@@ -129,7 +126,7 @@ class OneKey:
         for key in ("enter", "c-j"):
             bindings.add(key)(self._enter)
         for key in _NO_ANSWER:
-            bindings.add(key)(_leave_open)
+            bindings.add(key)(exits(result=Answer()))
         bindings.add("c-z")(stop_at_prompt)
         for key in ("c-r", "c-s"):
             bindings.add(key)(_nothing)
@@ -171,10 +168,6 @@ class OneKey:
             app.exit(result=Answer(key=self._alone))
 
 
-def _leave_open(event: KeyPressEvent) -> None:
-    event.app.exit(result=Answer())
-
-
 def _nothing(event: KeyPressEvent) -> None:
     pass
 
@@ -212,10 +205,13 @@ class Questions:
 
     def leave(self, exit_code: int) -> bool:
         """End a running question; return whether there was one that can be ended this way."""
-        if self._open is None or not self._open.app.is_running:
-            return False
-        self._open.app.exit(exception=Leave(exit_code))
-        return True
+        return leave_app(self._open.app if self._open is not None else None, exit_code)
+
+    def show(self, heading: str, body: Iterable[Line]) -> None:
+        """Show what the next question is about."""
+        glyphs = self.renderer.glyphs
+        barred = ((style, f"  {glyphs.bar} {text}") for style, text in body)
+        self.renderer.lines([("", ""), ("bold yellow", f"{glyphs.point} {heading}"), *barred])
 
     async def key(self, question: str, choices: dict[str, str]) -> str:
         """Return the key pressed for a choice; empty if the question is left open."""
@@ -265,10 +261,6 @@ def _line_keys() -> KeyBindings:
     """Return bindings that take Escape and Ctrl-C, typed or sent, as "never mind"."""
     keys = KeyBindings()
     for key in ("escape", "c-c", "<sigint>"):
-        keys.add(key)(_never_mind)
+        keys.add(key)(exits(exception=EOFError))
     keys.add("c-z")(stop_at_prompt)
     return keys
-
-
-def _never_mind(event: KeyPressEvent) -> None:
-    event.app.exit(exception=EOFError())

@@ -34,7 +34,8 @@ def spoken_lines(message: Message, glyphs: Glyphs) -> Iterator[Line]:
         yield "dim", "  (interrupted)"
     elif message.text.strip() and message.origin in ("person", "model"):
         who = glyphs.prompt if message.role == "user" else glyphs.point
-        yield "dim", f"{who} {_shortened(message.text)}"
+        words = plain(message.text).strip()
+        yield "dim", f"{who} {words if len(words) <= _MAX_CHARS else words[:_MAX_CHARS] + ' ...'}"
 
 
 def unanswered(state: ApplicationState) -> str:
@@ -69,16 +70,11 @@ def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
         yield "yellow", "It stopped in the middle of a turn and goes on from there."
 
 
-def _shortened(text: str) -> str:
-    words = plain(text).strip()
-    return words if len(words) <= _MAX_CHARS else words[:_MAX_CHARS] + " ..."
-
-
 _MOST_LINES = 60
 
 
 def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
-    """Return what happened behind the state `before`; empty if nothing did that a person would see."""
+    """Return what happened after the state `before`; empty if nothing did that a person would see."""
     state = store.show(session_id).state
     lines = list(_Telling(call_moves(store.database, session_id), before, glyphs).lines(state))
     if not lines:
@@ -99,7 +95,7 @@ class _Telling:
 
     def lines(self, state: ApplicationState) -> Iterator[Line]:
         """Yield messages, decisions and results; the work of a plan stands in front of what came of it."""
-        said = _behind(self._before.chat_history, state.chat_history)
+        said = _gained(self._before.chat_history, state.chat_history)
         at = max((place for place, one in enumerate(said, 1) if one.origin == "person"), default=0)
         yield from self._told(said[:at])
         known = {step.step_id: step for step in self._before.vibe_plan} if not at else {}
@@ -107,7 +103,7 @@ class _Telling:
             was = known.get(step.step_id)
             if was is None or was.status not in ("completed", "failed"):
                 old = was.chat_history if was is not None else Transcript()
-                yield from self._told(_behind(old, step.chat_history))
+                yield from self._told(_gained(old, step.chat_history))
         if state.vibe_plan and state.vibe_plan != self._before.vibe_plan:
             yield from plan_lines(state.vibe_plan, self._glyphs)
         yield from self._told(said[at:])
@@ -124,9 +120,7 @@ class _Telling:
     def _result(self, result: ToolResult) -> Iterator[Line]:
         name = self._titles[result.call_id]
         yield from self._decision(result.call_id, name)
-        event = ToolFinished(
-            result.call_id, result.tool, result.outcome, result.content, result.duration_ms or 0
-        )
+        event = ToolFinished.of(result)
         yield finish_line(event, name, self._glyphs)
         yield from result_lines(event, self._glyphs, verbose=False)
 
@@ -148,7 +142,7 @@ class _Telling:
         yield "yellow", f"{one_line(verdict)} by {one_line(move.text('who'))}: {name}{reason}"
 
 
-def _behind(old: Transcript, new: Transcript) -> list[Message]:
+def _gained(old: Transcript, new: Transcript) -> list[Message]:
     """Return what a history gained; of one that was compressed meanwhile nothing is known to be new."""
     messages = list(new)
     known = len(old)

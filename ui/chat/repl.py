@@ -142,7 +142,9 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
     talk.greet()
     try:
         if command.continues or first is not None:
-            picked = await _picked(runtime) if command.resume == "" else None
+            picked = None
+            if command.resume == "":
+                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
                 talk.recall()
@@ -153,13 +155,7 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         return talk.part(leaving.exit_code)
 
 
-async def _picked(runtime: "Runtime") -> str:
-    return await pick_session(runtime.store.sessions(), runtime.settings.cwd)
-
-
 class Chat:
-    """One conversation on one terminal."""
-
     def __init__(self, runtime: "Runtime", verbose: bool = False) -> None:
         self._runtime = runtime
         self._entered: Session | None = None
@@ -217,7 +213,7 @@ class Chat:
         )
 
     async def read_while(self, opening: "Awaitable[Session]") -> str:
-        """Show the prompt at once and open the session behind it; return the first message."""
+        """Show the prompt at once and open the session meanwhile; return the first message."""
         reading = asyncio.ensure_future(at_prompt(self._composer.read(), self._composer.leave))
         await asyncio.sleep(0)
         try:

@@ -77,10 +77,7 @@ async def _picked(steps: "Sequence[TimelineStep]", at_prompt: AtPrompt) -> str:
 
 
 async def rewound(
-    runtime: "Runtime",
-    session: "Session",
-    step: "TimelineStep",
-    questions: Questions,
+    runtime: "Runtime", session: "Session", step: "TimelineStep", questions: Questions
 ) -> Rewound | None:
     """Ask what is to be brought back and fork; None if the person thinks better of it.
 

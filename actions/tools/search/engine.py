@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -21,8 +22,6 @@ _SAMPLE_BYTES = 65_536
 
 @dataclass(slots=True)
 class SearchResult:
-    """What a search found so far."""
-
     files: list[FileMatches] = field(default_factory=list[FileMatches])
     """Sorted by path; only the first hold lines."""
     is_complete: bool = True
@@ -33,11 +32,11 @@ class SearchResult:
 
 
 class Search:
-    """One search below `root` with a time limit; `program` is ripgrep's, or None to go without."""
+    """One search below `root` with a time limit."""
 
-    def __init__(self, root: Path, program: str | None, limit_s: float) -> None:
+    def __init__(self, root: Path, use_ripgrep: bool, limit_s: float) -> None:
         self._root = root
-        self._program = program
+        self._program = shutil.which("rg") if use_ripgrep else None
         self._deadline = time.monotonic() + limit_s
 
     async def list_files(self, wanted: Wanted) -> Listing:

@@ -1,9 +1,8 @@
-"""Lets ripgrep, where it is installed, do the work of `walk` and `search_worker` faster."""
+"""Lets ripgrep, where it is installed, walk folders and search files faster."""
 
 import asyncio
 import os
 import re
-import shutil
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -99,10 +98,6 @@ _ARGUMENT_BYTES = 500_000
 
 _COUNT = re.compile(rb"([^\0]+)\0(\d+)\r?\n")
 _MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
-
-
-def find_ripgrep() -> str | None:
-    return shutil.which("rg")
 
 
 async def list_files(program: str, root: Path, wanted: Wanted, timeout_s: float) -> Listing | None:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Self
 
@@ -72,7 +73,6 @@ class LiveOutput:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Hand on what is left."""
         if self._timer is not None:
             self._timer.cancel()
         self._flush(is_last=True)
@@ -192,7 +192,6 @@ _CODES = {126: "found, but it could not be executed", 127: "command not found"}
 
 
 def outcome_of(captured: Captured, ended: Ended, limits: CommandLimits, remark: str = "") -> ToolOutcome:
-    """Put output, remarks and exit code together."""
     output = captured.text.rstrip("\n")
     notes = [f"[{note}]" for note in (*_notes(ended, limits), *filter(None, [remark]))]
     content = "\n".join([output or "(no output)", *notes, f"exit code: {_exit_code(ended)}"])
@@ -240,7 +239,6 @@ def _exit_code(ended: Ended) -> str:
 
 
 def _signal_name(number: int) -> str:
-    try:
+    with suppress(ValueError):
         return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return f"signal {number}"

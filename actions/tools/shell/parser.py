@@ -14,7 +14,7 @@ _INVISIBLE_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
 
 
 def ansi_quoted(text: str, start: int) -> tuple[str, int]:
-    """Return the decoded text from `start`, just behind `$'`, and where its closing quote is."""
+    """Return the decoded text from `start`, just after `$'`, and where its closing quote is."""
     found = _QUOTED.match(text, start)
     end = found.end() if found else len(text)
     return _ESCAPE.sub(_unescaped, text[start:end]), end

@@ -3,12 +3,12 @@
 import asyncio
 import fcntl
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from ....state.store.lease import is_gone
 from ...ports import Recovered, ToolOutcome
+from ...workspace.atomic_write import wait_for_lock
 from ...workspace.paths import opened
 from .output import Captured, captured, outcome_of
 from .process import kill_marked
@@ -17,9 +17,10 @@ from .supervisor import ENDED, OUTPUT, READY, STARTED
 
 _PATIENCE_S = 1.5
 """A supervisor whose agent died needs less to end the command and to say so."""
-_POLL_S = 0.02
 _AWAY = "the agent had died when this ended; the process that watched the command recorded it"
 _RESTARTED = "The machine was started again since then, so how far it came is not recorded."
+_UNRECORDED = "How it ended is not recorded."
+_UNRECORDED_AND_KILLED = "How it ended is not recorded; what was left of it was killed now."
 _NEVER_STARTED = "The command was not run: the agent died before it was started."
 
 
@@ -41,13 +42,14 @@ def _recovered(scratch: Path, limits: CommandLimits) -> Recovered | None:
     if mark.boot != this_boot():
         # The supervisor's record was never synced: what is left of it may be a part.
         return Recovered(None, _output(scratch).text, _RESTARTED)
-    _wait_for_supervisor(scratch / STARTED)
+    with opened(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
+        wait_for_lock(started, fcntl.LOCK_SH, _PATIENCE_S)
     killed = kill_marked(mark.marker)
     output = _output(scratch)
     try:
         report = scratch.joinpath(ENDED).read_bytes()
     except FileNotFoundError:
-        return Recovered(None, output.text, _unrecorded(killed))
+        return Recovered(None, output.text, _UNRECORDED_AND_KILLED if killed else _UNRECORDED)
     return _told(ended(report, "", limits), output, limits)
 
 
@@ -59,16 +61,6 @@ def _take_back(scratch: Path) -> str | None:
             ready.unlink()
             return boot
     return None
-
-
-def _wait_for_supervisor(started: Path) -> None:
-    latest = time.monotonic() + _PATIENCE_S
-    with opened(started, os.O_RDONLY | os.O_NOFOLLOW) as file:
-        while time.monotonic() < latest:
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return
-            time.sleep(_POLL_S)
 
 
 def _output(scratch: Path) -> Captured:
@@ -90,12 +82,6 @@ def _told(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:
         )
         return Recovered(ToolOutcome("interrupted", content, output.full))
     return Recovered(outcome_of(output, end, limits, _AWAY))
-
-
-def _unrecorded(killed: int) -> str:
-    if not killed:
-        return "How it ended is not recorded."
-    return "How it ended is not recorded; what was left of it was killed now."
 
 
 def end_abandoned(scratch: Path) -> int:

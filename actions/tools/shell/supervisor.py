@@ -36,7 +36,7 @@ def main(shell: str, most_bytes: int) -> None:
         os.write(1, b"refused\n")
         return
     source, sink = os.pipe()
-    pump = Pump(source, f"{folder}/{OUTPUT}", most_bytes, news=1)
+    pump = Pump(source, f"{folder}/{OUTPUT}", most_bytes)
     watch = Watch(_start([shell, "-c", command], sink), pump)
     # The pipe has to end with the command.
     os.close(sink)
@@ -141,7 +141,7 @@ _CHUNK_BYTES = 1 << 18
 class Pump:
     """Takes output until `most_bytes`; memory stays small, and nobody who reads the file holds it up."""
 
-    def __init__(self, source: int, path: str, most_bytes: int, news: int) -> None:
+    def __init__(self, source: int, path: str, most_bytes: int) -> None:
         self.source = source
         self.is_over = False
         """The source has ended, or no more is taken from it."""
@@ -150,11 +150,10 @@ class Pump:
         """Why nothing could be kept any more."""
         self._file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
         self._room = most_bytes
-        self._news = news
         self._is_untold = False
         self._next_news = 0.0
         os.set_blocking(source, False)
-        os.set_blocking(news, False)
+        os.set_blocking(1, False)
         with suppress(OSError, AttributeError):
             fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, _CHUNK_BYTES)
 
@@ -177,7 +176,7 @@ class Pump:
         if self._is_untold and time.monotonic() >= self._next_news:
             # A reader that is behind by a whole pipe, or gone, needs no more of them.
             with suppress(OSError):
-                os.write(self._news, b"\n")
+                os.write(1, b"\n")
             self._is_untold, self._next_news = False, time.monotonic() + TELL_EVERY_S
 
     def patience_s(self) -> float | None:

@@ -194,7 +194,7 @@ async def test_a_letter_that_something_follows_is_no_answer(
     assert desk.rules.allowed == []
 
 
-async def test_escape_right_behind_a_letter_takes_it_back(desk: Desk) -> None:
+async def test_escape_right_after_a_letter_takes_it_back(desk: Desk) -> None:
     assert await desk.decide("y\x1b") is None
 
 

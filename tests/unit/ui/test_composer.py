@@ -111,7 +111,7 @@ async def test_a_search_can_be_given_up(keys: PipeInput, end: str) -> None:
 
 
 @pytest.mark.parametrize("key", "bx1")
-async def test_a_key_behind_escape_is_typed_as_itself(keys: PipeInput, key: str) -> None:
+async def test_a_key_after_escape_is_typed_as_itself(keys: PipeInput, key: str) -> None:
     line = composer()
     reading = asyncio.ensure_future(line.read())
     keys.send_text("ab cd")
