@@ -7,11 +7,9 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from command import Command
 from model_server import ModelServer, say
 from rich.console import Console
 from screen import Screen
-from terminal_pair import Terminal as Pair
 from tmux_window import Terminal
 
 from sandbur.ui.terminal.answer import AnswerView
@@ -201,34 +199,6 @@ def test_lines_that_are_printed_in_between_go_above_the_open_block() -> None:
     text = " ".join(screen.text)
     assert text.index("in between") < text.index(words(300)[-60:])
     assert " ".join(text.replace("in between", "").split()) == words(300)
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [("one paragraph", 80), ("one paragraph", 200), ("bullets", 200), ("code", 80), ("a table", 80)],
-)
-def test_few_bytes_arrive_at_a_terminal(command: Command, name: str, columns: int) -> None:
-    answer = ANSWERS[name]
-    turn = say(answer, pieces=len(answer) // 6, delay_s=0.01)
-    command.env |= {"TERM": "xterm-256color", "ANTHROPIC_API_KEY": "k", "COLUMNS": "", "LINES": ""}
-    command.env.pop("NO_COLOR", None)
-    with ModelServer([turn]) as server, Pair(rows=50, columns=columns) as pair:
-        command.env["ANTHROPIC_BASE_URL"] = server.url
-        process = command.start("-m", "anthropic/claude-test", start_new_session=True, **pair.streams)
-        pair.see("interactive")
-        pair.type("go\r")
-        pair.see("working")
-        before = pair.shown.index(b"working")
-        pair.see("model call")
-        shown = pair.shown[before : pair.shown.index(b"model call")]
-        pair.type("/exit\r")
-        pair.drain(process)
-    assert len(shown) <= MOST * len(answer.encode())
 
 
 @needs_tmux
