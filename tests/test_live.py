@@ -1,16 +1,12 @@
 """An answer that streams into a terminal: few bytes, and in the end exactly what is printed in one piece."""
 
 import random
-import shutil
 from collections.abc import Callable
 from io import StringIO
-from pathlib import Path
 
 import pytest
-from model_server import ModelServer, say
 from rich.console import Console
 from screen import Screen
-from tmux_window import Terminal
 
 from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.lines import Status
@@ -18,7 +14,6 @@ from sandbur.ui.terminal.live import LiveRegion
 from sandbur.ui.terminal.markdown import BlockSplitter, rendered
 from sandbur.ui.terminal.terminal import Glyphs
 
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 MOST = 3
 """Bytes for each byte of the text."""
 CHARS_A_SECOND = 150
@@ -199,26 +194,3 @@ def test_lines_that_are_printed_in_between_go_above_the_open_block() -> None:
     text = " ".join(screen.text)
     assert text.index("in between") < text.index(words(300)[-60:])
     assert " ".join(text.replace("in between", "").split()) == words(300)
-
-
-@needs_tmux
-def test_a_window_that_is_resized_in_the_middle_shows_the_whole_answer(tmp_path: Path) -> None:
-    window = Terminal(tmp_path)
-    numbered = " ".join(f"word{number:03}" for number in range(250))
-    answer = f"First.\n\n{numbered}\n\n- one\n- two\n\nThe end."
-    with ModelServer([say(answer, pieces=400, delay_s=0.01)]) as server:
-        keys = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
-        try:
-            window.start("-m anthropic/claude-test", 80, 50, **keys, COLUMNS="", LINES="")
-            window.see("interactive · anthropic")
-            window.type("go")
-            window.see("word050")
-            window.resize(60, 50)
-            window.see("word120")
-            window.resize(90, 50)
-            screen = window.see("model call")
-        finally:
-            window.close()
-            window.forget()
-    _, _, told = screen.partition("First.")
-    assert " ".join(told.partition("The end.")[0].split()) == f"{numbered} • one • two"
