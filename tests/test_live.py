@@ -1,18 +1,12 @@
 """An answer that streams into a terminal: few bytes, and in the end exactly what is printed in one piece."""
 
 import random
-import shutil
 from collections.abc import Callable
 from io import StringIO
-from pathlib import Path
 
 import pytest
-from command import Command
-from model_server import ModelServer, say
 from rich.console import Console
 from screen import Screen
-from terminal_pair import Terminal as Pair
-from tmux_window import Terminal
 
 from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.lines import Status
@@ -20,7 +14,6 @@ from sandbur.ui.terminal.live import LiveRegion
 from sandbur.ui.terminal.markdown import BlockSplitter, rendered
 from sandbur.ui.terminal.terminal import Glyphs
 
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 MOST = 3
 """Bytes for each byte of the text."""
 CHARS_A_SECOND = 150
@@ -201,54 +194,3 @@ def test_lines_that_are_printed_in_between_go_above_the_open_block() -> None:
     text = " ".join(screen.text)
     assert text.index("in between") < text.index(words(300)[-60:])
     assert " ".join(text.replace("in between", "").split()) == words(300)
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [("one paragraph", 80), ("one paragraph", 200), ("bullets", 200), ("code", 80), ("a table", 80)],
-)
-def test_few_bytes_arrive_at_a_terminal(command: Command, name: str, columns: int) -> None:
-    answer = ANSWERS[name]
-    turn = say(answer, pieces=len(answer) // 6, delay_s=0.01)
-    command.env |= {"TERM": "xterm-256color", "ANTHROPIC_API_KEY": "k", "COLUMNS": "", "LINES": ""}
-    command.env.pop("NO_COLOR", None)
-    with ModelServer([turn]) as server, Pair(rows=50, columns=columns) as pair:
-        command.env["ANTHROPIC_BASE_URL"] = server.url
-        process = command.start("-m", "anthropic/claude-test", start_new_session=True, **pair.streams)
-        pair.see("interactive")
-        pair.type("go\r")
-        pair.see("working")
-        before = pair.shown.index(b"working")
-        pair.see("model call")
-        shown = pair.shown[before : pair.shown.index(b"model call")]
-        pair.type("/exit\r")
-        pair.drain(process)
-    assert len(shown) <= MOST * len(answer.encode())
-
-
-@needs_tmux
-def test_a_window_that_is_resized_in_the_middle_shows_the_whole_answer(tmp_path: Path) -> None:
-    window = Terminal(tmp_path)
-    numbered = " ".join(f"word{number:03}" for number in range(250))
-    answer = f"First.\n\n{numbered}\n\n- one\n- two\n\nThe end."
-    with ModelServer([say(answer, pieces=400, delay_s=0.01)]) as server:
-        keys = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
-        try:
-            window.start("-m anthropic/claude-test", 80, 50, **keys, COLUMNS="", LINES="")
-            window.see("interactive · anthropic")
-            window.type("go")
-            window.see("word050")
-            window.resize(60, 50)
-            window.see("word120")
-            window.resize(90, 50)
-            screen = window.see("model call")
-        finally:
-            window.close()
-            window.forget()
-    _, _, told = screen.partition("First.")
-    assert " ".join(told.partition("The end.")[0].split()) == f"{numbered} • one • two"

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .live import LiveRegion, Row, is_marked
+from .live import LiveRegion, ScreenRow, is_marked
 from .markdown import BlockSplitter, decided, lasting, preview, rendered
 from .terminal import can_redraw
 
@@ -26,7 +26,7 @@ class AnswerView:
         self._splitter = BlockSplitter()
         self._settled = ""
         """What can be read of the open block in rows that are settled, without blanks."""
-        self._rows: list[Row] = []
+        self._rows: list[ScreenRow] = []
         """The rows of the open block that are not settled, as they were rendered last."""
         self._width = 0
         self._new_chars = 0
@@ -50,9 +50,9 @@ class AnswerView:
                 self._console.print()
             self._settled = ""
             return
-        settled: list[Row] = []
+        settled: list[ScreenRow] = []
         for block in blocks:
-            settled += [*self._left(self._live.rows(rendered(block))), Row()]
+            settled += [*self._left(self._live.rows(rendered(block))), ScreenRow()]
             self._settled = ""
         more, self._rows = self._open_rows()
         self._live.settle([*settled, *more], self._rows)
@@ -61,7 +61,7 @@ class AnswerView:
         """Tell whether text came in lately, which shows better than anything else that work goes on."""
         return now - self._shown_at < 1
 
-    def draw(self, now: float, foot: Sequence[Row]) -> None:
+    def draw(self, now: float, foot: Sequence[ScreenRow]) -> None:
         """Show the open block as far as it is worth it, and below it the foot."""
         if not self._is_due(now):
             self._live.draw(self._rows, foot)
@@ -78,12 +78,12 @@ class AnswerView:
         is_worth_it = self._new_chars >= _SOON_CHARS or now - self._shown_at >= _LATE_S
         return bool(self._new_chars) and is_worth_it and now >= self._rests_until
 
-    def _open_rows(self) -> tuple[list[Row], list[Row]]:
+    def _open_rows(self) -> tuple[list[ScreenRow], list[ScreenRow]]:
         """Return the rows of the open block that settle now, and the others."""
         *ended, block = self._splitter.open_parts
         block = decided(block)
         rows = self._live.rows(preview(block)) if block.strip() else []
-        first = [row for part in ended for row in [*self._live.rows(rendered(part)), Row()]]
+        first = [row for part in ended for row in [*self._live.rows(rendered(part)), ScreenRow()]]
         if not self._is_begun_by([*first, *rows]):
             return [], [*first, *rows]
         left = self._left([*first, *rows])
@@ -92,10 +92,10 @@ class AnswerView:
         self._settled += "".join(row.ink for row in settled)
         return settled, left[len(settled) :]
 
-    def _is_begun_by(self, rows: list[Row]) -> bool:
+    def _is_begun_by(self, rows: list[ScreenRow]) -> bool:
         return "".join(row.ink for row in rows).startswith(self._settled)
 
-    def _left(self, rows: list[Row]) -> list[Row]:
+    def _left(self, rows: list[ScreenRow]) -> list[ScreenRow]:
         """Return the rows that follow on what is settled; all if something else came of the block."""
         left = len(self._settled)
         if not left or not self._is_begun_by(rows):
@@ -108,7 +108,7 @@ class AnswerView:
             left -= len(row.ink)
         return []
 
-    def _leaving(self, rows: list[Row], lasting: int) -> list[Row]:
+    def _leaving(self, rows: list[ScreenRow], lasting: int) -> list[ScreenRow]:
         """Return the rows that the region has no room for, as far as they stay as they are."""
         count = max(0, min(len(rows) - self._live.room, lasting))
         # What is settled ends with something to read: only that can be found again.
@@ -119,6 +119,6 @@ class AnswerView:
         return rows[:count]
 
 
-def _outside_code(row: Row) -> str:
+def _outside_code(row: ScreenRow) -> str:
     """Return a row with something harmless in place of code, whose marks open nothing."""
     return "".join("x" if is_marked(style) else text for text, style in row.cells)

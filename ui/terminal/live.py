@@ -26,7 +26,7 @@ _WIDTH_IN_DOUBT = re.compile("[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 
 
 @dataclass(frozen=True)
-class Row:
+class ScreenRow:
     """A row of the screen, without the blanks at its end."""
 
     cells: tuple[Cell, ...] = ()
@@ -42,14 +42,14 @@ class Row:
         doubts = (n for n, (text, _) in enumerate(self.cells) if len(text) > 1 or _WIDTH_IN_DOUBT.match(text))
         return next(doubts, len(self.cells))
 
-    def after(self, count: int) -> "Row":
+    def after(self, count: int) -> "ScreenRow":
         """Return the row without its first characters that are not blank."""
         for start, (text, _) in enumerate(self.cells):
             if text.strip():
                 count -= len(text)
                 if count < 0:
-                    return Row(self.cells[start:])
-        return Row()
+                    return ScreenRow(self.cells[start:])
+        return ScreenRow()
 
 
 @lru_cache(256)
@@ -59,7 +59,7 @@ def is_marked(style: str) -> bool:
 
 
 @lru_cache(1024)
-def _row(line: str) -> Row:
+def _row(line: str) -> ScreenRow:
     """Return a line with SGR sequences as a row."""
     from rich.cells import get_character_cell_size
 
@@ -79,7 +79,7 @@ def _row(line: str) -> Row:
             cells += [("", style)] * (size - 1)
     while cells and cells[-1] == _BLANK:
         cells.pop()
-    return Row(tuple(cells))
+    return ScreenRow(tuple(cells))
 
 
 class LiveRegion:
@@ -91,8 +91,8 @@ class LiveRegion:
     def __init__(self, console: "Console") -> None:
         self._console = console
         self._size = (0, 0)
-        self._body: list[Row] = []
-        self._foot: list[Row] = []
+        self._body: list[ScreenRow] = []
+        self._foot: list[ScreenRow] = []
         self._hidden = 0
         """Rows of the body that the screen had no room for, above the others."""
 
@@ -105,12 +105,14 @@ class LiveRegion:
     def _most_rows(self) -> int:
         return min(MAX_LINES, self._console.height - 2)
 
-    def rows(self, content: "RenderableType") -> list[Row]:
+    def rows(self, content: "RenderableType") -> list[ScreenRow]:
         with self._console.capture() as capture:
             self._console.print(content)
         return [_row(line) for line in capture.get().split("\n")[:-1]]
 
-    def draw(self, body: Sequence[Row], foot: Sequence[Row], settled: Sequence[Row] = ()) -> None:
+    def draw(
+        self, body: Sequence[ScreenRow], foot: Sequence[ScreenRow], settled: Sequence[ScreenRow] = ()
+    ) -> None:
         """Show the end of the body and the foot; settled rows stay above and are not touched again."""
         if not can_redraw(self._console):
             return
@@ -138,7 +140,7 @@ class LiveRegion:
         self._body, self._hidden = window, hidden
         self._write("".join(shown))
 
-    def settle(self, rows: Sequence[Row], body: Sequence[Row]) -> None:
+    def settle(self, rows: Sequence[ScreenRow], body: Sequence[ScreenRow]) -> None:
         """Put rows above a new body, for good; the foot stays."""
         self.draw(body, () if self._has_new_size() else self._foot, rows)
 
@@ -178,7 +180,7 @@ class LiveRegion:
         self._body = self._body[count:]
         return f"\x1b[{height}A\x1b[{count}M\x1b[{height - count}B"
 
-    def _changed(self, body: list[Row], foot: list[Row]) -> str:
+    def _changed(self, body: list[ScreenRow], foot: list[ScreenRow]) -> str:
         """Return what makes these rows of those on the screen, and take note of it."""
         old, pen = self._body, _Pen(len(self._body) + len(self._foot), self._console.width)
         grown = len(body) - len(old)
@@ -187,12 +189,12 @@ class LiveRegion:
                 pen.to(len(body) + len(foot))
             pen.to(min(len(old), len(body)))
             pen.put(_sequence(abs(grown), "L" if grown > 0 else "M"))
-            before = [*old, *[Row()] * grown, *self._foot] if grown > 0 else [*old[:grown], *self._foot]
+            before = [*old, *[ScreenRow()] * grown, *self._foot] if grown > 0 else [*old[:grown], *self._foot]
         else:
             before = [*old, *self._foot]
         after = [*body, *foot]
         for number, row in enumerate(after):
-            pen.change(number, before[number] if number < len(before) else Row(), row)
+            pen.change(number, before[number] if number < len(before) else ScreenRow(), row)
         pen.to(len(after))
         if len(before) > len(after):
             pen.put("\x1b[J")
@@ -238,7 +240,7 @@ class _Pen:
             self.put(_sequence(column - self._column, "C"))
         self._column = column
 
-    def change(self, number: int, old: Row, new: Row) -> None:
+    def change(self, number: int, old: ScreenRow, new: ScreenRow) -> None:
         if old.cells == new.cells:
             return
         for start, end in _differences(old, new):
@@ -268,7 +270,7 @@ def _sequence(count: int, order: str) -> str:
     return f"\x1b[{count if count > 1 else ''}{order}"
 
 
-def _differences(old: Row, new: Row) -> Iterable[tuple[int, int]]:
+def _differences(old: ScreenRow, new: ScreenRow) -> Iterable[tuple[int, int]]:
     """Yield the columns, from and to, that have to be written."""
     before = [*old.cells, *[_BLANK] * (len(new.cells) - len(old.cells))]
     different = [n for n, cell in enumerate(new.cells) if cell != before[n]]

@@ -15,7 +15,7 @@ _RULED = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t]*:?-+[-:| \t]*(?:\n|$)")
 """A table begins with a row and a line that rules it."""
 _UNDECIDED = re.compile(r"[ \t]*(?:\d{1,9}[.)]?|[-*+_=#>~`|: \t]+|(?:```|~~~)[^`]*)")
 """A line that may become anything still: a list, a heading, a rule, code."""
-_NUMBERED = re.compile(r" {0,3}\d{1,9}[.)]\s")
+_NUMBERED = re.compile(r"^ {0,3}\d{1,9}[.)]\s", re.MULTILINE)
 _TWO_DIGITS = re.compile(r"^ {0,3}\d{2,9}[.)]\s", re.MULTILINE)
 _OPENER = re.compile(r"[*~]+(?=\S)|(?<!\w)_+(?=\S)|`|\[[^\]]*\Z|\]\([^)]*\Z")
 _HELD_BACK = re.compile(
@@ -154,14 +154,14 @@ def _ends_in_code(text: str) -> bool:
 def lasting(block: str, rows: Sequence[str]) -> int:
     """Return how many first rows of an open block stay as they are, whatever comes.
 
-    Only a line below it that makes a heading of a long paragraph is not foreseen.
+    Not foreseen are a line that makes a heading of a long paragraph, the hundredth item, and images.
     """
-    if len(block) > MAX_RENDERED_CHARS or _RULED.match(block) or block.lstrip(" ").startswith(">"):
-        return 0
-    if _NUMBERED.match(block) and not _TWO_DIGITS.search(block):
-        return 0  # The tenth item moves all others to the right.
-    most = max(0, len(rows) - 2)
+    most = max(0, len(rows) - 2) if len(block) <= MAX_RENDERED_CHARS else 0
     if _ends_in_code(block):
         return most
+    if _RULED.search(block) or block.lstrip(" ").startswith(">"):
+        return 0
+    if _NUMBERED.search(block) and not _TWO_DIGITS.search(block):
+        return 0  # The tenth item moves all others to the right.
     opener = _OPENER.search("\n".join(rows))
     return min(most, opener.string.count("\n", 0, opener.start())) if opener else most
