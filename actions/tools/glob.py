@@ -10,12 +10,8 @@ from pydantic import Field
 from ..ports import ToolContext, ToolOutcome, ToolTraits
 from ..workspace.paths import FileProblem, require_folder, resolved, shown_from
 from ..workspace.patterns import BadPattern, PathPattern, split_fixed
-from ..workspace.tree import Wanted
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
-from .search.engine import Search
-from .search.matches import capped_lines
-from .search.ripgrep import find_ripgrep
 
 MAX_FILES = 1000
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -54,6 +50,11 @@ class Glob(BuiltinTool[GlobArguments]):
             return ToolOutcome("error", str(error))
 
     async def _found(self, root: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
+        from ..workspace.tree import Wanted
+        from .search.engine import Search
+        from .search.matches import capped_lines
+        from .search.ripgrep import find_ripgrep
+
         search = Search(root, find_ripgrep() if self._use_ripgrep else None, self._limit_s)
         listing = await search.list_files(Wanted(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]

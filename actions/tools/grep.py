@@ -1,18 +1,19 @@
 """The tool `grep`: find lines of files by a regular expression."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
 from ..workspace.paths import FileProblem, folder_and_file, resolved, shown_from
 from ..workspace.patterns import BadPattern, PathPattern
-from ..workspace.tree import Listing, Wanted
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
-from .search.engine import Search, SearchResult
-from .search.matches import BadExpression, bridged, capped_lines
-from .search.ripgrep import find_ripgrep
+
+if TYPE_CHECKING:
+    from ..workspace.tree import Listing
+    from .search.engine import Search, SearchResult
 
 MAX_MATCHES = 250
 _MAX_FILE_BYTES = 64 << 20
@@ -41,6 +42,11 @@ class Grep(BuiltinTool[GrepArguments]):
         self._limit_s = limit_s
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
+        from ..workspace.tree import Listing
+        from .search.engine import Search, SearchResult
+        from .search.matches import BadExpression, bridged
+        from .search.ripgrep import find_ripgrep
+
         try:
             pattern = bridged(arguments.pattern)
             only = PathPattern(arguments.glob) if arguments.glob is not None else None
@@ -53,7 +59,9 @@ class Grep(BuiltinTool[GrepArguments]):
         return ToolOutcome("ok", _report(found, listing, root, context.cwd))
 
 
-async def _candidates(search: Search, only: PathPattern | None) -> Listing:
+async def _candidates(search: "Search", only: PathPattern | None) -> "Listing":
+    from ..workspace.tree import Wanted
+
     hidden = only is not None and only.reaches_hidden
     listing = await search.list_files(Wanted(hidden, _MAX_FILE_BYTES))
     if only is not None:
@@ -61,7 +69,9 @@ async def _candidates(search: Search, only: PathPattern | None) -> Listing:
     return listing
 
 
-def _report(found: SearchResult, listing: Listing, root: Path, cwd: Path) -> str:
+def _report(found: "SearchResult", listing: "Listing", root: Path, cwd: Path) -> str:
+    from .search.matches import capped_lines
+
     lines = [
         f"{shown_from(root / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files
