@@ -177,7 +177,6 @@ class Runtime:
         needs_model: bool = True,
     ) -> "Session":
         from .graph import ACTIONS, build_application, build_graph
-        from .models.model import NoModel
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
@@ -185,7 +184,12 @@ class Runtime:
 
         gate = SessionGate(policy_of(settings))
         masker = masker_for(self.env, Path(settings.cwd))
-        model = connect_models(self.settings, settings, self.env) if needs_model else NoModel(settings.model)
+        if needs_model:
+            model = connect_models(self.settings, settings, self.env)
+        else:
+            from .models.model import NoModel
+
+            model = NoModel(settings.model)
         self._models.append(model)
         journal = await self.store.open_journal(session_id)
         trace = await self.store.open_trace(session_id)

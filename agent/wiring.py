@@ -13,7 +13,6 @@ from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
 from ..state.session import SessionSettings
 from .config.settings import Settings
-from .models.model import FallbackModel
 from .policy.gate import Policy
 from .policy.rules import parse_rules
 from .pricing import PriceOf, price_of
@@ -97,7 +96,11 @@ def connect_models(settings: Settings, session: SessionSettings, env: Mapping[st
     models = [
         _connect(name, settings, env) for name in dict.fromkeys((session.model, *session.fallback_models))
     ]
-    return models[0] if len(models) == 1 else FallbackModel(models)
+    if len(models) == 1:
+        return models[0]
+    from .models.model import FallbackModel
+
+    return FallbackModel(models)
 
 
 def _connect(name: str, settings: Settings, env: Mapping[str, str]) -> Model:

@@ -172,54 +172,54 @@ class RunCommand(Command):
         return self.verbose
 
 
-class Entry(NamedTuple):
+class Listed(NamedTuple):
     home: str
     """Its module in `commands`, and its class there."""
     summary: str
 
 
-COMMANDS: Mapping[str, Entry] = {
-    "sessions": Entry(
+COMMANDS: Mapping[str, Listed] = {
+    "sessions": Listed(
         "sessions.SessionsCommand",
         "list, show, verify, delete, prune, export or import sessions",
     ),
-    "approve": Entry("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
-    "deny": Entry("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
-    "settle": Entry(
+    "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
+    "deny": Listed("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
+    "settle": Listed(
         "decide.SettleCommand",
         "say what came of a call that nobody knows the outcome of, and carry the session on",
     ),
-    "resume": Entry(
+    "resume": Listed(
         "resume.ResumeCommand",
         "carry on every session whose time has come (for cron or a timer)",
     ),
-    "fork": Entry("fork.ForkCommand", "start a new session from a point of another"),
-    "graph": Entry("graph.GraphCommand", "print the state machine"),
-    "doctor": Entry("doctor.DoctorCommand", "check this installation"),
-    "ui": Entry(
+    "fork": Listed("fork.ForkCommand", "start a new session from a point of another"),
+    "graph": Listed("graph.GraphCommand", "print the state machine"),
+    "doctor": Listed("doctor.DoctorCommand", "check this installation"),
+    "ui": Listed(
         "tracking.UiCommand",
         "open the tracking UI on the store: runs, steps, state, model and tool calls",
     ),
-    "replay": Entry(
+    "replay": Listed(
         "replay.ReplayCommand",
         "walk a recorded run through today's graph, offline, and show the first difference",
     ),
-    "test": Entry(
+    "test": Listed(
         "replay.AddTestCommand",
         "turn a recorded run into a test of your project: sandbur test add ID",
     ),
-    "diff": Entry("diff.DiffCommand", "compare two runs: steps, decisions, files, cost"),
-    "bisect": Entry(
+    "diff": Listed("diff.DiffCommand", "compare two runs: steps, decisions, files, cost"),
+    "bisect": Listed(
         "bisect.BisectCommand",
         "find the step after which a command fails, by the files as they were then",
     ),
-    "stats": Entry(
+    "stats": Listed(
         "stats.StatsCommand",
         "tokens, cost, time, failures and approvals of what is in the store",
     ),
-    "demo": Entry("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
+    "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
-CHAT = Entry("chat.ChatCommand", "the terminal agent you can kill at any moment")
+CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
 
 
 def declared(name: str) -> type[Command]:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from ..actions.events import Event, RunFinished, RunStarted
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
-from .json_output import encoded, failed, result_object, stream_object
 from .open_session import open_session, opened
 from .terminal.drive import View, drive
-from .terminal.lines import end_lines, waiting_lines
 from .terminal.sanitize import plain
 from .terminal.terminal import make_console, put, say
 
@@ -141,6 +139,8 @@ def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> No
     """Say what a run that did not simply succeed waits for or failed at."""
     if finished.exit_code == 0 and not finished.pending:
         return
+    from .terminal.lines import end_lines, waiting_lines
+
     session_id = finished.session_id
     for _, text in end_lines(finished):
         say(text)
@@ -154,6 +154,8 @@ def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> No
 
 def report_failure(error: SandburError, output_format: str) -> None:
     """Print the result object of a run that failed before it had a session."""
+    from .json_output import encoded, failed, result_object
+
     line = result_object(failed(error))
     if output_format == "stream-json":
         line = {"type": line["type"], "session_id": None, "seq": 1, **line}
@@ -201,6 +203,8 @@ class JsonView:
 
     def show(self, event: Event) -> None:
         if isinstance(event, RunFinished):
+            from .json_output import encoded, result_object
+
             print(encoded(result_object(event)), flush=True)
 
     def tick(self) -> None:
@@ -215,6 +219,8 @@ class StreamView:
         self._seq = 0
 
     def show(self, event: Event) -> None:
+        from .json_output import encoded, stream_object
+
         if isinstance(event, RunStarted | RunFinished):
             self._session_id = event.session_id or self._session_id
         line = stream_object(event)

@@ -6,7 +6,6 @@ from typing import Any, Generic, TypeVar
 
 from ...state.calls import Effect, FileChange
 from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
-from ..workspace.planned_write import prepared_in_thread, verified, write_planned
 from .schema import ToolArguments, parsed, spec_of
 
 AROUND_SECRETS = (
@@ -47,10 +46,16 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     """Returns what the arguments change below a folder; raises `FileProblem`."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
+        from ..workspace.planned_write import prepared_in_thread
+
         return await prepared_in_thread(lambda: self.plan(arguments, context.cwd))
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:
+        from ..workspace.planned_write import write_planned
+
         return await write_planned(context.prepared or await self.prepare(arguments, context))
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        from ..workspace.planned_write import verified
+
         return await verified(changes)

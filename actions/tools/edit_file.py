@@ -9,9 +9,7 @@ from pydantic import Field
 
 from ..masking.masker import placeholder_note, refuse_placeholders
 from ..ports import Prepared, ToolTraits
-from ..workspace.atomic_write import real_target
 from ..workspace.paths import FileProblem, resolved, shown, shown_from
-from ..workspace.planned_write import planned
 from ..workspace.text import FileText, TextForm, load, unified
 from .builtin import AROUND_SECRETS, WritingTool
 from .schema import PlainText, ToolArguments
@@ -44,6 +42,9 @@ class EditFile(WritingTool[EditFileArguments]):
 
 
 def _plan(arguments: EditFileArguments, cwd: Path) -> Prepared:
+    from ..workspace.atomic_write import real_target
+    from ..workspace.planned_write import planned
+
     if arguments.old == arguments.new:
         raise FileProblem("old and new are the same text: there is nothing to change.")
     path = resolved(arguments.path, cwd)

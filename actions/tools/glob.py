@@ -10,11 +10,8 @@ from pydantic import Field
 from ..ports import ToolContext, ToolOutcome, ToolTraits
 from ..workspace.paths import FileProblem, require_folder, resolved, shown_from
 from ..workspace.patterns import BadPattern, PathPattern, split_fixed
-from ..workspace.tree import Wanted
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
-from .search.engine import Search
-from .search.matches import capped_lines
 
 MAX_FILES = 1000
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -53,6 +50,10 @@ class Glob(BuiltinTool[GlobArguments]):
             return ToolOutcome("error", str(error))
 
     async def _found(self, root: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
+        from ..workspace.tree import Wanted
+        from .search.engine import Search
+        from .search.matches import capped_lines
+
         search = Search(root, self._use_ripgrep, self._limit_s)
         listing = await search.list_files(Wanted(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]

@@ -1,17 +1,19 @@
 """The tool `grep`: find lines of files by a regular expression."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
 from ..workspace.paths import FileProblem, counted, folder_and_file, resolved, shown_from
 from ..workspace.patterns import BadPattern, PathPattern
-from ..workspace.tree import Listing, Wanted
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
-from .search.engine import Search, SearchResult
-from .search.matches import BadExpression, bridged, capped_lines
+
+if TYPE_CHECKING:
+    from ..workspace.tree import Listing
+    from .search.engine import Search, SearchResult
 
 MAX_MATCHES = 250
 _MAX_FILE_BYTES = 64 << 20
@@ -40,6 +42,10 @@ class Grep(BuiltinTool[GrepArguments]):
         self._limit_s = limit_s
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
+        from ..workspace.tree import Listing
+        from .search.engine import Search, SearchResult
+        from .search.matches import BadExpression, bridged
+
         try:
             pattern = bridged(arguments.pattern)
             only = PathPattern(arguments.glob) if arguments.glob is not None else None
@@ -52,7 +58,9 @@ class Grep(BuiltinTool[GrepArguments]):
         return ToolOutcome("ok", _report(found, listing, root, context.cwd))
 
 
-async def _candidates(search: Search, only: PathPattern | None) -> Listing:
+async def _candidates(search: "Search", only: PathPattern | None) -> "Listing":
+    from ..workspace.tree import Wanted
+
     hidden = only is not None and only.reaches_hidden
     listing = await search.list_files(Wanted(hidden, _MAX_FILE_BYTES))
     if only is not None:
@@ -60,7 +68,9 @@ async def _candidates(search: Search, only: PathPattern | None) -> Listing:
     return listing
 
 
-def _report(found: SearchResult, listing: Listing, root: Path, cwd: Path) -> str:
+def _report(found: "SearchResult", listing: "Listing", root: Path, cwd: Path) -> str:
+    from .search.matches import capped_lines
+
     lines = [
         f"{shown_from(root / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files

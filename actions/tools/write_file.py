@@ -8,9 +8,7 @@ from pydantic import Field
 
 from ..masking.masker import refuse_placeholders
 from ..ports import Prepared, ToolTraits
-from ..workspace.atomic_write import real_target
 from ..workspace.paths import FileProblem, counted, resolved, shown, shown_from, size_text
-from ..workspace.planned_write import planned
 from ..workspace.text import FileText, TextForm, load, unified
 from .builtin import AROUND_SECRETS, WritingTool
 from .schema import PlainText, ToolArguments
@@ -35,6 +33,9 @@ class WriteFile(WritingTool[WriteFileArguments]):
 
 
 def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:
+    from ..workspace.atomic_write import real_target
+    from ..workspace.planned_write import planned
+
     if arguments.path.endswith("/"):
         raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")
     content, path = arguments.content, resolved(arguments.path, cwd)

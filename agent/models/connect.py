@@ -6,17 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Thread
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ...state.errors import ConfigError, CredentialsError, UsageError
-from .anthropic_messages import MessagesDialect
-from .model import PriceOf, RetryPolicy, TryLimits, WireModel
-from .openai_chat import ChatDialect
-from .openai_responses import ResponsesDialect
 from .providers import PROFILES, Endpoint, Profile, ProviderOverride
 from .providers import context_window as family_window
-from .transports import Sdk, SdkTransport, load_anthropic, load_openai, start_anthropic, start_openai
+
+if TYPE_CHECKING:
+    from .model import PriceOf, RetryPolicy, TryLimits, WireModel
+    from .transports import Sdk
 
 DEMO = "demo"
 
@@ -138,17 +137,19 @@ def connect(
     *,
     env: Mapping[str, str],
     providers: Mapping[str, ProviderOverride] = {},
-    retry: RetryPolicy | None = None,
-    price: PriceOf | None = None,
+    retry: "RetryPolicy | None" = None,
+    price: "PriceOf | None" = None,
     context_window: int | None = None,
     max_output_tokens: int | None = None,
-    limits: TryLimits | None = None,
-) -> WireModel:
+    limits: "TryLimits | None" = None,
+) -> "WireModel":
     """Return the model called `name`; nothing is imported or sent yet.
 
     Raises `UsageError` for a name that means nothing, `CredentialsError` for a missing key, and `ConfigError`
     for an address that is none.
     """
+    from .model import RetryPolicy, TryLimits
+
     profile, model = _find(name, providers)
     profile, base_url, is_custom = _locate(profile, env)
     key, key_env = _key(profile, env, is_custom)
@@ -261,7 +262,9 @@ def _key(profile: Profile, env: Mapping[str, str], is_custom: bool) -> tuple[str
     return _NO_KEY, named
 
 
-def _sdk(profile: Profile) -> tuple[Callable[[], None], Callable[[Endpoint], Sdk]]:
+def _sdk(profile: Profile) -> tuple[Callable[[], None], "Callable[[Endpoint], Sdk]"]:
+    from .transports import load_anthropic, load_openai, start_anthropic, start_openai
+
     if profile.wire == "messages":
         return load_anthropic, start_anthropic
     return load_openai, start_openai
@@ -270,12 +273,18 @@ def _sdk(profile: Profile) -> tuple[Callable[[], None], Callable[[Endpoint], Sdk
 def _assemble(
     endpoint: Endpoint,
     *,
-    retry: RetryPolicy,
-    price: PriceOf | None,
+    retry: "RetryPolicy",
+    price: "PriceOf | None",
     context_window: int,
     max_output_tokens: int | None,
-    limits: TryLimits,
-) -> WireModel:
+    limits: "TryLimits",
+) -> "WireModel":
+    from .anthropic_messages import MessagesDialect
+    from .model import WireModel
+    from .openai_chat import ChatDialect
+    from .openai_responses import ResponsesDialect
+    from .transports import SdkTransport
+
     kinds = {"chat": ChatDialect, "responses": ResponsesDialect, "messages": MessagesDialect}
     dialect = kinds[endpoint.profile.wire](endpoint, max_output_tokens)
     return WireModel(

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ...actions.ports import Tool, ToolTraits, Verdict
 from ...state.application import ExecutionMode
-from . import path_rules, shell_rules
+from . import path_rules
 from .path_rules import Workspace
 from .rules import Rule, literal_of
 
@@ -111,6 +111,8 @@ class Policy:
         exact = next((rule for rule in rules if literal_of(rule.pattern or "") == call.subject.strip()), None)
         if exact is not None:
             return [exact.text]
+        from . import shell_rules
+
         commands, doubts = shell_rules.read_commands(call.subject)
         if doubts:
             return []
@@ -126,6 +128,8 @@ class Policy:
         if rule.pattern is None:
             return True
         if call.traits.runs_commands:
+            from . import shell_rules
+
             return shell_rules.hits(rule.pattern, call.subject)
         if fnmatchcase(call.subject, rule.pattern):
             return True

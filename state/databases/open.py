@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import StoreError
-from ..installation import install_command
 from .database import Database, Durability
-from .server import Server
 from .url import SCHEMES, ServerUrl, server_url
+
+if TYPE_CHECKING:
+    from .server import Server
 
 _SQLITE = "sqlite:///"
 
@@ -33,7 +35,7 @@ def open_database(
     return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
 
 
-def _server(url: ServerUrl) -> Server:
+def _server(url: ServerUrl) -> "Server":
     try:
         if url.kind == "postgresql":
             from .postgres import PostgresServer
@@ -45,6 +47,8 @@ def _server(url: ServerUrl) -> Server:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("psycopg", "pymysql"):
             raise
+        from ..installation import install_command
+
         extra = "postgres" if url.kind == "postgresql" else "mysql"
         raise StoreError(
             f"The driver for {url.name} is missing.", f"Install it: {install_command(extra)}"

@@ -15,8 +15,6 @@ from typing import Any
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
 from .database import Durability, GuardedUpdate, ResultT, Statement, insert, require_readable, unheard
-from .lock_holder import lock_holder
-from .migrations import migrate
 from .schema import SCHEMA_VERSION, TABLES, if_missing
 
 
@@ -194,6 +192,8 @@ class SqliteDatabase:
                 time.sleep(waiting.pause_after(error))
 
     def _tell(self) -> None:
+        from .lock_holder import lock_holder
+
         holder = lock_holder(self.path)
         who = holder or "Another process"
         advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
@@ -202,6 +202,8 @@ class SqliteDatabase:
     def _advice(self, reason: str) -> str:
         if "locked" not in reason:
             return _advice(reason)
+        from .lock_holder import lock_holder
+
         holder = lock_holder(self.path)
         if holder is None:
             return "Another process holds it; try again when it has finished."
@@ -247,6 +249,8 @@ class SqliteDatabase:
                 self._patiently(self._migrate)
 
     def _migrate(self) -> None:
+        from .migrations import migrate
+
         with self._transaction():
             migrate(self._connection)
 

@@ -9,10 +9,8 @@ from ..application import ApplicationState
 from ..databases.database import Database, Durability
 from ..databases.open import open_database
 from ..errors import StoreError, UsageError
-from ..maintenance.export import export_session
 from ..session import SessionSettings, SessionSummary, SessionView
 from .file_history import FileHistory, LineageFiles
-from .integrity import examine, quarantine
 from .journal import CallJournal, TraceLog
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
@@ -134,10 +132,14 @@ class Store:
 
     def export(self, session_id: str) -> Iterator[dict[str, Any]]:
         """Yield the session and what it was forked from as JSON-safe records, for an import."""
+        from ..maintenance.export import export_session
+
         return export_session(self.database, session_id)
 
     def heal(self, session_id: str) -> list[str]:
         """Set damaged records of a session aside before it goes on; return what the person should know."""
+        from .integrity import examine, quarantine
+
         said: list[str] = []
         for owner in (*self.index.ancestors(session_id), session_id):
             health = examine(self.database, owner)
@@ -154,6 +156,8 @@ class Store:
 
     def verify(self, session_id: str) -> list[str]:
         """Return what is wrong with the records of a session, and change nothing."""
+        from .integrity import examine
+
         health = examine(self.database, self.index.summary(session_id).id)
         return [*health.sentences(), *(f"The {damage}; it was set aside." for damage in health.set_aside)]
 

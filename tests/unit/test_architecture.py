@@ -26,7 +26,6 @@ SHORT_IDEAS = {
     "actions/vibe_result_analyzer.py": "each of the nine actions is a file",
     "agent/version.py": "read by the build, too",
     "ui/__main__.py": "lets `python -m sandbur` be the command",
-    "ui/commands/graph.py": "a command of one line",
 }
 """Files under 20 lines, with their reason."""
 ONE_IMPORTER = {
@@ -37,6 +36,7 @@ ONE_IMPORTER = {
     "agent/session/backlog.py": "back-pressure between a run and whoever follows it",
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",
     "state/databases/migrations.py": "grows with each version of the schema",
+    "ui/arguments.py": "what words mean, and which were meant",
     "ui/chat/rewind.py": "one slash command",
     "ui/report/style.py": "a style sheet",
     "ui/terminal/answer.py": "the words of an answer as they come, apart from the work that is shown",

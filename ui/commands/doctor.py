@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
@@ -174,6 +173,8 @@ def _python() -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, version
+
     from ...agent.version import VERSION
 
     yield Finding("good", "sandbur", f"{VERSION} at {Path(__file__).resolve().parent.parent}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -17,14 +17,12 @@ from ....state.cancellation import to_the_end
 from ....state.crashpoints import reach
 from ...ports import Recovered, ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import FileProblem, require_folder, resolved, shown
-from ...workspace.snapshot import FilesBefore, left, look
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments, whole
-from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
-from .process import run_supervised
-from .read_only import is_read_only
-from .recovery import recover
-from .spool import CommandLimits, Spool
+
+if TYPE_CHECKING:
+    from ...workspace.snapshot import FilesBefore
+    from .spool import CommandLimits, Spool
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 3600
@@ -60,12 +58,17 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         self._has_noted = False
 
     def effect_of(self, arguments: RunShellCommandArguments) -> Effect:
+        from .read_only import is_read_only
+
         return "read" if is_read_only(arguments.command) else self.effect
 
     def paths(self, arguments: RunShellCommandArguments) -> Sequence[str]:
         return () if arguments.cwd is None else (arguments.cwd,)
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
+        from ...workspace.snapshot import FilesBefore, look
+        from .spool import Spool
+
         try:
             cwd = require_folder(resolved(arguments.cwd or ".", context.cwd))
         except FileProblem as error:
@@ -84,10 +87,13 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         self,
         arguments: RunShellCommandArguments,
         cwd: Path,
-        spool: Spool,
-        before: FilesBefore,
+        spool: "Spool",
+        before: "FilesBefore",
         emit: Callable[[str], None],
     ) -> ToolOutcome:
+        from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
+        from .process import run_supervised
+
         limits = self._limits(arguments)
         with LiveOutput(emit) as live:
 
@@ -114,6 +120,9 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return replace(outcome, changed=changed)
 
     async def recover(self, arguments: RunShellCommandArguments, context: ToolContext) -> Recovered:
+        from ...workspace.snapshot import left
+        from .recovery import recover
+
         if context.scratch is None:
             return Recovered(None)
         found = await recover(context.scratch, self._limits(arguments)) or Recovered(None)
@@ -124,14 +133,16 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             return replace(found, changed=changed)
         return replace(found, outcome=replace(found.outcome, changed=changed))
 
-    def _new_note(self, before: FilesBefore) -> str:
+    def _new_note(self, before: "FilesBefore") -> str:
         """Return what cannot be undone, the first time that there is anything."""
         if self._has_noted:
             return ""
         self._has_noted = bool(before.note)
         return before.note
 
-    def _limits(self, arguments: RunShellCommandArguments) -> CommandLimits:
+    def _limits(self, arguments: RunShellCommandArguments) -> "CommandLimits":
+        from .spool import CommandLimits
+
         return CommandLimits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
 
 

@@ -5,6 +5,7 @@ import ipaddress
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -177,3 +178,18 @@ def test_a_run_that_ends_without_threads_keeps_its_exit_code(command: Command) -
         line, cwd=command.folder, env=command.env, capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, "internal error" in done.stderr) == (0, False), done.stderr
+
+
+def test_a_hello_loads_no_file_that_it_does_not_need(command: Command) -> None:
+    program = (
+        "import sys; from sandbur.ui.cli import main; main(['-p', 'hello', '-m', 'demo', '-q']);"
+        "ours = {n: m for n, m in sys.modules.items() if n.startswith('sandbur.')};"
+        "print(*ours, file=sys.stderr);"
+        "sys.exit(len([n for n, m in ours.items() if not hasattr(m, '__path__')]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=command.env, cwd=command.folder, capture_output=True, text=True
+    )
+    assert done.returncode <= 110, done.stderr
+    unneeded = ("telemetry", "tracking", "models.openai", "models.anthropic", "history", "shell.process")
+    assert not [name for name in unneeded if name in done.stderr]
