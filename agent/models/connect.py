@@ -3,7 +3,7 @@
 import http.client
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from threading import Thread
 from typing import Any, NamedTuple, cast
@@ -14,9 +14,10 @@ from .anthropic_messages import MessagesDialect
 from .model import PriceOf, RetryPolicy, TryLimits, WireModel
 from .openai_chat import ChatDialect
 from .openai_responses import ResponsesDialect
-from .providers import PROFILES, Endpoint, Profile, ProviderOverride
+from .providers import PROFILES, Endpoint, Profile, ProviderOverride, WireFormat
 from .providers import context_window as family_window
-from .transports import Sdk, SdkTransport, load_anthropic, load_openai, start_anthropic, start_openai
+from .requests import Dialect
+from .transports import load_sdk
 
 DEMO = "demo"
 
@@ -129,6 +130,11 @@ def _is_chat_model(name: str) -> bool:
     return bool(name) and name.isprintable() and " " not in name and "embed" not in name
 
 
+_DIALECTS: Mapping[WireFormat, type[Dialect]] = {
+    "chat": ChatDialect,
+    "responses": ResponsesDialect,
+    "messages": MessagesDialect,
+}
 _NO_KEY = "no-key"
 """The SDKs want some key, also for servers that want none."""
 
@@ -160,21 +166,20 @@ def connect(
         key_env=key_env,
         sends_ambient_headers=profile.owns(base_url),
     )
-    return _assemble(
+    return WireModel(
         endpoint,
+        _DIALECTS[profile.wire](endpoint, max_output_tokens),
+        context_window=context_window or profile.context_window or family_window(model),
+        limits=limits or TryLimits(idle_s=profile.idle_s),
         retry=retry or RetryPolicy(),
         price=price,
-        context_window=context_window or profile.context_window or family_window(model),
-        max_output_tokens=max_output_tokens,
-        limits=limits or TryLimits(idle_s=profile.idle_s),
     )
 
 
 def prewarm(name: str, env: Mapping[str, str], providers: Mapping[str, ProviderOverride] = {}) -> None:
     """Import what the first call of this model needs; meant for a thread, while the person types."""
     profile, _, _ = _locate(_find(name, providers)[0], env)
-    load, _ = _sdk(profile)
-    load()
+    load_sdk(profile)
 
 
 def _find(name: str, providers: Mapping[str, ProviderOverride]) -> tuple[Profile, str]:
@@ -259,31 +264,3 @@ def _key(profile: Profile, env: Mapping[str, str], is_custom: bool) -> tuple[str
     if named and (not is_custom or is_named_by_person):
         raise CredentialsError(f"No key for {profile.name}: {named} is not set.", f"Run: export {named}=...")
     return _NO_KEY, named
-
-
-def _sdk(profile: Profile) -> tuple[Callable[[], None], Callable[[Endpoint], Sdk]]:
-    if profile.wire == "messages":
-        return load_anthropic, start_anthropic
-    return load_openai, start_openai
-
-
-def _assemble(
-    endpoint: Endpoint,
-    *,
-    retry: RetryPolicy,
-    price: PriceOf | None,
-    context_window: int,
-    max_output_tokens: int | None,
-    limits: TryLimits,
-) -> WireModel:
-    kinds = {"chat": ChatDialect, "responses": ResponsesDialect, "messages": MessagesDialect}
-    dialect = kinds[endpoint.profile.wire](endpoint, max_output_tokens)
-    return WireModel(
-        endpoint,
-        dialect,
-        SdkTransport(endpoint, *_sdk(endpoint.profile)),
-        context_window=context_window,
-        limits=limits,
-        retry=retry,
-        price=price,
-    )
