@@ -3,15 +3,25 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ToolSpec
+from ...state.application import Usage
 from ...state.errors import ContextFull
 from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 from .failures import judge, refusal_in_stream
 from .providers import Endpoint, claude
-from .requests import Delta, Draft, Tokens, encode, legal_id, legal_name, opened, sendable_object
+from .requests import (
+    Delta,
+    Dialect,
+    Draft,
+    ReplyReader,
+    legal_id,
+    legal_name,
+    opened,
+    sendable_object,
+)
 from .streaming import (
     PartialCall,
     TextFlow,
@@ -21,6 +31,7 @@ from .streaming import (
     count,
     cut,
     finished,
+    reported,
     settle_ids,
 )
 
@@ -51,9 +62,9 @@ class _Block:
         return as_text(self.fields.get("type"))
 
 
-class MessagesReply:
+class MessagesReply(ReplyReader):
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, Any] = {}
         self._stop_reason = ""
@@ -62,9 +73,6 @@ class MessagesReply:
     @property
     def patience_s(self) -> float | None:
         return _AFTER_END_S if self._has_ended else None
-
-    def done(self) -> None:
-        """Nothing depends on the mark: a reply ends with its own event."""
 
     def read(self, name: str, data: dict[str, Any]) -> Iterator[Delta]:
         kind = as_text(data.get("type")) or name
@@ -137,16 +145,16 @@ class MessagesReply:
         blocks = tuple(made for block in ordered if (made := _neutral(block)))
         is_ordinary = had_twins or all(map(_is_ordinary, ordered))
         wire = None if is_ordinary else [sent for block in ordered if (sent := _sent_back(block))]
-        return finished(Draft(blocks, finish, self.tokens, wire), who)
+        return finished(Draft(blocks, finish, self.usage, wire), who)
 
     @property
-    def tokens(self) -> Tokens:
+    def usage(self) -> Usage:
         read, written = (
             count(self._usage.get(f"cache_{kind}_input_tokens")) for kind in ("read", "creation")
         )
         plain = count(self._usage.get("input_tokens"))
         total = None if plain is None else plain + (read or 0) + (written or 0)
-        return Tokens(total, count(self._usage.get("output_tokens")), read, written)
+        return reported(total, count(self._usage.get("output_tokens")), read, written)
 
 
 def _shown(block: _Block, text: str) -> Iterator[Delta]:
@@ -184,8 +192,9 @@ def _sent_back(block: _Block) -> dict[str, Any] | None:
 _CACHED = {"type": "ephemeral"}
 
 
-class MessagesDialect:
+class MessagesDialect(Dialect):
     path = "/v1/messages"
+    reply = MessagesReply
     binds_prefix = True
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
@@ -195,10 +204,8 @@ class MessagesDialect:
     }
 
     def __init__(self, endpoint: Endpoint, max_output_tokens: int | None = None) -> None:
-        self._endpoint = endpoint
         self._claude = claude(endpoint.model)
-        self._max_output_tokens = max_output_tokens or self._claude.max_output_tokens
-        self.key = f"messages {endpoint.name}"
+        super().__init__(endpoint, max_output_tokens or self._claude.max_output_tokens)
 
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
         fields: dict[str, Any] = {
@@ -232,23 +239,19 @@ class MessagesDialect:
         end = b"]}," if before is not None else b""
         return end + b'{"role":"' + role.encode() + b'","content":['
 
-    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
-        end = b"]}]" if last_role is not None else b"]"
+    def forces(self, without: frozenset[str]) -> bool:
         # A model that thinks refuses a forced choice.
-        if forced_tool is None or "tool_choice" in without or self._thinks(without):
-            return end + b"}"
-        return end + b',"tool_choice":' + encode({"type": "tool", "name": forced_tool}) + b"}"
+        return super().forces(without) and not self._thinks(without)
 
-    def can_replay(self, message: Message) -> bool:
-        return self._endpoint.said(message.wire) and isinstance(message.wire and message.wire.body, list)
+    def tool_choice(self, tool: str) -> dict[str, Any]:
+        return {"type": "tool", "name": tool}
 
-    def fragment(self, message: Message, replay: bool) -> bytes:
-        if replay and message.wire is not None:
-            return encode(cast(list[Any], message.wire.body))[1:-1]
-        return encode([sent for block in message.blocks if (sent := _block(block))])[1:-1]
+    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
+        end = b"]}" if last_role is not None else b""
+        return end + super().tail(last_role, forced_tool, without)
 
-    def reader(self) -> MessagesReply:
-        return MessagesReply(self._endpoint)
+    def items(self, message: Message) -> list[dict[str, Any]]:
+        return [sent for block in message.blocks if (sent := _block(block))]
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -260,10 +263,9 @@ def _block(block: Block) -> dict[str, Any] | None:
         case Text() if block.text.strip():
             return {"type": "text", "text": block.text}
         case Image():
-            return {"type": "image", "source": _source(block.media_type, block.data)}
+            return {"type": "image", "source": _source(block)}
         case Document():
-            source = _source(block.media_type, block.data)
-            return {"type": "document", "title": block.name, "source": source}
+            return {"type": "document", "title": block.name, "source": _source(block)}
         case ToolUse():
             return {
                 "type": "tool_use",
@@ -278,8 +280,8 @@ def _block(block: Block) -> dict[str, Any] | None:
             return None
 
 
-def _source(media_type: str, data: str) -> dict[str, str]:
-    return {"type": "base64", "media_type": media_type, "data": data}
+def _source(block: Image | Document) -> dict[str, str]:
+    return {"type": "base64", "media_type": block.media_type, "data": block.data}
 
 
 def _id(call_id: str) -> str:

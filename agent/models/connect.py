@@ -3,7 +3,7 @@
 import http.client
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -15,7 +15,7 @@ from .providers import context_window as family_window
 
 if TYPE_CHECKING:
     from .model import PriceOf, RetryPolicy, TryLimits, WireModel
-    from .transports import Sdk
+    from .requests import Dialect
 
 DEMO = "demo"
 
@@ -148,7 +148,7 @@ def connect(
     Raises `UsageError` for a name that means nothing, `CredentialsError` for a missing key, and `ConfigError`
     for an address that is none.
     """
-    from .model import RetryPolicy, TryLimits
+    from .model import RetryPolicy, TryLimits, WireModel
 
     profile, model = _find(name, providers)
     profile, base_url, is_custom = _locate(profile, env)
@@ -161,21 +161,31 @@ def connect(
         key_env=key_env,
         sends_ambient_headers=profile.owns(base_url),
     )
-    return _assemble(
+    return WireModel(
         endpoint,
+        _dialect(endpoint, max_output_tokens),
+        context_window=context_window or profile.context_window or family_window(model),
+        limits=limits or TryLimits(idle_s=profile.idle_s),
         retry=retry or RetryPolicy(),
         price=price,
-        context_window=context_window or profile.context_window or family_window(model),
-        max_output_tokens=max_output_tokens,
-        limits=limits or TryLimits(idle_s=profile.idle_s),
     )
+
+
+def _dialect(endpoint: Endpoint, max_output_tokens: int | None) -> "Dialect":
+    from .anthropic_messages import MessagesDialect
+    from .openai_chat import ChatDialect
+    from .openai_responses import ResponsesDialect
+
+    kinds = {"chat": ChatDialect, "responses": ResponsesDialect, "messages": MessagesDialect}
+    return kinds[endpoint.profile.wire](endpoint, max_output_tokens)
 
 
 def prewarm(name: str, env: Mapping[str, str], providers: Mapping[str, ProviderOverride] = {}) -> None:
     """Import what the first call of this model needs; meant for a thread, while the person types."""
     profile, _, _ = _locate(_find(name, providers)[0], env)
-    load, _ = _sdk(profile)
-    load()
+    from .transports import load_sdk
+
+    load_sdk(profile)
 
 
 def _find(name: str, providers: Mapping[str, ProviderOverride]) -> tuple[Profile, str]:
@@ -260,39 +270,3 @@ def _key(profile: Profile, env: Mapping[str, str], is_custom: bool) -> tuple[str
     if named and (not is_custom or is_named_by_person):
         raise CredentialsError(f"No key for {profile.name}: {named} is not set.", f"Run: export {named}=...")
     return _NO_KEY, named
-
-
-def _sdk(profile: Profile) -> tuple[Callable[[], None], "Callable[[Endpoint], Sdk]"]:
-    from .transports import load_anthropic, load_openai, start_anthropic, start_openai
-
-    if profile.wire == "messages":
-        return load_anthropic, start_anthropic
-    return load_openai, start_openai
-
-
-def _assemble(
-    endpoint: Endpoint,
-    *,
-    retry: "RetryPolicy",
-    price: "PriceOf | None",
-    context_window: int,
-    max_output_tokens: int | None,
-    limits: "TryLimits",
-) -> "WireModel":
-    from .anthropic_messages import MessagesDialect
-    from .model import WireModel
-    from .openai_chat import ChatDialect
-    from .openai_responses import ResponsesDialect
-    from .transports import SdkTransport
-
-    kinds = {"chat": ChatDialect, "responses": ResponsesDialect, "messages": MessagesDialect}
-    dialect = kinds[endpoint.profile.wire](endpoint, max_output_tokens)
-    return WireModel(
-        endpoint,
-        dialect,
-        SdkTransport(endpoint, *_sdk(endpoint.profile)),
-        context_window=context_window,
-        limits=limits,
-        retry=retry,
-        price=price,
-    )

@@ -15,10 +15,10 @@ from ...state.application import Usage
 from ...state.errors import ModelError, Overloaded, Unreachable
 from ...state.messages import Message, Wire
 from .failures import Rejected, Transient
-from .providers import Endpoint, WireFormat
-from .requests import Bodies, Body, Dialect, Draft, ReplyReader, Tokens
+from .providers import Endpoint
+from .requests import Bodies, Body, Dialect, Draft, ReplyReader
 from .streaming import StreamPatience, read_events
-from .transports import Transport
+from .transports import SdkTransport
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -135,17 +135,18 @@ class WireModel:
         self,
         endpoint: Endpoint,
         dialect: Dialect,
-        transport: Transport,
         *,
         context_window: int,
         limits: TryLimits,
         retry: RetryPolicy,
         price: PriceOf | None,
     ) -> None:
+        self.name = endpoint.name
+        self.wire = endpoint.profile.wire
+        self.context_window = context_window
         self._endpoint = endpoint
         self._dialect = dialect
-        self._transport = transport
-        self._context_window = context_window
+        self._transport = SdkTransport(endpoint)
         self._limits = limits
         self._retry = retry
         self._price = price
@@ -153,25 +154,13 @@ class WireModel:
         self._without: frozenset[str] = frozenset()
         """Optional fields that this server turned out not to take."""
 
-    @property
-    def name(self) -> str:
-        return self._endpoint.name
-
-    @property
-    def wire(self) -> WireFormat:
-        return self._endpoint.profile.wire
-
-    @property
-    def context_window(self) -> int:
-        return self._context_window
-
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         tries = Tries(self._retry)
         while True:
             has_shown = False
             body = self._bodies.build(request, self._without)
             patience = StreamPatience(self._limits.idle_s, self._limits.total_s)
-            attempt = _Try(self._dialect.reader(), patience)
+            attempt = _Try(self._dialect.reply(self._endpoint), patience)
             try:
                 async with aclosing(self._attempt(body, attempt)) as events:
                     async for event in events:
@@ -240,29 +229,22 @@ class WireModel:
         if draft.wire is not None:
             wire = Wire(provider=self._endpoint.provider, model=self._endpoint.model, body=draft.wire)
         message = Message(role="assistant", origin="model", blocks=draft.blocks, wire=wire)
-        return Reply(message, draft.finish, self._priced(draft.tokens, llm_calls=1))
+        return Reply(message, draft.finish, self._priced(draft.usage, llm_calls=1))
 
     def _discarded(self, attempt: _Try) -> Usage:
-        tokens = attempt.reader.tokens
+        usage = attempt.reader.usage
         if attempt.is_whole:
-            return self._priced(tokens, llm_calls=0)
+            return self._priced(usage, llm_calls=0)
         return Usage(
-            input_tokens=tokens.input or 0,
-            output_tokens=tokens.output or 0,
-            cache_read_tokens=tokens.cache_read or 0,
-            cache_write_tokens=tokens.cache_write or 0,
+            input_tokens=usage.input_tokens or 0,
+            output_tokens=usage.output_tokens or 0,
+            cache_read_tokens=usage.cache_read_tokens or 0,
+            cache_write_tokens=usage.cache_write_tokens or 0,
             cost_usd=None,
         )
 
-    def _priced(self, tokens: Tokens, llm_calls: int) -> Usage:
-        usage = Usage(
-            llm_calls=llm_calls,
-            input_tokens=tokens.input,
-            output_tokens=tokens.output,
-            cache_read_tokens=tokens.cache_read,
-            cache_write_tokens=tokens.cache_write,
-            cost_usd=None,
-        )
+    def _priced(self, usage: Usage, llm_calls: int) -> Usage:
+        usage = usage.model_copy(update={"llm_calls": llm_calls})
         cost = self._price(usage) if self._price is not None else None
         return usage.model_copy(update={"cost_usd": cost})
 

@@ -6,10 +6,22 @@ from typing import Any
 
 from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ToolSpec
+from ...state.application import Usage
 from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 from .failures import Transient, judge, refusal_in_stream
 from .providers import Endpoint
-from .requests import Delta, Draft, Tokens, encode, legal_id, legal_name, opened, sendable_text
+from .requests import (
+    Delta,
+    Dialect,
+    Draft,
+    ReplyReader,
+    data_url,
+    encode,
+    legal_id,
+    legal_name,
+    opened,
+    sendable_text,
+)
 from .streaming import (
     PartialCall,
     TextFlow,
@@ -19,9 +31,8 @@ from .streaming import (
     as_text,
     cut,
     finished,
-    openai_tokens,
+    openai_usage,
     settle_ids,
-    text_blocks,
 )
 
 _AFTER_FINISH_S = 10.0
@@ -35,9 +46,9 @@ _FINISHES: dict[str, FinishReason] = {
 }  # fmt: skip
 
 
-class ChatReply:
+class ChatReply(ReplyReader):
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._text = TextFlow()
         self._reasoning = {field: TextFlow() for field in _REASONING_FIELDS}
         self._details: list[dict[str, Any]] = []
@@ -46,8 +57,7 @@ class ChatReply:
         self._calls: list[PartialCall] = []
         self._call_at: dict[int | str | None, PartialCall] = {}
         self._finish: str | None = None
-        self._is_done = False
-        self.tokens = Tokens()
+        self._usage: dict[str, Any] = {}
 
     @property
     def patience_s(self) -> float | None:
@@ -55,14 +65,14 @@ class ChatReply:
             return None
         return _AFTER_DONE_S if self._is_done else _AFTER_FINISH_S
 
-    def done(self) -> None:
-        self._is_done = True
+    @property
+    def usage(self) -> Usage:
+        return openai_usage(self._usage, "prompt_tokens", "completion_tokens")
 
     def read(self, name: str, data: dict[str, Any]) -> Iterator[Delta]:
         if data.get("error") or name == "error":
             raise judge(refusal_in_stream(data), self._endpoint)
-        if usage := as_object(data.get("usage")):
-            self.tokens = openai_tokens(usage, "prompt_tokens", "completion_tokens")
+        self._usage = as_object(data.get("usage")) or self._usage
         choices = as_list(data.get("choices"))
         if choices:
             choice = as_object(choices[0])
@@ -134,10 +144,11 @@ class ChatReply:
         had_twins = settle_ids(self._calls, self._endpoint.profile.max_id_chars, is_strict=False)
         text = self._text.text + self._refusal.text
         thought = next(filter(None, (flow.text for flow in self._reasoning.values())), "")
+        said: tuple[Block, ...] = (Text(text=text),) if text else ()
         thinking: tuple[Block, ...] = (Thinking(text=thought),) if thought else ()
-        blocks = (*thinking, *text_blocks(text), *(call.use() for call in self._calls))
+        blocks = (*thinking, *said, *(call.use() for call in self._calls))
         wire = None if had_twins else self._wire(text)
-        return finished(Draft(blocks, self._finish_reason(), self.tokens, wire), who)
+        return finished(Draft(blocks, self._finish_reason(), self.usage, wire), who)
 
     def _finish_reason(self) -> FinishReason:
         if self._refusal.text:
@@ -175,9 +186,10 @@ def _sent_back(call: PartialCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function, **call.extra}
 
 
-class ChatDialect:
+class ChatDialect(Dialect):
     path = "/chat/completions"
-    binds_prefix = False
+    reply = ChatReply
+    wire_type = dict
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
         "stream_options": re.compile(r"stream_options|include_usage"),
@@ -185,85 +197,52 @@ class ChatDialect:
         "wire": re.compile(r"reasoning|thought_signature|extra_content"),
     }
 
-    def __init__(self, endpoint: Endpoint, max_output_tokens: int | None = None) -> None:
-        self._endpoint = endpoint
-        self._profile = endpoint.profile
-        self._max_output_tokens = max_output_tokens
-        self.key = f"chat {endpoint.name}"
-
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
         fields: dict[str, Any] = {"model": self._endpoint.model, "stream": True}
-        if self._profile.reports_usage_on_request and "stream_options" not in without:
+        if "stream_options" not in without:
             fields["stream_options"] = {"include_usage": True}
         if self._max_output_tokens and "output_limit" not in without:
-            fields[self._profile.output_limit_field] = self._max_output_tokens
+            fields[self._endpoint.profile.output_limit_field] = self._max_output_tokens
         if tools:
             fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
         start = opened(fields, "messages")
         return start + encode({"role": "system", "content": system}) + b"," if system else start
 
-    def role(self, message: Message) -> str:
-        return message.role
+    def tool_choice(self, tool: str) -> dict[str, Any]:
+        return {"type": "function", "function": {"name": tool}}
 
-    def glue(self, before: str | None, role: str) -> bytes:
-        return b"" if before is None else b","
-
-    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
-        if forced_tool is None or not self._profile.forces_tools or "tool_choice" in without:
-            return b"]}"
-        choice = {"type": "function", "function": {"name": forced_tool}}
-        return b'],"tool_choice":' + encode(choice) + b"}"
-
-    def can_replay(self, message: Message) -> bool:
-        return self._endpoint.said(message.wire) and isinstance(message.wire and message.wire.body, dict)
-
-    def fragment(self, message: Message, replay: bool) -> bytes:
-        if replay and message.wire is not None:
-            return encode(message.wire.body)
+    def items(self, message: Message) -> list[dict[str, Any]]:
         match message.role:
             case "user":
                 return self._user(message)
             case "assistant":
                 return self._assistant(message)
             case "tool":
-                return b",".join(map(self._result, message.tool_results))
+                return list(map(self._result, message.tool_results))
 
-    def reader(self) -> ChatReply:
-        return ChatReply(self._endpoint)
-
-    def _user(self, message: Message) -> bytes:
+    def _user(self, message: Message) -> list[dict[str, Any]]:
         if all(isinstance(block, Text) for block in message.blocks):
-            return encode({"role": "user", "content": message.text}) if message.text else b""
+            return [{"role": "user", "content": message.text}] if message.text else []
         parts = [part for block in message.blocks if (part := _part(block))]
-        return encode({"role": "user", "content": parts})
+        return [{"role": "user", "content": parts}]
 
-    def _assistant(self, message: Message) -> bytes:
+    def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
         if not calls:
-            return encode({"role": "assistant", "content": message.text}) if message.text else b""
-        return encode(
-            {
-                "role": "assistant",
-                "content": message.text or None,
-                "tool_calls": calls,
-                **(self._profile.call_message_extra or {}),
-            }
-        )
+            return [{"role": "assistant", "content": message.text}] if message.text else []
+        said = {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+        return [{**said, **(self._endpoint.profile.call_message_extra or {})}]
 
     def _call(self, use: ToolUse) -> dict[str, Any]:
         function = {"name": legal_name(use.tool), "arguments": sendable_text(use.arguments)}
-        return {
-            "id": self._id(use.call_id),
-            "type": "function",
-            "function": function,
-            **(self._profile.rebuilt_call_extra or {}),
-        }
+        call = {"id": self._id(use.call_id), "type": "function", "function": function}
+        return {**call, **(self._endpoint.profile.rebuilt_call_extra or {})}
 
-    def _result(self, result: ToolResult) -> bytes:
-        return encode({"role": "tool", "tool_call_id": self._id(result.call_id), "content": result.content})
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": result.content}
 
     def _id(self, call_id: str) -> str:
-        return legal_id(call_id, self._profile.max_id_chars, is_strict=False)
+        return legal_id(call_id, self._endpoint.profile.max_id_chars, is_strict=False)
 
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
@@ -275,13 +254,8 @@ def _part(block: Block) -> dict[str, Any] | None:
         case Text() if block.text:
             return {"type": "text", "text": block.text}
         case Image():
-            return {"type": "image_url", "image_url": {"url": _data_url(block.media_type, block.data)}}
+            return {"type": "image_url", "image_url": {"url": data_url(block)}}
         case Document():
-            data = _data_url(block.media_type, block.data)
-            return {"type": "file", "file": {"filename": block.name, "file_data": data}}
+            return {"type": "file", "file": {"filename": block.name, "file_data": data_url(block)}}
         case _:
             return None
-
-
-def _data_url(media_type: str, data: str) -> str:
-    return f"data:{media_type};base64,{data}"

@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ToolSpec
+from ...state.application import Usage
 from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 from .failures import judge, refusal_in_stream
 from .providers import Endpoint, reasons
 from .requests import (
     Delta,
+    Dialect,
     Draft,
-    Tokens,
-    encode,
+    ReplyReader,
+    data_url,
     legal_id,
     legal_name,
     opened,
@@ -28,7 +30,7 @@ from .streaming import (
     as_text,
     cut,
     finished,
-    openai_tokens,
+    openai_usage,
     settle_ids,
 )
 
@@ -45,9 +47,9 @@ _ORDINARY = {
 _ORDINARY_PARTS = {"type", "text", "refusal", "annotations", "logprobs"}
 
 
-class ResponsesReply:
+class ResponsesReply(ReplyReader):
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._items: dict[int, dict[str, Any]] = {}
         """By output index; finished items replace what was collected from deltas."""
         self._flows: dict[str, TextFlow] = {}
@@ -57,9 +59,6 @@ class ResponsesReply:
     @property
     def patience_s(self) -> float | None:
         return None if self._end is None else _AFTER_END_S
-
-    def done(self) -> None:
-        """Nothing depends on the mark: a reply ends with its own event."""
 
     def read(self, name: str, data: dict[str, Any]) -> Iterator[Delta]:
         kind = as_text(data.get("type")) or name
@@ -111,7 +110,7 @@ class ResponsesReply:
         finish = self._finish(bool(calls))
         is_ordinary = had_twins or finish == "length" or all(map(_is_ordinary, items))
         wire = None if is_ordinary else [_sent_back(item, calls.get(n)) for n, item in enumerate(items)]
-        return finished(Draft(blocks, finish, self.tokens, wire), who)
+        return finished(Draft(blocks, finish, self.usage, wire), who)
 
     def _blocks(self, item: dict[str, Any], call: PartialCall | None) -> Iterator[Block]:
         if call is not None:
@@ -137,8 +136,8 @@ class ResponsesReply:
         return "tool_calls" if has_calls else "stop"
 
     @property
-    def tokens(self) -> Tokens:
-        return openai_tokens(as_object((self._end or {}).get("usage")), "input_tokens", "output_tokens")
+    def usage(self) -> Usage:
+        return openai_usage(as_object((self._end or {}).get("usage")), "input_tokens", "output_tokens")
 
 
 def _call(item: dict[str, Any]) -> PartialCall:
@@ -167,9 +166,9 @@ def _sent_back(item: dict[str, Any], call: PartialCall | None) -> dict[str, Any]
     return {**kept, "call_id": call.id, "name": name, "arguments": arguments}
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     path = "/responses"
-    binds_prefix = False
+    reply = ResponsesReply
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
         "wire": re.compile(
@@ -180,11 +179,6 @@ class ResponsesDialect:
         "reasoning": re.compile(r"reasoning|summar", re.IGNORECASE),
         "output_limit": re.compile(r"max_output_tokens"),
     }
-
-    def __init__(self, endpoint: Endpoint, max_output_tokens: int | None = None) -> None:
-        self._endpoint = endpoint
-        self._max_output_tokens = max_output_tokens
-        self.key = f"responses {endpoint.name}"
 
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
         fields: dict[str, Any] = {"model": self._endpoint.model, "stream": True, "store": False}
@@ -200,44 +194,18 @@ class ResponsesDialect:
             fields["tools"] = [_tool(tool) for tool in tools]
         return opened(fields, "input")
 
-    def role(self, message: Message) -> str:
-        return message.role
+    def tool_choice(self, tool: str) -> dict[str, Any]:
+        return {"type": "function", "name": tool}
 
-    def glue(self, before: str | None, role: str) -> bytes:
-        return b"" if before is None else b","
-
-    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
-        if forced_tool is None or not self._endpoint.profile.forces_tools or "tool_choice" in without:
-            return b"]}"
-        return b'],"tool_choice":' + encode({"type": "function", "name": forced_tool}) + b"}"
-
-    def can_replay(self, message: Message) -> bool:
-        return self._endpoint.said(message.wire) and isinstance(message.wire and message.wire.body, list)
-
-    def fragment(self, message: Message, replay: bool) -> bytes:
-        if replay and message.wire is not None:
-            return _items(cast(list[Any], message.wire.body))
+    def items(self, message: Message) -> list[dict[str, Any]]:
         if message.role == "user":
-            return _items([{"role": "user", "content": _user_content(message)}] if message.blocks else [])
-        return _items([item for block in message.blocks if (item := _item(block))])
-
-    def reader(self) -> ResponsesReply:
-        return ResponsesReply(self._endpoint)
-
-
-def _items(items: list[Any]) -> bytes:
-    return encode(items)[1:-1]
+            return [{"role": "user", "content": _user_content(message)}] if message.blocks else []
+        return [item for block in message.blocks if (item := _item(block))]
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    parameters = dict(tool.parameters)
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": parameters,
-        "strict": False,
-    }
+    described = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", **described, "strict": False}
 
 
 def _user_content(message: Message) -> str | list[dict[str, Any]]:
@@ -251,11 +219,9 @@ def _part(block: Block) -> dict[str, Any] | None:
         case Text() if block.text:
             return {"type": "input_text", "text": block.text}
         case Image():
-            url = f"data:{block.media_type};base64,{block.data}"
-            return {"type": "input_image", "image_url": url}
+            return {"type": "input_image", "image_url": data_url(block)}
         case Document():
-            data = f"data:{block.media_type};base64,{block.data}"
-            return {"type": "input_file", "filename": block.name, "file_data": data}
+            return {"type": "input_file", "filename": block.name, "file_data": data_url(block)}
         case _:
             return None
 
@@ -272,11 +238,7 @@ def _item(block: Block) -> dict[str, Any] | None:
                 "arguments": sendable_text(block.arguments),
             }
         case ToolResult():
-            return {
-                "type": "function_call_output",
-                "call_id": _id(block.call_id),
-                "output": block.content,
-            }
+            return {"type": "function_call_output", "call_id": _id(block.call_id), "output": block.content}
         case _:
             return None
 

@@ -25,9 +25,6 @@ class Profile:
     foreign_wire: WireFormat | None = None
     """What any other host is spoken to with, if not `wire`."""
     output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    reports_usage_on_request: bool = True
-    """True if `stream_options.include_usage` is understood."""
-    forces_tools: bool = True
     max_id_chars: int = 256
     rebuilt_call_extra: Mapping[str, Any] | None = None
     """Added to tool calls whose own extras are not replayed."""
@@ -56,41 +53,41 @@ class ProviderOverride:
     """None: as the provider of this name is known to speak, else Chat Completions."""
 
 
-_OPENAI_URL = "https://api.openai.com/v1"
-_OPENAI_HOSTS = ("api.openai.com",)
+def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
+    return Profile(
+        name=name,
+        wire=wire,
+        base_url="https://api.openai.com/v1",
+        key_env=("OPENAI_API_KEY",),
+        url_env=("OPENAI_BASE_URL",),
+        own_hosts=("api.openai.com",),
+        **differs,
+    )
+
+
+def _compatible(name: str, base_url: str, *key_env: str, **differs: Any) -> Profile:
+    """Return a provider that speaks Chat Completions and is named in its variables."""
+    prefix = name.upper()
+    return Profile(
+        name=name,
+        wire="chat",
+        base_url=base_url,
+        key_env=(f"{prefix}_API_KEY", *key_env),
+        url_env=(f"{prefix}_BASE_URL",),
+        **differs,
+    )
+
+
 # Gemini refuses calls without a signature; for calls it did not make itself it documents this value.
 _NO_SIGNATURE = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+_GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta/openai"
 
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile
     for profile in (
-        Profile(
-            name="openai",
-            wire="responses",
-            base_url=_OPENAI_URL,
-            key_env=("OPENAI_API_KEY",),
-            url_env=("OPENAI_BASE_URL",),
-            own_hosts=_OPENAI_HOSTS,
-            foreign_wire="chat",
-        ),
-        Profile(
-            name="openai-chat",
-            wire="chat",
-            base_url=_OPENAI_URL,
-            key_env=("OPENAI_API_KEY",),
-            url_env=("OPENAI_BASE_URL",),
-            own_hosts=_OPENAI_HOSTS,
-            output_limit_field="max_completion_tokens",
-            max_id_chars=40,
-        ),
-        Profile(
-            name="openai-responses",
-            wire="responses",
-            base_url=_OPENAI_URL,
-            key_env=("OPENAI_API_KEY",),
-            url_env=("OPENAI_BASE_URL",),
-            own_hosts=_OPENAI_HOSTS,
-        ),
+        _openai("openai", "responses", foreign_wire="chat"),
+        _openai("openai-chat", "chat", output_limit_field="max_completion_tokens", max_id_chars=40),
+        _openai("openai-responses", "responses"),
         Profile(
             name="anthropic",
             wire="messages",
@@ -107,36 +104,10 @@ PROFILES: Mapping[str, Profile] = {
             context_window=32_768,
             start_command="ollama serve",
         ),
-        Profile(
-            name="deepseek",
-            wire="chat",
-            base_url="https://api.deepseek.com/v1",
-            key_env=("DEEPSEEK_API_KEY",),
-            url_env=("DEEPSEEK_BASE_URL",),
-            call_message_extra={"reasoning_content": ""},
-        ),
-        Profile(
-            name="dashscope",
-            wire="chat",
-            base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
-            key_env=("DASHSCOPE_API_KEY",),
-            url_env=("DASHSCOPE_BASE_URL",),
-        ),
-        Profile(
-            name="gemini",
-            wire="chat",
-            base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-            key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            url_env=("GEMINI_BASE_URL",),
-            rebuilt_call_extra=_NO_SIGNATURE,
-        ),
-        Profile(
-            name="openrouter",
-            wire="chat",
-            base_url="https://openrouter.ai/api/v1",
-            key_env=("OPENROUTER_API_KEY",),
-            url_env=("OPENROUTER_BASE_URL",),
-        ),
+        _compatible("deepseek", "https://api.deepseek.com/v1", call_message_extra={"reasoning_content": ""}),
+        _compatible("dashscope", "https://dashscope.aliyuncs.com/compatible-mode/v1"),
+        _compatible("gemini", _GEMINI_URL, "GOOGLE_API_KEY", rebuilt_call_extra=_NO_SIGNATURE),
+        _compatible("openrouter", "https://openrouter.ai/api/v1"),
     )
 }
 
@@ -160,9 +131,9 @@ class Endpoint:
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
 
-    def said(self, wire: Wire | None) -> bool:
+    def said(self, wire: Wire) -> bool:
         """Tell whether this very model wrote it."""
-        return wire is not None and (wire.provider, wire.model) == (self.provider, self.model)
+        return (wire.provider, wire.model) == (self.provider, self.model)
 
 
 DEFAULT_WINDOW = 128_000

@@ -3,27 +3,20 @@
 import json
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from re import Pattern
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ModelRequest, ToolSpec
-from ...state.messages import Block, Message
+from ...state.application import Usage
+from ...state.messages import Block, Document, Image, Message
 from ...state.transcript import Transcript, TranscriptRange
+from .providers import Endpoint
 
 Delta = TextDelta | ThinkingDelta
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What the provider reported; None where it did not."""
-
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,76 +25,99 @@ class Draft:
 
     blocks: tuple[Block, ...]
     finish: FinishReason
-    tokens: Tokens = field(default_factory=Tokens)
+    usage: Usage
     wire: Any = None
     """The provider's own JSON, if the blocks alone would not give it back."""
 
 
-class ReplyReader(Protocol):
+class ReplyReader(ABC):
     """Collects one streamed reply."""
 
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._is_done = False
+
     @property
+    @abstractmethod
     def patience_s(self) -> float | None:
         """How long to wait for more after all that matters has come; None as long as it has not."""
-        ...
 
     @property
-    def tokens(self) -> Tokens:
-        """What has been reported so far."""
-        ...
+    @abstractmethod
+    def usage(self) -> Usage:
+        """The tokens that have been reported so far; None where they have not."""
 
+    @abstractmethod
     def read(self, name: str, data: dict[str, Any]) -> Iterable[Delta]:
         """Take one event; raises what a provider's error in the stream means."""
-        ...
 
     def done(self) -> None:
         """Take the `[DONE]` mark."""
-        ...
+        self._is_done = True
 
+    @abstractmethod
     def draft(self) -> Draft:
         """Return the reply; raises `Transient` if it is not whole or empty."""
-        ...
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """How one model wants to be spoken to."""
 
-    @property
-    def key(self) -> str:
+    path: str
+    optional_fields: Mapping[str, Pattern[str]]
+    """Fields a server may not know, with what its error then says; the first that fits is left out."""
+    reply: type[ReplyReader]
+    binds_prefix = False
+    """True if a reply may be replayed only behind the very messages that it answered."""
+    wire_type: type = list
+    """Of the provider's own JSON of a reply."""
+
+    def __init__(self, endpoint: Endpoint, max_output_tokens: int | None = None) -> None:
+        self._endpoint = endpoint
+        self._max_output_tokens = max_output_tokens
+        self.key = f"{endpoint.profile.wire} {endpoint.name}"
         """Names this dialect in `Message.rendered`."""
-        ...
 
-    @property
-    def path(self) -> str: ...
-    @property
-    def optional_fields(self) -> Mapping[str, Pattern[str]]:
-        """Fields a server may not know, with what its error then says; the first that fits is left out."""
-        ...
-
-    @property
-    def binds_prefix(self) -> bool:
-        """True if a reply may be replayed only behind the very messages that it answered."""
-        ...
-
+    @abstractmethod
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
         """Return the request up to the first message."""
-        ...
 
-    def role(self, message: Message) -> str: ...
-    def can_replay(self, message: Message) -> bool: ...
+    @abstractmethod
+    def items(self, message: Message) -> Sequence[dict[str, Any]]:
+        """Return the JSON objects that a message becomes; none if there is nothing to send."""
+
+    @abstractmethod
+    def tool_choice(self, tool: str) -> dict[str, Any]:
+        """Return how the model is told that it has to call this tool."""
+
+    def forces(self, without: frozenset[str]) -> bool:
+        """Tell whether the model lets itself be told so."""
+        return "tool_choice" not in without
+
+    def role(self, message: Message) -> str:
+        return message.role
+
+    def can_replay(self, message: Message) -> bool:
+        """Tell whether this very model wrote it, and in this format."""
+        wire = message.wire
+        return wire is not None and self._endpoint.said(wire) and isinstance(wire.body, self.wire_type)
+
     def fragment(self, message: Message, replay: bool) -> bytes:
         """Return the message as JSON; empty if there is nothing to send."""
-        ...
+        if not replay or message.wire is None:
+            return encode(self.items(message))[1:-1]
+        whole = encode(message.wire.body)
+        return whole[1:-1] if self.wire_type is list else whole
 
     def glue(self, before: str | None, role: str) -> bytes:
         """Return what stands between two messages."""
-        ...
+        return b"" if before is None else b","
 
     def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
         """Return the request from behind the last message."""
-        ...
-
-    def reader(self) -> ReplyReader: ...
+        if forced_tool is None or not self.forces(without):
+            return b"]}"
+        return b'],"tool_choice":' + encode(self.tool_choice(forced_tool)) + b"}"
 
 
 _BLOCK_BYTES = 256 * 1024
@@ -254,6 +270,10 @@ def encode(value: Any) -> bytes:
 def opened(fields: dict[str, Any], last_field: str) -> bytes:
     """Return the object of `fields` as far as the open bracket of one more field, a list."""
     return encode({**fields, last_field: []})[:-2]
+
+
+def data_url(block: Image | Document) -> str:
+    return f"data:{block.media_type};base64,{block.data}"
 
 
 def without_surrogates(text: str) -> str:

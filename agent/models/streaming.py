@@ -8,11 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ...state.application import Usage
 from ...state.errors import ModelError
-from ...state.messages import Block, Text, ToolUse
+from ...state.messages import Text, ToolUse
 from .failures import MAX_DETAIL_CHARS, Transient, judge, readable, refusal_in_stream
 from .providers import Endpoint
-from .requests import Draft, Tokens, legal_id, parse_object, without_surrogates
+from .requests import Draft, legal_id, parse_object, without_surrogates
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -94,7 +95,7 @@ def finished(draft: Draft, who: str) -> Draft:
     ):
         return draft
     if draft.finish == "refusal":
-        return Draft((*draft.blocks, Text(text=REFUSED)), "refusal", draft.tokens)
+        return Draft((*draft.blocks, Text(text=REFUSED)), "refusal", draft.usage)
     why = " (its output limit was reached before it said anything)" if draft.finish == "length" else ""
     raise Transient(f"{who} returned nothing{why}", max_tries=2, lasting=ModelError)
 
@@ -109,14 +110,21 @@ def count(value: Any) -> int | None:
     return value if is_number and 0 <= value <= _MAX_TOKENS else None
 
 
-def openai_tokens(usage: dict[str, Any], input_key: str, output_key: str) -> Tokens:
-    details = as_object(usage.get(f"{input_key}_details"))
-    return Tokens(
-        input=count(usage.get(input_key)),
-        output=count(usage.get(output_key)),
-        cache_read=count(details.get("cached_tokens")),
-        cache_write=count(details.get("cache_write_tokens")),
+def reported(sent: int | None, answered: int | None, read: int | None, written: int | None) -> Usage:
+    """Return what a provider says about tokens: all input, output, read from and written to its cache."""
+    return Usage(
+        input_tokens=sent,
+        output_tokens=answered,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        cost_usd=None,
     )
+
+
+def openai_usage(usage: dict[str, Any], input_key: str, output_key: str) -> Usage:
+    details = as_object(usage.get(f"{input_key}_details"))
+    read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
+    return reported(count(usage.get(input_key)), count(usage.get(output_key)), read, written)
 
 
 def as_object(value: Any) -> dict[str, Any]:
@@ -139,10 +147,6 @@ def as_text(value: Any) -> str:
 
 def as_json_text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
-
-
-def text_blocks(text: str) -> tuple[Block, ...]:
-    return (Text(text=text),) if text else ()
 
 
 _BOM = b"\xef\xbb\xbf"

@@ -2,30 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from .failures import Refusal, Transient, judge, unreached, unusable_settings
-from .providers import Endpoint
+from .providers import Endpoint, Profile
 from .streaming import cut
 
 if TYPE_CHECKING:
-    from httpx2 import Response, Timeout
+    from httpx2 import Response
 
 _CONNECT_TIMEOUT_S = 10
 _WRITE_TIMEOUT_S = 120
-
-
-class Transport(Protocol):
-    async def post(self, path: str, content: bytes) -> "Response":
-        """Send and return the response, not read yet.
-
-        Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
-        """
-        ...
-
-    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +29,17 @@ class Sdk:
 
 
 class SdkTransport:
-    def __init__(
-        self, endpoint: Endpoint, load: Callable[[], None], start: Callable[[Endpoint], Sdk]
-    ) -> None:
-        """`load` imports the library, which takes a second or two; `start` makes the client."""
+    def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._load = load
-        self._start = start
         self._sdk: Sdk | None = None
 
     async def post(self, path: str, content: bytes) -> "Response":
+        """Send and return the response, not read yet.
+
+        Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
+        """
         if self._sdk is None:
-            await asyncio.to_thread(self._load)
+            await asyncio.to_thread(load_sdk, self._endpoint.profile)
             self._sdk = self._sdk or self._started()
         sdk = self._sdk
         from httpx2 import HTTPError, Response
@@ -74,7 +63,7 @@ class SdkTransport:
         from httpx2 import InvalidURL
 
         try:
-            return self._start(self._endpoint)
+            return _start(self._endpoint)
         except (OSError, ValueError, ImportError, InvalidURL) as error:
             if (refused := unusable_settings(error, self._endpoint)) is None:
                 raise
@@ -96,61 +85,37 @@ def translated(error: Any, module: Any, endpoint: Endpoint) -> Exception:
     return unreached(error, endpoint)
 
 
-def connect_timeout() -> "Timeout":
-    """Return the SDK's timeouts; reading has its own limits, per piece and in all."""
+def load_sdk(profile: Profile) -> ModuleType:
+    """Import the library that speaks to this provider, which takes a second or two."""
+    return import_module("anthropic" if profile.wire == "messages" else "openai")
+
+
+def _start(endpoint: Endpoint) -> Sdk:
     from httpx2 import Timeout
 
-    return Timeout(None, connect=_CONNECT_TIMEOUT_S, write=_WRITE_TIMEOUT_S)
-
-
-def headers_without(variable: str, endpoint: Endpoint, omit: Any) -> dict[str, Any]:
-    """Return headers that undo what the SDK takes from `variable` and would send to any host."""
+    module: Any = load_sdk(endpoint.profile)
+    is_anthropic = endpoint.profile.wire == "messages"
+    options: dict[str, Any] = {"open_telemetry": False} if is_anthropic else {}
+    client = (module.AsyncAnthropic if is_anthropic else module.AsyncOpenAI)(
+        api_key=endpoint.api_key,
+        base_url=endpoint.base_url,
+        max_retries=0,
+        # Reading has its own limits, per piece and in all.
+        timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S, write=_WRITE_TIMEOUT_S),
+        # The key and the conversation are for this address and for no other one that it may point to.
+        http_client=module.DefaultAsyncHttpxClient(follow_redirects=False),
+        **options,
+    )
     headers: dict[str, Any] = {"Accept": "text/event-stream"}
     if not endpoint.sends_ambient_headers:
+        # What the SDK takes from these variables it would send to any host.
+        variable = "ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS"
         lines = os.environ.get(variable, "").splitlines()
-        headers |= {line.partition(":")[0].strip(): omit for line in lines if ":" in line}
+        headers |= {line.partition(":")[0].strip(): module.omit for line in lines if ":" in line}
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
-    return headers
-
-
-def load_anthropic() -> None:
-    import anthropic  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
-
-def start_anthropic(endpoint: Endpoint) -> Sdk:
-    import anthropic
-
-    headers = headers_without("ANTHROPIC_CUSTOM_HEADERS", endpoint, anthropic.omit)
-    if not endpoint.sends_ambient_headers:
-        # The API itself takes the bearer key; compatible servers may only know the older header.
-        headers["x-api-key"] = endpoint.api_key
-    client = anthropic.AsyncAnthropic(
-        api_key=endpoint.api_key,
-        base_url=endpoint.base_url,
-        max_retries=0,
-        timeout=connect_timeout(),
-        # The key and the conversation are for this address and for no other one that it may point to.
-        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
-        open_telemetry=False,
-    )
-    return Sdk(anthropic, client, headers)
-
-
-def load_openai() -> None:
-    import openai  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
-
-def start_openai(endpoint: Endpoint) -> Sdk:
-    import openai
-
-    client = openai.AsyncOpenAI(
-        api_key=endpoint.api_key,
-        base_url=endpoint.base_url,
-        max_retries=0,
-        timeout=connect_timeout(),
-        # The key and the conversation are for this address and for no other one that it may point to.
-        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
-    )
-    if not endpoint.sends_ambient_headers:
-        client.organization = client.project = None
-    return Sdk(openai, client, headers_without("OPENAI_CUSTOM_HEADERS", endpoint, openai.omit))
+        if is_anthropic:
+            # The API itself takes the bearer key; compatible servers may only know the older header.
+            headers["x-api-key"] = endpoint.api_key
+        else:
+            client.organization = client.project = None
+    return Sdk(module, client, headers)
