@@ -102,7 +102,7 @@ class ApplicationState(Record):
     turn_usage: Usage = Usage()
     """Since the person's last message."""
     note: str = ""
-    """What the runtime has to tell the model behind the results of the pending calls."""
+    """What the runtime has to tell the model after the results of the pending calls."""
     graph_version: int = GRAPH_VERSION
 
     @property

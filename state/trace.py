@@ -61,7 +61,7 @@ _DISCARDED = "The partial answer above is discarded."
 
 
 class ModelCalled(Record):
-    """One call of a model, recorded behind its end; it belongs to the step that comes next."""
+    """One call of a model, recorded after its end; it belongs to the step that comes next."""
 
     kind: Literal["model_called"] = "model_called"
     model: str

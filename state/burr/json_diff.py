@@ -4,7 +4,7 @@ A difference is one of these:
     ["=", value]
     ["+", what a text has more at its end]
     ["{", {key: difference}, [keys that are gone], order of all keys if it changed]
-    ["[", number dropped in front, number kept then, {index: difference}, new elements, number kept behind]
+    ["[", number dropped in front, number kept then, {index: difference}, new elements, number kept last]
 """
 
 import json

@@ -6,7 +6,7 @@ with SandburPersister.from_url("sqlite:///runs.db") as persister:
 """
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -14,6 +14,7 @@ from burr.common.types import BaseCopyable
 from burr.core import State
 from burr.core.persistence import AsyncBaseStatePersister, BaseStatePersister, PersistedStateData
 
+from ..databases.database import ResultT
 from .rows import AppKey, Known
 from .states import BurrStates, SharedStates, Step
 
@@ -156,12 +157,10 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
 
     async def initialize(self) -> None:
         """Make the tables unless they are there."""
-        states = await self._states()
-        await states.database.offload(states.create)
+        await self._offload(BurrStates.create)
 
     async def is_initialized(self) -> bool:
-        states = await self._states()
-        return await states.database.offload(states.are_created)
+        return await self._offload(BurrStates.are_created)
 
     async def save(
         self,
@@ -181,16 +180,12 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
         self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
         """Load the step `sequence_id`, else the newest; without `app_id` what was saved last."""
-        states = await self._states()
-        found = await states.database.offload(
-            lambda: self._loaded(states, partition_key, app_id, sequence_id)
-        )
+        found = await self._offload(lambda states: self._loaded(states, partition_key, app_id, sequence_id))
         return self._persisted(found)
 
     async def list_app_ids(self, partition_key: str | None = None, **kwargs: Any) -> list[str]:
         """Return the applications of a partition, in front the one that was saved last."""
-        states = await self._states()
-        return await states.database.offload(lambda: states.app_ids(partition_key or _DEFAULT_PARTITION))
+        return await self._offload(lambda states: states.app_ids(partition_key or _DEFAULT_PARTITION))
 
     async def cleanup(self) -> None:
         """Close the store."""
@@ -199,6 +194,10 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
     async def _opened(self) -> Self:
         await self._states()
         return self
+
+    async def _offload(self, work: Callable[[BurrStates], ResultT]) -> ResultT:
+        states = await self._states()
+        return await states.database.offload(lambda: work(states))
 
     async def _states(self) -> BurrStates:
         if self._store.are_open:

@@ -86,8 +86,8 @@ class Row(NamedTuple):
     def size_bytes(self) -> int:
         return len(self.body) + _ROW_OVERHEAD_BYTES
 
-    def digest_behind(self, digest: str, key: AppKey) -> str:
-        """Return the digest that this row has to have behind a row with `digest` ("" before a snapshot)."""
+    def digest_after(self, digest: str, key: AppKey) -> str:
+        """Return the digest that this row has to have after a row with `digest` ("" before a snapshot)."""
         return digest_of(json.dumps([digest, key.app_hash, *self[:6]]) + self.body)
 
 
@@ -130,7 +130,7 @@ def state_of(rows: Sequence[Row], key: AppKey, store: str) -> Known:
     for row in _chain(rows, key, store):
         digest = known.last.digest if known else ""
         try:
-            if row.digest != row.digest_behind(digest, key):
+            if row.digest != row.digest_after(digest, key):
                 raise ValueError("not what was written")
             known = followed(known, row)
         except (ValueError, TypeError, LookupError, AttributeError) as error:

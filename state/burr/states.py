@@ -187,7 +187,7 @@ class BurrStates:
             created_at=self._clock.now(),
             body=_encoded(step, known),
         )
-        row = row._replace(digest=row.digest_behind(known.last.digest if known else "", key))
+        row = row._replace(digest=row.digest_after(known.last.digest if known else "", key))
         return Write(step, known, row, *transaction(key, row))
 
     def _adopt(self, write: Write) -> None:
@@ -207,7 +207,7 @@ class BurrStates:
             ) from error
 
     def _readable(self, key: AppKey) -> Known | None:
-        """Read the newest state; what is saved behind a damaged one becomes a snapshot."""
+        """Read the newest state; what is saved after a damaged one becomes a snapshot."""
         try:
             return self.load(key)
         except DamagedState:
@@ -225,8 +225,8 @@ class BurrStates:
     def _at(self, key: AppKey, sequence_id: int) -> Row | None:
         rows = self._rows("app_hash = ? AND sequence_id = ?", key.app_hash, sequence_id)
         if not rows:
-            behind = "app_hash = ? AND previous_id = ? LIMIT 1"
-            if self._rows(behind, key.app_hash, sequence_id):
+            after = "app_hash = ? AND previous_id = ? LIMIT 1"
+            if self._rows(after, key.app_hash, sequence_id):
                 raise missing(sequence_id, key, self.database.name)
             return None
         return rows[0]

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .database import Database, Statement
-from .schema import CHAINED, KEYS
+from .database import Database, Statement, insert
+from .schema import CHAINED, COLUMNS, KEYS
 
 _PAGE_ROWS = 200
 EVERY_ROW = -(2**62)
@@ -36,34 +36,42 @@ def digest_of(previous: str, table: str, values: Sequence[Any]) -> str:
     return hashlib.blake2b(b"".join(parts), digest_size=20).hexdigest()
 
 
-class Chain:
-    """The end of a session's chain, and what it will be once a transaction has landed."""
+class Chain(NamedTuple):
+    """The end of a session's chain, or what it will be once a transaction has landed."""
 
-    def __init__(self, records: int, digest: str) -> None:
-        self.records = records
-        self.digest = digest
+    records: int
+    digest: str
 
     def link(self, session_id: str, entries: Sequence[Entry]) -> "tuple[Chain, list[Statement]]":
-        """Return the chain behind `entries` and the statements that insert them."""
-        records, digest = self.records, self.digest
+        """Return the chain after `entries` and the statements that insert them."""
+        records, digest = self
         statements: list[Statement] = []
         for table, values in entries:
             digest = digest_of(digest, table, values)
-            statements.append((_INSERTS[table], (session_id, *values, records, digest)))
+            statements.append(row_of(table, (session_id, *values, records, digest)))
             records += 1
         return Chain(records, digest), statements
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    names = ("session_id", *columns, "record", "digest")
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+def row_of(table: str, values: Sequence[Any]) -> Statement:
+    """Return what inserts a row, given the values of all its columns."""
+    return insert(table, dict(zip(COLUMNS[table], values, strict=True)))
 
 
-_INSERTS = {table: _insert(table, columns) for table, columns in CHAINED.items()}
+def chain_of(database: Database, session_id: str) -> Chain | None:
+    """Return where the chain of a session ends; None if there is no such session."""
+    rows = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
+    return Chain(int(rows[0][0]), str(rows[0][1])) if rows else None
+
+
+def next_number(database: Database, table: str, session_id: str, column: str = "n") -> int:
+    """Return the first number that no row of the session has."""
+    newest = database.query(f"SELECT MAX({column}) FROM {table} WHERE session_id = ?", (session_id,))[0][0]
+    return 0 if newest is None else int(newest) + 1
 
 
 WHOLE_ROWS = {table: (*columns[len(KEYS[table]) :], "record", "digest") for table, columns in CHAINED.items()}
-"""Table -> the columns behind its key, which is what its rows begin with."""
+"""Table -> the columns after its key, which is what its rows begin with."""
 
 
 def rows_in_order(
@@ -76,7 +84,7 @@ def rows_in_order(
     after: Sequence[Any] = (),
     least: int = 0,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield (*key, *columns) of the rows that fit and have a key behind `after`, in order, page by page.
+    """Yield (*key, *columns) of the rows that fit and have a key after `after`, in order, page by page.
 
     `values` stand for the marks of `condition`. Rows below number `least` were taken out of the
     chain: no writer put them there.

@@ -251,7 +251,7 @@ class MysqlConnection:
         with self._connection.cursor() as cursor:
             cursor.execute(script)
             holds = not has_claim or (cursor.nextset() and cursor.rowcount == 1)
-            # Without the claim the statements behind it may well fail, which does not matter then.
+            # Without the claim the statements after it may well fail, which does not matter then.
             with nullcontext() if holds else suppress(pymysql.Error):
                 while cursor.nextset():
                     pass

@@ -13,7 +13,7 @@ from typing import Any
 from ..cancellation import over
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import GuardedUpdate, ResultT, Statement, require_readable, told_here, unheard
+from .database import GuardedUpdate, ResultT, Statement, require_readable, told_here, unheard, update
 from .schema import COLUMNS, SCHEMA_VERSION, TABLES, if_missing
 from .server import Connection, Server
 from .troubles import Trouble
@@ -203,7 +203,7 @@ class Pool:
             self._start()
 
 
-_UP_TO_DATE: Statement = ("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
+_UP_TO_DATE = update("meta", {"value": str(SCHEMA_VERSION)}, {"name": "schema"})
 _OTHER = "Name another database with --store, or another schema with the role's search_path."
 
 
@@ -277,10 +277,7 @@ class NetworkDatabase:
     """A `Database` behind a network. Threads of this process share its connections."""
 
     def __init__(
-        self,
-        server: Server,
-        on_notice: Callable[[str], None] | None = None,
-        connections: int = CONNECTIONS,
+        self, server: Server, on_notice: Callable[[str], None] | None = None, connections: int = CONNECTIONS
     ) -> None:
         self.name = server.name
         self.on_notice = on_notice or unheard

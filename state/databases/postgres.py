@@ -185,7 +185,7 @@ class PostgresConnection:
             return self._connection.execute(_bytes(sql), self._plain(parameters)).fetchall()
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
-        """Send everything at once; whatever fails keeps the COMMIT behind it from being run."""
+        """Send everything at once; whatever fails keeps the COMMIT after it from being run."""
         ready = [(sql, self._plain(parameters)) for sql, parameters in statements]
         if claim is not None:
             ready.insert(0, (_failing(claim[0]), self._plain(claim[1])))

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,27 @@ from .schema import SCHEMA_VERSION, TABLES, if_missing
 class HighWater:
     """One small file a session, written after each commit.
 
-    SQLite drops every transaction behind a damaged page of its write-ahead log without a word; these files
+    SQLite drops every transaction after a damaged page of its write-ahead log without a word; these files
     are no part of that log. They need no sync: one that lags behind only tells less.
     """
 
     def __init__(self, store: Path) -> None:
         self.folder = store.with_name(store.name + "-marks")
-        self._open: dict[str, int] = {}
 
     def note(self, session_id: str, records: int) -> None:
         """Note a number; a folder that cannot be written costs the check, not the run."""
+        path = self._path(session_id)
         with suppress(OSError):
-            if session_id not in self._open:
-                self.folder.mkdir(mode=0o700, exist_ok=True)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-                self._open[session_id] = os.open(self._path(session_id), flags, 0o600)
-            os.pwrite(self._open[session_id], b"%020d" % records, 0)
+            if records < 0:
+                path.unlink(missing_ok=True)
+                return
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            # In place: a file that is cut short on the way would tell nothing.
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(file, b"%020d" % records, 0)
+            finally:
+                os.close(file)
 
     def noted(self, session_id: str) -> int:
         """Return the number last noted, or -1."""
@@ -48,15 +54,6 @@ class HighWater:
     def knows_any(self) -> bool:
         return self.folder.is_dir() and any(self.folder.iterdir())
 
-    def forget(self, session_id: str) -> None:
-        if session_id in self._open:
-            os.close(self._open.pop(session_id))
-        self._path(session_id).unlink(missing_ok=True)
-
-    def close(self) -> None:
-        while self._open:
-            os.close(self._open.popitem()[1])
-
     def _path(self, session_id: str) -> Path:
         # An id may come from a caller of the library, so it is no file name.
         return self.folder / hashlib.sha256(session_id.encode()).hexdigest()[:32]
@@ -66,6 +63,15 @@ _PATIENCE_S = 30.0
 """How long a lock of another process is waited for."""
 _NOTICE_AFTER_S = 1.0
 _FEW_BLOCKS = 64
+_MAKE_WRITABLE = "Make the file and its folder writable, or name another file with --store."
+_RESTORE = "Restore it from a backup, or name another file with --store."
+_ADVICE = {
+    "readonly": _MAKE_WRITABLE,
+    "unable to open": _MAKE_WRITABLE,
+    "full": "Free some disk space, then resume.",
+    "not a database": _RESTORE,
+    "malformed": _RESTORE,
+}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 
@@ -98,12 +104,10 @@ class SqliteDatabase:
         return [(if_missing(table).format(long_text="TEXT", blob="BLOB"), ()) for table in tables]
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._translated():
-            return self._patiently(lambda: self._query(sql, parameters))
+        return self._patiently(lambda: self._query(sql, parameters))
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
-        with self._translated():
-            self._patiently(lambda: self._commit(statements, guard))
+        self._patiently(lambda: self._commit(statements, guard))
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         with self._translated():
@@ -123,20 +127,15 @@ class SqliteDatabase:
         return [row[0] for row in self.query("PRAGMA integrity_check") if row[0] != "ok"]
 
     def compact(self) -> None:
-        with self._translated():
-            self._patiently(lambda: self._connection.execute("VACUUM"))
-            self._patiently(lambda: self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        for sql in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            self._patiently(partial(self._connection.execute, sql))
 
     def close(self) -> None:
-        self._high_water.close()
         with self._translated():
             self._connection.close()
 
     def mark(self, session_id: str, records: int) -> None:
-        if records < 0:
-            self._high_water.forget(session_id)
-        else:
-            self._high_water.note(session_id, records)
+        self._high_water.note(session_id, records)
 
     def marked(self, session_id: str) -> int:
         return self._high_water.noted(session_id)
@@ -170,26 +169,24 @@ class SqliteDatabase:
         try:
             yield
         except sqlite3.Error as error:
-            reason = self._reason(error)
+            reason = str(error)
+            if "disk I/O error" in reason and self._is_disk_full():
+                reason = "database or disk is full"
             raise StoreError(f"The store {self.name} failed: {reason}.", self._advice(reason)) from error
 
-    def _reason(self, error: sqlite3.Error) -> str:
-        """Say what SQLite calls an I/O error where the disk is full."""
-        if "disk I/O error" not in str(error):
-            return str(error)
-        try:
-            is_full = os.statvfs(self.path.parent).f_bavail < _FEW_BLOCKS
-        except OSError:
-            is_full = False
-        return "database or disk is full" if is_full else str(error)
+    def _is_disk_full(self) -> bool:
+        with suppress(OSError):
+            return os.statvfs(self.path.parent).f_bavail < _FEW_BLOCKS
+        return False
 
     def _patiently(self, work: Callable[[], ResultT]) -> ResultT:
         waiting = _Waiting(self._tell)
-        while True:
-            try:
-                return work()
-            except sqlite3.OperationalError as error:
-                time.sleep(waiting.pause_after(error))
+        with self._translated():
+            while True:
+                try:
+                    return work()
+                except sqlite3.OperationalError as error:
+                    time.sleep(waiting.pause_after(error))
 
     def _tell(self) -> None:
         from .lock_holder import lock_holder
@@ -200,14 +197,15 @@ class SqliteDatabase:
         self.on_notice(f"{who} has the store {self.name} locked; waiting for it.{advice}")
 
     def _advice(self, reason: str) -> str:
-        if "locked" not in reason:
-            return _advice(reason)
-        from .lock_holder import lock_holder
+        if "locked" in reason:
+            from .lock_holder import lock_holder
 
-        holder = lock_holder(self.path)
-        if holder is None:
-            return "Another process holds it; try again when it has finished."
-        return f"{holder} holds it. {holder.advice}"
+            holder = lock_holder(self.path)
+            if holder is None:
+                return "Another process holds it; try again when it has finished."
+            return f"{holder} holds it. {holder.advice}"
+        known = (text for word, text in _ADVICE.items() if word in reason)
+        return next(known, "Check the file and its folder with `sandbur doctor`.")
 
     def _require_same_file(self) -> None:
         """Refuse to write into a file that nobody can open any more: deleted, moved or replaced."""
@@ -222,11 +220,10 @@ class SqliteDatabase:
         is_ours = self._is_ours()
         if not is_ours:
             self._require_new()
-        with self._translated():
-            self._patiently(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
-            self._connection.execute(f"PRAGMA synchronous = {self._durability}")
-            if not is_ours:
-                self._patiently(self._create)
+        for sql in ("PRAGMA journal_mode = WAL", f"PRAGMA synchronous = {self._durability}"):
+            self._patiently(partial(self._connection.execute, sql))
+        if not is_ours:
+            self._patiently(self._create)
         self._bring_up_to_date()
 
     def _require_new(self) -> None:
@@ -245,8 +242,7 @@ class SqliteDatabase:
         version = int(self.query("SELECT value FROM meta WHERE name = 'schema'")[0][0])
         require_readable(self.name, version)
         if version < SCHEMA_VERSION:
-            with self._translated():
-                self._patiently(self._migrate)
+            self._patiently(self._migrate)
 
     def _migrate(self) -> None:
         from .migrations import migrate
@@ -319,13 +315,3 @@ def _prepare_file(path: Path) -> None:
             f"The store {path} cannot be opened: {error.strerror}.",
             "Make it writable, or name another file with --store or SANDBUR_STORE.",
         ) from error
-
-
-def _advice(text: str) -> str:
-    if "readonly" in text or "unable to open" in text:
-        return "Make the file and its folder writable, or name another file with --store."
-    if "full" in text:
-        return "Free some disk space, then resume."
-    if "not a database" in text or "malformed" in text:
-        return "Restore it from a backup, or name another file with --store."
-    return "Check the file and its folder with `sandbur doctor`."

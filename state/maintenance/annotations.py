@@ -2,11 +2,11 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..clock import now
-from ..databases.database import Database
+from ..databases.database import Database, insert, update
 from ..errors import SessionNotFound, StoreError
 
 _COLUMNS = "a.session_id, a.id, a.seq, a.created_at, a.updated_at, a.body"
@@ -42,16 +42,7 @@ class Annotations:
             raise SessionNotFound(f"There is no session {session_id!r}.")
         at = now()
         made = Annotation(session_id, secrets.randbits(52), seq, at, at, body)
-        values = (made.session_id, made.id, made.seq, at, at, body)
-        await self._database.acommit(
-            [
-                (
-                    "INSERT INTO annotations (session_id, id, seq, created_at, updated_at, body)"
-                    " VALUES (?, ?, ?, ?, ?, ?)",
-                    values,
-                )
-            ]
-        )
+        await self._database.acommit([insert("annotations", asdict(made))])
         return made
 
     async def change(self, annotation_id: int, body: str) -> Annotation | None:
@@ -60,17 +51,11 @@ class Annotations:
         rows = await self._rows(f"SELECT {_COLUMNS} {_FROM} WHERE a.id = ?", annotation_id)
         if not rows:
             return None
-        found = _annotation(rows[0])
-        at = now()
-        await self._database.acommit(
-            [
-                (
-                    "UPDATE annotations SET body = ?, updated_at = ? WHERE session_id = ? AND id = ?",
-                    (body, at, found.session_id, found.id),
-                )
-            ]
-        )
-        return Annotation(found.session_id, found.id, found.seq, found.created_at, at, body)
+        changed = replace(_annotation(rows[0]), updated_at=now(), body=body)
+        key = {"session_id": changed.session_id, "id": changed.id}
+        changes = {"body": body, "updated_at": changed.updated_at}
+        await self._database.acommit([update("annotations", changes, key)])
+        return changed
 
     async def of(self, session_id: str, seq: int | None = None) -> list[Annotation]:
         """Return the notes on a session, or on one of its steps, oldest first."""

@@ -9,11 +9,12 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from ..databases.chain import WHOLE_ROWS, rows_in_order
 from ..databases.database import Database
-from ..databases.schema import CHAINED, READABLE_EXPORTS, SCHEMA_VERSION
+from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
 from ..messages import encodable
 from ..session import SessionSettings
-from ..store.integrity import BEHIND_THE_END
+from ..store.file_history import BEFORE_AT
+from ..store.integrity import AFTER_THE_END
 from ..store.recording import lineage_of
 
 FORMAT = 1
@@ -26,8 +27,6 @@ TABLES = {
     "trace": "traces",
 }
 """Kind of a record -> its table."""
-INTEGERS = frozenset({"seq", "is_snapshot", "log", "idx", "n", "chunk", "record"})
-_BEFORE_AT = len('{"before":"') + 1
 
 Record = dict[str, Any]
 
@@ -40,7 +39,7 @@ def export_session(database: Database, session_id: str) -> Iterator[Record]:
         head = _head(database, owner)
         yield head
         for kind, table in TABLES.items():
-            # What a running session adds behind its head is left out.
+            # What a running session adds after its head is left out.
             rows = rows_in_order(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
             for row in rows:
                 yield {"kind": kind, "session_id": owner, **_record(table, row)}
@@ -99,7 +98,7 @@ def _quarantined(database: Database, session_id: str) -> Iterator[Record]:
     columns = ("source", "place", "at", "reason")
     rows = database.query(
         f"SELECT {', '.join(columns)} FROM quarantine WHERE session_id = ? AND reason <> ?",
-        (session_id, BEHIND_THE_END),
+        (session_id, AFTER_THE_END),
     )
     for row in rows:
         yield {"kind": "quarantine", "session_id": session_id, **dict(zip(columns, row, strict=True))}
@@ -108,27 +107,17 @@ def _quarantined(database: Database, session_id: str) -> Iterator[Record]:
 def _contents(database: Database, session_id: str) -> Iterator[Record]:
     """Yield the stored contents that the session's file changes refer to, chunk by chunk, compressed."""
     wanted = database.query(
-        f"SELECT DISTINCT SUBSTR(body, {_BEFORE_AT}, 64) FROM files WHERE session_id = ?", (session_id,)
+        f"SELECT DISTINCT SUBSTR(body, {BEFORE_AT}, 64) FROM files WHERE session_id = ?", (session_id,)
     )
-    for (digest,) in cast(list[tuple[str]], wanted):
-        writers = database.query(
-            "SELECT MIN(session_id) FROM blobs WHERE digest = ? HAVING COUNT(*) > 0", (digest,)
+    for (digest,) in wanted:
+        chunks = database.query(
+            "SELECT chunk, size, body FROM blobs WHERE digest = ? AND session_id ="
+            " (SELECT MIN(session_id) FROM blobs WHERE digest = ?) ORDER BY chunk",
+            (digest, digest),
         )
-        for (writer,) in writers:
-            chunks = database.query(
-                "SELECT chunk, size, body FROM blobs WHERE digest = ? AND session_id = ? ORDER BY chunk",
-                (digest, writer),
-            )
-            for chunk, size, body in chunks:
-                packed = base64.b64encode(bytes(body)).decode()
-                yield {
-                    "kind": "blob",
-                    "session_id": session_id,
-                    "digest": digest,
-                    "chunk": chunk,
-                    "size": size,
-                    "base64": packed,
-                }
+        key = {"kind": "blob", "session_id": session_id, "digest": digest}
+        for chunk, size, body in chunks:
+            yield {**key, "chunk": chunk, "size": size, "base64": base64.b64encode(bytes(body)).decode()}
 
 
 _MAX_LINE_BYTES = 200_000_000

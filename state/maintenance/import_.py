@@ -4,17 +4,17 @@ import hashlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from ..clock import now
-from ..databases.chain import digest_of, first_digest
+from ..databases.chain import Chain, digest_of, first_digest, row_of
 from ..databases.database import Database, Statement
-from ..databases.schema import CHAINED, SESSION_TABLES
+from ..databases.schema import CHAINED
 from ..errors import UsageError
 from ..session import SessionSettings
 from ..store.integrity import place_of
+from ..store.sessions import new_head, new_session, rows_deleted
 from .export import BadLine, ExportFile, Record, SessionPart, chained_row, content_chunk
 
 _BATCH_BYTES = 4_000_000
@@ -32,29 +32,20 @@ class Imported:
     """The sessions that came in, ancestors first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """A session of the file that may be written."""
-
-    part: SessionPart
-    settings: SessionSettings
-
-
 def import_session(database: Database, tenant: str, file: BinaryIO) -> Imported:
     """Bring an exported session and what it was forked from into the store; raises `UsageError`."""
     export = ExportFile(file)
     checked = {name: _checked(export, name, part) for name, part in export.sessions.items()}
-    new = [name for name, session in checked.items() if not _is_here(database, export, name, session.part)]
+    new = [name for name, part in export.sessions.items() if not _is_here(database, export, name, part)]
     for name in new:
         _write(database, tenant, export, name, checked[name])
-    last = checked[export.session_id]
-    return Imported(
-        export.session_id, last.part.head["title"], last.settings, len(last.part.rows), tuple(new)
-    )
+    last = export.sessions[export.session_id]
+    title, settings = last.head["title"], checked[export.session_id]
+    return Imported(export.session_id, title, settings, len(last.rows), tuple(new))
 
 
-def _checked(export: ExportFile, name: str, part: SessionPart) -> _Checked:
-    """Follow the hash chain from the session's first row to its head."""
+def _checked(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
+    """Follow the hash chain from the session's first row to its head; return its settings."""
     number, head = part.place.number, part.head
     if any(not isinstance(head.get(text), str) for text in _TEXTS) or not _has_proper_parent(export, head):
         raise BadLine(number, "does not describe a session")
@@ -76,7 +67,7 @@ def _checked(export: ExportFile, name: str, part: SessionPart) -> _Checked:
         raise BadLine(number, "does not fit the last record of its session")
     for sha256 in part.contents:
         _check_content(export, part, sha256)
-    return _Checked(part, settings)
+    return settings
 
 
 def _has_proper_parent(export: ExportFile, head: Record) -> bool:
@@ -121,30 +112,32 @@ def _is_here(database: Database, export: ExportFile, name: str, part: SessionPar
     )
 
 
-def _write(database: Database, tenant: str, export: ExportFile, name: str, session: _Checked) -> None:
+def _write(database: Database, tenant: str, export: ExportFile, name: str, settings: SessionSettings) -> None:
     """Write the rows in batches; the session exists with the last of them."""
-    batch: list[Statement] = [
-        (f"DELETE FROM {table} WHERE session_id = ?", (name,)) for table in SESSION_TABLES
-    ]
-    size = 0
-    for statement in _statements(export, name, session.part):
+    part = export.sessions[name]
+    batch, size = rows_deleted(name), 0
+    for statement in _statements(export, name, part):
         batch.append(statement)
         size += sum(len(value) for value in statement[1] if isinstance(value, str | bytes))
         if size > _BATCH_BYTES:
             database.commit(batch)
             batch, size = [], 0
-    database.commit([*batch, *_session_rows(tenant, name, session)])
-    database.mark(name, len(session.part.rows))
+    head, end = part.head, Chain(len(part.rows), part.head["chain"])
+    parent, made = (head["parent_id"], head["parent_seq"]), head["created_at"][:32]
+    batch.append(new_session(name, tenant, settings, parent, made))
+    status = "interrupted" if head["status"] == "running" else head["status"]
+    batch.append(new_head(name, head["title"].replace("\0", ""), status[:32], head["last_seq"], end))
+    database.commit(batch)
+    database.mark(name, end.records)
 
 
 def _statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[Statement]:
     for record, place in sorted(part.rows.items()):
         table, values, digest = chained_row(place.number, export.read(place))
-        columns = ("session_id", *CHAINED[table], "record", "digest")
-        yield _insert(table, columns), (name, *values, record, digest)
+        yield row_of(table, (name, *values, record, digest))
     for found in part.quarantine:
         columns = ("source", "place", "at", "reason")
-        yield _insert("quarantine", ("session_id", *columns)), (name, *(str(found.get(c)) for c in columns))
+        yield row_of("quarantine", (name, *(str(found.get(column)) for column in columns)))
     for sha256, places in part.contents.items():
         for place in places:
             chunk, size, packed = content_chunk(place.number, export.read(place))
@@ -154,27 +147,3 @@ def _statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[St
                 " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND session_id = ? AND chunk = ?)",
                 (*key, size, packed, *key),
             )
-
-
-def _session_rows(tenant: str, name: str, session: _Checked) -> list[Statement]:
-    head = session.part.head
-    status = "interrupted" if head["status"] == "running" else head["status"]
-    values: tuple[Any, ...] = (name, tenant, head["parent_id"], head["parent_seq"], head["created_at"][:32])
-    settings = session.settings.model_dump_json(ensure_ascii=True)
-    return [
-        (
-            "INSERT INTO sessions (id, tenant, parent_id, parent_seq, created_at, settings)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (*values, settings),
-        ),
-        (
-            "INSERT INTO heads (session_id, title, status, updated_at, wake_at, last_seq, records, chain,"
-            " owner, epoch, lease_until) VALUES (?, ?, ?, ?, '', ?, ?, ?, '', 0, '')",
-            (name, head["title"].replace("\0", ""), status[:32], now(), head["last_seq"],
-             len(session.part.rows), head["chain"]),
-        ),
-    ]  # fmt: skip
-
-
-def _insert(table: str, columns: tuple[str, ...]) -> str:
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from ..clock import text_of
-from ..databases.database import Database, GuardedUpdate, Statement
-from ..databases.schema import SESSION_TABLES
+from ..databases.database import Database
 from ..errors import GuardFailed
 from ..store.file_history import UNUSED_CONTENTS
 from ..store.lease import seems_held
 from ..store.recording import elements, stored_state
+from ..store.sessions import delete_session
 
 _ROW_BYTES = 100
 """What a row takes besides its texts, about."""
@@ -34,10 +34,10 @@ class StoredSession:
     title: str
     updated_at: str
     parent_id: str | None
-    size_bytes: int
-    """About what its rows take."""
     epoch: int
     owner: str
+    size_bytes: int
+    """About what its rows take."""
     is_busy: bool
     """It runs, or goes on by itself later."""
 
@@ -55,10 +55,6 @@ class PrunePlan:
     waiting: int
     """How many of those would go if no call of theirs waited for a decision."""
 
-    @property
-    def freed_bytes(self) -> int:
-        return sum(session.size_bytes for session, _ in self.goes)
-
 
 def plan_prune(database: Database, tenant: str, rules: PruneRules, now: datetime) -> PrunePlan:
     """Choose the sessions that may go, and go by age or to keep the size."""
@@ -74,22 +70,11 @@ def plan_prune(database: Database, tenant: str, rules: PruneRules, now: datetime
 
 def delete(database: Database, session: StoredSession) -> bool:
     """Delete a session unless somebody has run it since it was chosen; return whether it is gone."""
-    claim = "UPDATE heads SET epoch = epoch + 1 WHERE session_id = ? AND epoch = ? AND owner = ?"
-    landed = (
-        "SELECT 1 FROM meta WHERE name = 'schema' AND NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)"
-    )
-    guard = GuardedUpdate((claim, (session.id, session.epoch, session.owner)), (landed, (session.id,)))
     try:
-        database.commit(delete_statements(session.id), guard)
+        delete_session(database, session.id, session.epoch, session.owner)
     except GuardFailed:
         return False
     return True
-
-
-def delete_statements(session_id: str) -> list[Statement]:
-    """Return what removes every row of a session but the contents of files: others may need them."""
-    tables = [(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)) for table in SESSION_TABLES]
-    return [*tables, ("DELETE FROM sessions WHERE id = ?", (session_id,))]
 
 
 def drop_unused_contents(database: Database) -> None:
@@ -148,16 +133,9 @@ def _sessions(database: Database, tenant: str, now: str) -> list[StoredSession]:
     )
     return [
         StoredSession(
-            id=row[0],
-            title=row[1],
-            updated_at=row[2],
-            parent_id=row[3],
-            size_bytes=sizes.get(row[0], 0),
-            epoch=int(row[4]),
-            owner=row[5],
-            is_busy=seems_held(row[5], row[6]) or row[7] > now,
+            *row, size_bytes=sizes.get(row[0], 0), is_busy=seems_held(row[5], lease_until) or wake_at > now
         )
-        for row in rows
+        for *row, lease_until, wake_at in rows
     ]
 
 

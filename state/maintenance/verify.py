@@ -2,13 +2,12 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..databases.chain import rows_in_order
+from ..databases.chain import Chain, chain_of, rows_in_order
 from ..databases.database import Database
-from ..databases.schema import KEYS
-from ..store.integrity import Health, examine, place_of
+from ..store.integrity import Health, examine, numbered_rows
 from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, tool_uses
 from ..trace import RunBegan
 
@@ -45,17 +44,9 @@ class CallTrail:
     def forked(self) -> "CallTrail":
         """Return what a fork knows of the call: a person's approval was given to another session."""
         approval = self.approval if self.approval and self.approval.by != "person" else None
-        return CallTrail(
-            self.call_id,
-            self.wish_sha256,
-            list(self.moves),
-            self.proposed,
-            approval,
-            self.verdict if approval or self.verdict != "approved" else "undecided",
-            self.starts,
-            self.is_open,
-            may_restart=self.starts > 0,
-        )
+        verdict = self.verdict if approval or self.verdict != "approved" else "undecided"
+        known = replace(self, approval=approval, verdict=verdict, moves=[*self.moves])
+        return replace(known, is_finished=False, may_restart=self.starts > 0)
 
     def judged_again(self, call: Mapping[str, Any], arguments_sha256: str) -> None:
         """Take in how the pending call stood when a run began."""
@@ -95,9 +86,10 @@ class CallTrail:
         self.approval = Approval(by, move.text("arguments_sha256")) if is_allowed else None
 
     def _decide(self, move: CallMove, is_traced: bool) -> Iterator[str]:
+        arguments = move.text("arguments_sha256")
         if self.proposed is None:
             yield "decides about a call that was never proposed"
-        elif not move.body.get("edited") and not _same(self.proposed, move):
+        elif not move.body.get("edited") and self.proposed.text("arguments_sha256") != arguments:
             yield f"decides about other arguments than record {self.proposed.row} proposes"
         if self.is_finished:
             yield "decides about a call that has finished"
@@ -109,9 +101,7 @@ class CallTrail:
             yield "decides about a call that runs already"
         self.may_restart = self.may_restart or settled == "rerun"
         is_allowed = self.verdict == "approved" and settled in ("", "rerun")
-        self.approval = (
-            Approval(move.text("decided_by"), move.text("arguments_sha256")) if is_allowed else None
-        )
+        self.approval = Approval(move.text("decided_by"), arguments) if is_allowed else None
 
     def _start(self, move: CallMove, is_traced: bool) -> Iterator[str]:
         if self.proposed is None:
@@ -143,10 +133,6 @@ class CallTrail:
         elif not self.starts and outcome not in _NEVER_RAN:
             yield f"finishes a call as `{outcome}` that was never started"
         self.is_finished, self.is_open = True, False
-
-
-def _same(one: CallMove, other: CallMove) -> bool:
-    return one.text("arguments_sha256") == other.text("arguments_sha256")
 
 
 Trails = dict[str, CallTrail]
@@ -191,7 +177,7 @@ class AuditedSession:
 @dataclass(frozen=True, slots=True)
 class Audit:
     sessions: tuple[AuditedSession, ...]
-    """The session behind those that it was forked from."""
+    """The session after those that it was forked from."""
     breaches: tuple[Breach, ...]
     calls: tuple[AuditedCall, ...]
 
@@ -202,8 +188,7 @@ def audit(database: Database, lineage: list[str]) -> Audit:
     breaches: list[Breach] = []
     trails: Trails = {}
     for session_id in lineage:
-        rows = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
-        records, chain = (int(rows[0][0]), str(rows[0][1])) if rows else (0, "")
+        records, chain = chain_of(database, session_id) or Chain(0, "")
         sessions.append(AuditedSession(session_id, records, chain))
         breaches += _chain_breaches(database, session_id, records)
         trails = {call_id: trail.forked() for call_id, trail in trails.items()}
@@ -229,9 +214,9 @@ def _chain_breaches(database: Database, session_id: str, records: int) -> Iterat
 def _numbers(database: Database, session_id: str) -> dict[int, list[tuple[str, str]]]:
     """Return the table and the key of the rows that have each number of the chain."""
     found: dict[int, list[tuple[str, str]]] = {}
-    for table in KEYS:
-        for row in rows_in_order(database, table, session_id, ("record",)):
-            found.setdefault(int(row[-1]), []).append((table, place_of(table, row)))
+    for record, _, table, place in numbered_rows(database, session_id):
+        if record >= 0:
+            found.setdefault(record, []).append((table, place))
     return found
 
 
@@ -256,7 +241,7 @@ def _doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]]) -> I
 def _rule_breaches(database: Database, session_id: str, records: int, trails: Trails) -> Iterator[Breach]:
     """Follow the moves of every call, and what the beginnings of runs say about waiting ones.
 
-    What a running session adds behind its first `records` is left for the next time.
+    What a running session adds after its first `records` is left for the next time.
     """
     wishes = {use.call_id: _sha256(use.arguments) for use in tool_uses(database, session_id)}
     began = [traced for traced in all_traces(database, session_id) if traced.event == "run_began"]

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..databases.database import GuardedUpdate, Statement
+from ..databases.chain import Chain
+from ..databases.database import GuardedUpdate, Statement, exists, update
+
+
+def head_update(
+    session_id: str, was: Mapping[str, Any], columns: Mapping[str, Any], now: Mapping[str, Any]
+) -> GuardedUpdate:
+    """Return the update of a session's row: it holds where that is what it `was`, and has landed if `now`."""
+    mine = {"session_id": session_id}
+    return GuardedUpdate(update("heads", columns, {**mine, **was}), exists("heads", {**mine, **now}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +35,20 @@ class Claim:
         """What every write has to name from then on."""
         return (self.was_epoch or 0) + 1
 
-    def guard(self, columns: Mapping[str, Any], records: int, chain: str) -> GuardedUpdate:
+    def guard(self, columns: Mapping[str, Any], end: Chain) -> GuardedUpdate:
         """Return the claim on the session's row, which gets `columns`.
 
-        It holds if the session still ends with `chain` behind so many `records`, and nobody else claimed it.
+        It holds if the session's chain still ends with `end`, and nobody else claimed it.
         """
         columns = {"owner": self.runner, "epoch": self.epoch, "status": "running", "wake_at": "", **columns}
-        new = ("epoch", "owner", "records", "chain")
-        landed = (
-            f"SELECT 1 FROM heads WHERE session_id = ? AND {' AND '.join(f'{name} = ?' for name in new)}",
-            (self.session_id, *(columns[name] for name in new)),
+        now = {name: columns[name] for name in ("epoch", "owner", "records", "chain")}
+        if self.was_epoch is not None:
+            was = {"epoch": self.was_epoch, "records": end.records, "chain": end.digest}
+            return head_update(self.session_id, was, columns, now)
+        mine = {"session_id": self.session_id}
+        return GuardedUpdate(
+            self._insertion({**mine, "title": self.title, **columns}), exists("heads", {**mine, **now})
         )
-        if self.was_epoch is None:
-            return GuardedUpdate(
-                self._insertion({"session_id": self.session_id, "title": self.title, **columns}), landed
-            )
-        claim = (
-            f"UPDATE heads SET {', '.join(f'{name} = ?' for name in columns)}"
-            " WHERE session_id = ? AND epoch = ? AND records = ? AND chain = ?"
-        )
-        was = (self.session_id, self.was_epoch, records, chain)
-        return GuardedUpdate((claim, (*columns.values(), *was)), landed)
 
     def _insertion(self, columns: Mapping[str, Any]) -> Statement:
         """Return what makes the session's row; it makes none where there is one."""

@@ -4,21 +4,21 @@ import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..calls import FileChange
-from ..databases.chain import Entry
+from ..databases.chain import Entry, next_number
 from ..databases.database import Database, Statement
-from .integrity import places_set_aside
+from .integrity import sound_rows
 
 _CHUNK_BYTES = 256 * 1024
 """Small enough for the packet limit of any MySQL server."""
 _FAST_FROM_BYTES = 1_000_000
-_BEFORE_AT = len('{"before":"') + 1
+BEFORE_AT = len('{"before":"') + 1
 """Where SQL finds the old content's digest in `files.body`."""
 
 UNUSED_CONTENTS: Statement = (
-    f"DELETE FROM blobs WHERE digest NOT IN (SELECT SUBSTR(body, {_BEFORE_AT}, 64) FROM files)",
+    f"DELETE FROM blobs WHERE digest NOT IN (SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files)",
     (),
 )
 """Deletes the contents that no change of any session refers to."""
@@ -33,7 +33,7 @@ class RecordedChange(NamedTuple):
     """A change and where it belongs."""
 
     seq: int
-    """The newest step that was committed then; the change belongs to the one behind it."""
+    """The newest step that was committed then; the change belongs to the one after it."""
     call_id: str
     change: FileChange
 
@@ -49,8 +49,7 @@ class FileHistory:
     def entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
         """Return the rows for `changes`; `seq` is the newest step that is committed."""
         if self._next_n is None:
-            newest = self._rows("MAX(n)", "1 = 1")[0][0]
-            self._next_n = 0 if newest is None else int(newest) + 1
+            self._next_n = next_number(self._database, "files", self._session_id)
         first, self._next_n = self._next_n, self._next_n + len(changes)
         return [
             Entry("files", (n, seq, call_id, change.path, change.model_dump_json(exclude={"path"})))
@@ -73,23 +72,17 @@ class FileHistory:
 
     def changes_of(self, call_id: str) -> list[FileChange]:
         """Return what a call changed; of several starts the newest counts for each path."""
-        rows = self._rows("path, body", "call_id = ?", call_id)
+        rows = self._database.query(
+            "SELECT path, body FROM files WHERE session_id = ? AND call_id = ? ORDER BY n",
+            (self._session_id, call_id),
+        )
         return list({path: _change(path, body) for path, body in rows}.values())
-
-    def changes_after(self, seq: int, last: int | None = None) -> list[tuple[str, FileChange]]:
-        """Return (call id, change) of everything recorded from step `seq` until step `last` was committed."""
-        return [(call_id, change) for _, call_id, change in self.recorded(seq, last)]
 
     def recorded(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
         """Return everything recorded from step `seq` until step `last` was committed."""
-        columns, until = "n, seq, call_id, path, body", 2**62 if last is None else last
-        rows = self._rows(columns, "seq >= ? AND seq < ?", seq, until)
-        damaged = places_set_aside(self._database, self._session_id, "files") if rows else ()
-        return [
-            RecordedChange(int(at), call_id, _change(path, body))
-            for n, at, call_id, path, body in rows
-            if str(n) not in damaged
-        ]
+        columns, values = ("seq", "call_id", "path", "body"), (seq, 2**62 if last is None else last)
+        rows = sound_rows(self._database, "files", self._session_id, columns, "seq >= ? AND seq < ?", values)
+        return [RecordedChange(int(at), call_id, _change(path, body)) for _, at, call_id, path, body in rows]
 
     def content(self, digest: str) -> bytes | None:
         """Return a stored content; None if it is not there or damaged."""
@@ -103,13 +96,6 @@ class FileHistory:
                 return content
         return None
 
-    def _rows(self, columns: str, condition: str, *values: Any) -> list[tuple[Any, ...]]:
-        order = "" if columns == "MAX(n)" else " ORDER BY n"
-        return self._database.query(
-            f"SELECT {columns} FROM files WHERE session_id = ? AND {condition}{order}",
-            (self._session_id, *values),
-        )
-
 
 class LineageFiles:
     """The file changes that led to where a session stands, its ancestors' included."""
@@ -118,12 +104,9 @@ class LineageFiles:
         """Take the sessions oldest first, each with its last step that counts (None: all)."""
         self._histories = [(FileHistory(database, session_id), last) for session_id, last in lineage]
 
-    def changes_after(self, seq: int) -> list[tuple[str, FileChange]]:
-        return [found for history, last in self._histories for found in history.changes_after(seq, last)]
-
-    def recorded(self) -> list[RecordedChange]:
-        """Return every change, oldest first."""
-        return [found for history, last in self._histories for found in history.recorded(-1, last)]
+    def recorded(self, seq: int = -1) -> list[RecordedChange]:
+        """Return every change recorded from step `seq` on, oldest first."""
+        return [found for history, last in self._histories for found in history.recorded(seq, last)]
 
     def content(self, digest: str) -> bytes | None:
         return self._histories[-1][0].content(digest)

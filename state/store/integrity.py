@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..clock import now
-from ..databases.chain import WHOLE_ROWS, digest_of, first_digest, rows_in_order
+from ..databases.chain import WHOLE_ROWS, chain_of, digest_of, first_digest, row_of, rows_in_order
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
 
 _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record"}  # fmt: skip
-BEHIND_THE_END = "stands behind the end of the chain"
+AFTER_THE_END = "stands behind the end of the chain"
 """Of a row that no writer put there. Once it is set aside, its number in the chain is negative."""
 
 
@@ -41,13 +41,9 @@ class Health:
     """Records that are gone, in the middle or at the end."""
 
     @property
-    def is_good(self) -> bool:
-        return not (self.damages or self.missing)
-
-    @property
     def may_lack_starts(self) -> bool:
         """True if a call may have been started without a record that says so."""
-        damages = (d for d in (*self.damages, *self.set_aside) if d.reason != BEHIND_THE_END)
+        damages = (d for d in (*self.damages, *self.set_aside) if d.reason != AFTER_THE_END)
         return bool(self.missing) or any(d.table == "calls" for d in damages)
 
     def sentences(self) -> list[str]:
@@ -69,19 +65,16 @@ class Health:
 
 def examine(database: Database, session_id: str) -> Health:
     """Compare every row with its digest, every digest with the one before, and the end with the head."""
-    head = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
-    if not head:
+    head = chain_of(database, session_id)
+    if head is None:
         return Health()
-    records, end = int(head[0][0]), str(head[0][1])
+    records, end = head
     known = _set_aside(database, session_id)
     digests: dict[int, str] = {}
     numbers: list[tuple[int, str, str]] = []
-    for table, keys in KEYS.items():
-        for record, digest, *place in database.query(
-            f"SELECT record, digest, {', '.join(keys)} FROM {table} WHERE session_id = ?", (session_id,)
-        ):
-            digests[int(record)] = str(digest)
-            numbers.append((int(record), table, "/".join(map(str, place))))
+    for record, digest, table, place in numbered_rows(database, session_id):
+        digests[record] = digest
+        numbers.append((record, table, place))
     strangers = _strangers(database, session_id, numbers)
     damages = [
         damage
@@ -96,15 +89,27 @@ def examine(database: Database, session_id: str) -> Health:
     return Health((*damages, *strangers.values()), tuple(known.values()), lost_in_front + lost_behind)
 
 
+def numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, str, str, str]]:
+    """Yield number in the chain, digest, table and key of every chained row."""
+    for table, keys in KEYS.items():
+        names = ", ".join(keys)
+        rows = database.query(
+            f"SELECT record, digest, {names} FROM {table} WHERE session_id = ? ORDER BY {names}",
+            (session_id,),
+        )
+        for record, digest, *place in rows:
+            yield int(record), str(digest), table, "/".join(map(str, place))
+
+
 def _strangers(
     database: Database, session_id: str, numbers: list[tuple[int, str, str]]
 ) -> dict[tuple[str, str], Damage]:
-    """Return the rows behind the end of the chain, from the number, table and key of all."""
+    """Return the rows after the end of the chain, from the number, table and key of all."""
     # Asked after the rows were read: what a running session adds in between is no stranger.
-    head = database.query("SELECT records FROM heads WHERE session_id = ?", (session_id,))
-    records = int(head[0][0]) if head else 0
+    head = chain_of(database, session_id)
+    records = head.records if head else 0
     return {
-        (table, place): Damage(table, place, BEHIND_THE_END)
+        (table, place): Damage(table, place, AFTER_THE_END)
         for record, table, place in sorted(numbers)
         if record >= records
     }
@@ -113,13 +118,13 @@ def _strangers(
 def quarantine(session_id: str, health: Health) -> list[Statement]:
     """Return the statements that set the damaged rows aside; they stay where they are.
 
-    One behind the end leaves the chain: its number is the next row's.
+    One after the end leaves the chain: its number is the next row's.
     """
     statements: list[Statement] = []
     for damage in health.damages:
-        insert = "INSERT INTO quarantine (session_id, source, place, at, reason) VALUES (?, ?, ?, ?, ?)"
-        statements.append((insert, (session_id, damage.table, damage.place, now(), damage.reason)))
-        if damage.reason == BEHIND_THE_END:
+        values = (session_id, damage.table, damage.place, now(), damage.reason)
+        statements.append(row_of("quarantine", values))
+        if damage.reason == AFTER_THE_END:
             condition, values = row_condition(damage.table, damage.place)
             update = f"UPDATE {damage.table} SET record = -2 - record WHERE session_id = ? AND {condition}"
             statements.append((update, (session_id, *values)))

@@ -8,7 +8,7 @@ from typing import Any
 from ..calls import Effect, FileChange, JournaledCall, PendingCall
 from ..clock import now
 from ..crashpoints import reach
-from ..databases.chain import Entry
+from ..databases.chain import Entry, next_number
 from ..databases.database import Database
 from ..messages import ToolResult, ToolUse
 from ..trace import TraceRecord
@@ -119,12 +119,8 @@ class CallJournal:
         call_id = pending.call_id
         call = self._moved(call_id, "started", now())
         next_n = self._next_n
-        body = {
-            **_intent(pending.tool, pending.effect, pending.arguments),
-            "decided_by": pending.decided_by,
-        }
-        entries = [self._entry(call, body)]
-        entries += self._changed(call_id, changes, pre_images)
+        body = _intent(pending.tool, pending.effect, pending.arguments) | {"decided_by": pending.decided_by}
+        entries = [self._entry(call, body), *self._changed(call_id, changes, pre_images)]
         reach("started_before_commit")
         try:
             await self._writer.commit(entries)
@@ -146,8 +142,7 @@ class CallJournal:
         entry = self._entry(call, {**brief, "result": result.model_dump(mode="json")})
         # The step that puts the result into the history needs no second copy of it in the journal.
         self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
-        for change in self._changed(result.call_id, changes, pre_images):
-            self._writer.queue(change)
+        await self.changed(result.call_id, changes, pre_images or {})
         self._calls[result.call_id] = call
         if flush:
             reach("finished_before_commit")
@@ -227,8 +222,7 @@ class TraceLog:
 
     def __init__(self, database: Database, writer: SessionWriter) -> None:
         self._writer = writer
-        rows = database.query("SELECT MAX(n) FROM traces WHERE session_id = ?", (writer.session_id,))
-        self._next_n = 0 if rows[0][0] is None else int(rows[0][0]) + 1
+        self._next_n = next_number(database, "traces", writer.session_id)
 
     def add(self, record: TraceRecord) -> None:
         n, self._next_n = self._next_n, self._next_n + 1

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from pydantic import ValidationError
 
 from ..calls import PendingCall
-from ..databases.chain import Entry, rows_in_order
+from ..databases.chain import Entry, next_number, rows_in_order
 from ..databases.database import Database
 from ..messages import (
     Message,
@@ -107,10 +107,7 @@ class SessionLogs:
         self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
         self._growing: dict[tuple[str, int], Log] = {}
         """Logs with messages that are not on disk; the others live as long as a history needs them."""
-        newest = database.query(
-            "SELECT COALESCE(MAX(log), -1) FROM messages WHERE session_id = ?", (session_id,)
-        )
-        self._next_number = int(newest[0][0]) + 1
+        self._next_number = next_number(database, "messages", session_id, "log")
 
     def locate(self, span: TranscriptRange) -> tuple[str, int]:
         """Return the log's name in the store, giving it one if it is new."""
@@ -148,7 +145,7 @@ class SessionLogs:
         return not places_set_aside(self._database, self._session_id, "messages")
 
     def seal(self) -> None:
-        """Let every known log end where it is: the rows behind it belong to a past that does not count."""
+        """Let every known log end where it is: the rows after it belong to a past that does not count."""
         for log in self._logs.values():
             log.sealed = True
 
@@ -181,17 +178,17 @@ MOST_CALLS = 20
 _MOST_CHARS = 400
 
 
-def calls_behind(database: Database, session_id: str, seq: int) -> tuple[str, ...]:
+def calls_after(database: Database, session_id: str, seq: int) -> tuple[str, ...]:
     """Return the calls started after step `seq` as `tool arguments`, without those that it waits for."""
     rows = database.query("SELECT record FROM steps WHERE session_id = ? AND seq = ?", (session_id, seq))
     if not rows:
         return ()
-    behind = ("record > ?", (int(rows[0][0]),))
+    after = ("record > ?", (int(rows[0][0]),))
     # Damaged rows count, too: what they say may have happened.
-    calls = rows_in_order(database, "calls", session_id, ("call_id", "move", "body"), *behind)
+    calls = rows_in_order(database, "calls", session_id, ("call_id", "move", "body"), *after)
     started = [(call_id, body) for _, call_id, move, body in calls if move == "started"]
     arguments: dict[str, str] = {}
-    for *_, body in rows_in_order(database, "messages", session_id, ("body",), *behind):
+    for *_, body in rows_in_order(database, "messages", session_id, ("body",), *after):
         with suppress(ValidationError):
             arguments |= {use.call_id: use.arguments for use in decode_message(body).tool_uses}
     # A call that the step itself waits for was proposed before it, so it is settled by its own record.

@@ -89,7 +89,7 @@ def undecided_again(call: PendingCall) -> PendingCall:
 
 
 def _tell_lost(values: dict[str, Any], note: str) -> None:
-    """Put a note where the model reads it next: behind the results of the pending calls, or at once."""
+    """Put a note where the model reads it next: after the results of the pending calls, or at once."""
     if values["pending_tool_calls"]:
         values["note"] = note
         return

@@ -16,7 +16,7 @@ from .deltas import decode_message, merge
 from .integrity import places_set_aside, sound_rows
 
 Lineage = Sequence[tuple[str, int | None]]
-"""A session behind those that it was forked from, each with its last step that counts (None: all)."""
+"""A session after those that it was forked from, each with its last step that counts (None: all)."""
 
 Fields = Mapping[str, Any]
 """The fields of a state, as JSON has them; histories as [session, log, start, end] of each span."""
@@ -34,15 +34,12 @@ PlacedT = TypeVar("PlacedT", bound=_Placed)
 
 def rows_between(found: Sequence[PlacedT], first: int, end: int) -> Sequence[PlacedT]:
     """Return what was recorded from row `first` to before row `end`; `found` is in the order of rows."""
-    return found[bisect_left(found, first, key=_row) : bisect_left(found, end, key=_row)]
-
-
-def _row(placed: _Placed) -> int:
-    return placed.row
+    begin, stop = (bisect_left(found, row, key=lambda placed: placed.row) for row in (first, end))
+    return found[begin:stop]
 
 
 def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:
-    """Return the session behind its ancestors, oldest first, each with its last step that counts here.
+    """Return the session after its ancestors, oldest first, each with its last step that counts here.
 
     None: all of them.
     """
@@ -71,12 +68,12 @@ class StepRow(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """The state behind a step, as rows that add up to it."""
+    """The state after a step, as rows that add up to it."""
 
     session_id: str
     """Whose rows they are: the session's own, or those of one it was forked from."""
     rows: Sequence[StepRow]
-    """A snapshot and the steps behind it."""
+    """A snapshot and the steps after it."""
     is_cut: bool
     """True if newer rows are damaged, so that these are the last good ones."""
 
@@ -89,7 +86,7 @@ class StoredState(NamedTuple):
 
 
 def stored_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
-    """Return the state behind step `seq` (default: the newest), or behind the last good one before it."""
+    """Return the state after step `seq` (default: the newest), or after the last good one before it."""
     for owner, last in _upwards(database, session_id):
         limits = [limit for limit in (seq, last) if limit is not None]
         if found := _own_state(database, owner, min(limits, default=_ALL)):
@@ -133,7 +130,7 @@ def _step_rows(
 
 
 def step_of_row(database: Database, session_id: str, row: int) -> int | None:
-    """Return the step behind a row of the session's hash chain: it went to disk with, or before, it."""
+    """Return the step after a row of the session's hash chain: it went to disk with, or before, it."""
     rows = database.query("SELECT MIN(seq) FROM steps WHERE session_id = ? AND record > ?", (session_id, row))
     return None if rows[0][0] is None else int(rows[0][0])
 
@@ -181,7 +178,7 @@ class StepFold:
         tuple(self._added(self._fields))
 
     def steps(self, session_id: str, after: int = -1, last: int | None = None) -> Iterator[RecordedStep]:
-        """Yield the own steps of a session behind step `after`, up to step `last`."""
+        """Yield the own steps of a session after step `after`, up to step `last`."""
         damaged = places_set_aside(self._database, session_id, "steps")
         limit = _ALL if last is None else last
         for row in _step_rows(self._database, session_id, "seq <= ?", (limit,), (after,)):
@@ -259,13 +256,9 @@ class CallMove:
 
 
 def call_moves(
-    database: Database,
-    session_id: str,
-    condition: str = "1 = 1",
-    values: Sequence[Any] = (),
-    after: int = -1,
+    database: Database, session_id: str, condition: str = "1 = 1", values: Sequence[Any] = (), after: int = -1
 ) -> Iterator[CallMove]:
-    """Yield the moves that a session recorded itself behind number `after`, without damaged ones."""
+    """Yield the moves that a session recorded itself after number `after`, without damaged ones."""
     columns = ("record", "call_id", "move", "at", "body")
     rows = sound_rows(database, "calls", session_id, columns, condition, values, (after,))
     for n, row, call_id, move, at, body in rows:
@@ -279,7 +272,7 @@ class PlacedMove(NamedTuple):
 
 
 def placed_moves(database: Database, lineage: Lineage) -> Iterator[PlacedMove]:
-    """Yield the moves that count, oldest first, each with its step: that comes behind what belongs to it."""
+    """Yield the moves that count, oldest first, each with its step: that comes after what belongs to it."""
     for session_id, last in lineage:
         rows = list(rows_in_order(database, "steps", session_id, ("record",)))
         records = [int(record) for _, record in rows]
@@ -311,7 +304,7 @@ class Traced(NamedTuple):
 
 
 def traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
-    """Yield the trace of a session's own runs behind number `after`, oldest first; damage is left out."""
+    """Yield the trace of a session's own runs after number `after`, oldest first; damage is left out."""
     return (traced for traced in all_traces(database, session_id, after) if traced.record is not None)
 
 
@@ -398,7 +391,7 @@ def messages_at(
 def recorded_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:
     """Find the result of a call that a session finished.
 
-    The row in the journal holds it, or the step behind that row has put it into a history. The oldest
+    The row in the journal holds it, or the step after that row has put it into a history. The oldest
     stores have numbered their rows table by table: there every step is looked at.
     """
     where = "call_id = ? AND move = 'finished'"
@@ -406,8 +399,8 @@ def recorded_result(database: Database, session_id: str, call_id: str) -> ToolRe
         if stored := (json_object(body) or {}).get("result"):
             return ToolResult.model_validate(stored)
         step = step_of_row(database, session_id, int(row))
-        behind = None if step is None else _result_in_steps(database, session_id, call_id, step - 1, step)
-        if found := behind or _result_in_steps(database, session_id, call_id, -1, None):
+        next_step = None if step is None else _result_in_steps(database, session_id, call_id, step - 1, step)
+        if found := next_step or _result_in_steps(database, session_id, call_id, -1, None):
             return found
     return None
 

@@ -3,17 +3,18 @@
 import asyncio
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from ..clock import now, text_of
-from ..databases.chain import first_digest
-from ..databases.database import Database, GuardedUpdate, Statement
+from ..databases.chain import Chain, first_digest, row_of
+from ..databases.database import Database, GuardedUpdate, Statement, update
 from ..databases.schema import SESSION_TABLES
 from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ..session import SessionSettings, SessionSummary
-from .claim import Claim
+from .claim import Claim, head_update
 from .file_history import UNUSED_CONTENTS
 from .lease import BEAT_S, held, is_fresh, is_gone, is_here, seems_held, went_on
 from .recording import lineage_of
@@ -48,7 +49,7 @@ class Head(NamedTuple):
 class Fork(NamedTuple):
     session_id: str
     at_seq: int
-    """The step behind which it begins."""
+    """The step after which it begins."""
 
 
 class SessionIndex:
@@ -69,22 +70,9 @@ class SessionIndex:
             raise UsageError(
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
-        parent_seq = -1 if parent is None else parent[1]
-        head = (
-            "INSERT INTO heads (session_id, title, status, updated_at, wake_at, last_seq, records,"
-            " chain, owner, epoch, lease_until) VALUES (?, ?, 'new', ?, '', ?, 0, ?, '', 0, '')",
-            (session_id, title, now(), parent_seq, first_digest(session_id)),
-        )
-        self._database.commit([self._row_of(session_id, settings, parent), head])
-
-    def _row_of(
-        self, session_id: str, settings: SessionSettings, parent: tuple[str, int] | None = None
-    ) -> Statement:
-        return (
-            "INSERT INTO sessions (id, tenant, parent_id, parent_seq, created_at, settings)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (session_id, self._tenant, *(parent or (None, None)), now(), _dump(settings)),
-        )
+        end = Chain(0, first_digest(session_id))
+        head = new_head(session_id, title, "new", -1 if parent is None else parent[1], end)
+        self._database.commit([new_session(session_id, self._tenant, settings, parent), head])
 
     def exists(self, session_id: str) -> bool:
         return bool(self._database.query("SELECT 1 FROM sessions WHERE id = ?", (session_id,)))
@@ -94,7 +82,7 @@ class SessionIndex:
         return [owner for owner, _ in self.lineage(session_id)[:-1]]
 
     def lineage(self, session_id: str) -> list[tuple[str, int | None]]:
-        """Return the session behind its ancestors, as `lineage_of` does."""
+        """Return the session after its ancestors, as `lineage_of` does."""
         return lineage_of(self._database, session_id)
 
     def settings(self, session_id: str) -> SessionSettings:
@@ -115,29 +103,23 @@ class SessionIndex:
         """
         title = title.replace("\0", "")
         if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
-            return Claim(session_id, runner, None, [self._row_of(session_id, settings)], title)
+            return Claim(session_id, runner, None, [new_session(session_id, self._tenant, settings)], title)
         head = await self._database.offload(lambda: self.head(session_id))
         if head.owner != runner and await self._is_held(session_id, head):
             raise held(session_id, head.owner)
         if (head.records, head.chain) != known:
             raise went_on(session_id, head.last_seq)
         changes: list[Statement] = [
-            ("UPDATE sessions SET settings = ? WHERE id = ?", (_dump(settings), session_id)),
-            ("UPDATE heads SET title = ? WHERE session_id = ? AND title = ''", (title, session_id)),
+            update("sessions", {"settings": _dump(settings)}, {"id": session_id}),
+            update("heads", {"title": title}, {"session_id": session_id, "title": ""}),
         ]
         return Claim(session_id, runner, head.epoch, changes)
 
     async def release(self, session_id: str, epoch: int, status: str, wake_at: str = "") -> None:
         """Stop running the session, with the status of the run and when to go on by itself."""
-        release = (
-            "UPDATE heads SET status = ?, owner = '', lease_until = '', wake_at = ?, updated_at = ?"
-            " WHERE session_id = ? AND epoch = ?"
-        )
-        landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ? AND owner = ''"
-        guard = GuardedUpdate(
-            (release, (status, wake_at, now(), session_id, epoch)), (landed, (session_id, epoch))
-        )
-        await self._database.acommit([], guard)
+        mine, nobody = {"epoch": epoch}, {"owner": ""}
+        columns = {"status": status, "lease_until": "", "wake_at": wake_at, "updated_at": now(), **nobody}
+        await self._database.acommit([], head_update(session_id, mine, columns, {**mine, **nobody}))
 
     async def _is_held(self, session_id: str, head: Head) -> bool:
         """Tell whether the owner is alive, watching it for a while where neither clock nor system says."""
@@ -236,16 +218,47 @@ class SessionIndex:
             raise StoreError(
                 f"Session {session_id} is what {children[0][0]} was forked from.", "Delete the fork first."
             )
-        claim = "UPDATE heads SET epoch = epoch + 1 WHERE session_id = ? AND epoch = ? AND owner = ?"
-        landed = "SELECT 1 FROM meta WHERE NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)"
-        guard = GuardedUpdate((claim, (session_id, head.epoch, head.owner)), (landed, (session_id,)))
-        rows = [(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)) for table in SESSION_TABLES]
-        session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
         try:
-            self._database.commit([*rows, session, UNUSED_CONTENTS], guard)
+            delete_session(self._database, session_id, head.epoch, head.owner, [UNUSED_CONTENTS])
         except GuardFailed:
             raise held(session_id, self.head(session_id).owner) from None
-        self._database.mark(session_id, -1)
+
+
+def delete_session(
+    database: Database, session_id: str, epoch: int, owner: str, also: Sequence[Statement] = ()
+) -> None:
+    """Delete every row of a session but the contents of files: others may need them.
+
+    `also` is done with it. Raises `GuardFailed` if somebody has run the session since `epoch`.
+    """
+    claim = update("heads", {"epoch": epoch + 1}, {"session_id": session_id, "epoch": epoch, "owner": owner})
+    landed = (
+        "SELECT 1 FROM meta WHERE name = 'schema' AND NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)"
+    )
+    session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
+    guard = GuardedUpdate(claim, (landed, (session_id,)))
+    database.commit([*rows_deleted(session_id), session, *also], guard)
+    database.mark(session_id, -1)
+
+
+def rows_deleted(session_id: str) -> list[Statement]:
+    return [(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)) for table in SESSION_TABLES]
+
+
+def new_session(
+    session_id: str,
+    tenant: str,
+    settings: SessionSettings,
+    parent: tuple[str | None, int | None] | None = None,
+    created_at: str = "",
+) -> Statement:
+    values = (session_id, tenant, *(parent or (None, None)), created_at or now(), _dump(settings))
+    return row_of("sessions", values)
+
+
+def new_head(session_id: str, title: str, status: str, last_seq: int, end: Chain) -> Statement:
+    """Return what makes the row of a session that nobody runs."""
+    return row_of("heads", (session_id, title, status, now(), "", last_seq, *end, "", 0, ""))
 
 
 def _summary(row: tuple[Any, ...]) -> SessionSummary:

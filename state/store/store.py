@@ -1,15 +1,14 @@
 """The store as the layers above see it."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from ..application import ApplicationState
-from ..databases.database import Database, Durability
+from ..databases.database import Database, Durability, insert
 from ..databases.open import open_database
 from ..errors import StoreError, UsageError
-from ..session import SessionSettings, SessionSummary, SessionView
+from ..session import SessionSummary, SessionView
 from .file_history import FileHistory, LineageFiles
 from .journal import CallJournal, TraceLog
 from .lease import Heart
@@ -85,11 +84,8 @@ class Store:
         """Return the file changes of a session with those of its past in the sessions it was forked from."""
         return LineageFiles(self.database, self.index.lineage(session_id))
 
-    def create(self, session_id: str, settings: SessionSettings) -> None:
-        self.index.create(session_id, settings)
-
     def fork(self, session_id: str, new_id: str, at: int | None = None) -> None:
-        """Make a session that continues `session_id` behind its step `at`; no row is copied."""
+        """Make a session that continues `session_id` after its step `at`; no row is copied."""
         parent = self.index.summary(session_id)
         newest = parent.steps - 1
         at = newest if at is None else at
@@ -130,12 +126,6 @@ class Store:
         )
         return b"".join(row[0] for row in rows) if rows else None
 
-    def export(self, session_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the session and what it was forked from as JSON-safe records, for an import."""
-        from ..maintenance.export import export_session
-
-        return export_session(self.database, session_id)
-
     def heal(self, session_id: str) -> list[str]:
         """Set damaged records of a session aside before it goes on; return what the person should know."""
         from .integrity import examine, quarantine
@@ -164,13 +154,5 @@ class Store:
     def try_writing(self) -> None:
         """Commit a row together with its deletion; raises `StoreError` where nothing can be written."""
         name = f"probe-{secrets.token_hex(8)}"
-        self.database.commit(
-            [
-                ("INSERT INTO meta (name, value) VALUES (?, '')", (name,)),
-                ("DELETE FROM meta WHERE name = ?", (name,)),
-            ]
-        )
-
-    def check(self) -> list[str]:
-        """Return what is wrong with the database itself; empty if nothing is."""
-        return self.database.problems()
+        row = insert("meta", {"name": name, "value": ""})
+        self.database.commit([row, ("DELETE FROM meta WHERE name = ?", (name,))])

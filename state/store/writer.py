@@ -9,13 +9,13 @@ from pydantic import BaseModel
 from ..cancellation import to_the_end
 from ..clock import now
 from ..crashpoints import reach
-from ..databases.chain import Chain, Entry, first_digest
+from ..databases.chain import Chain, Entry, chain_of, first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..errors import GuardFailed, SessionHeld, StoreError
-from .claim import Claim
+from .claim import Claim, head_update
 from .deltas import WrittenFields, decode_fields
 from .lease import held, lease_end, went_on
-from .message_log import SessionLogs, calls_behind
+from .message_log import SessionLogs, calls_after
 from .recording import stored_state
 
 _MIN_SNAPSHOT_GAP_BYTES = 4096
@@ -42,7 +42,7 @@ class SessionWriter:
     """Writes each step as the fields that changed, and a snapshot once those outgrow the last one.
 
     Every transaction is guarded by the epoch of this process's claim and by the end of the hash chain, so
-    that it lands once, behind exactly the rows that this process knows, or not at all.
+    that it lands once, after exactly the rows that this process knows, or not at all.
     """
 
     def __init__(self, database: Database, session_id: str, model: type[BaseModel]) -> None:
@@ -51,13 +51,12 @@ class SessionWriter:
         self.last_seq = -1
         """The newest step that this process has read or written."""
         self.lost_calls: tuple[str, ...] = ()
-        """Calls that were started behind the last good step, as texts for the model."""
+        """Calls that were started after the last good step, as texts for the model."""
         self.claim: Claim | None = None
         """Lands with the next commit."""
         self.epoch: int | None = None
         """Of this process's claim; None while it only reads."""
-        head = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
-        self.chain = Chain(int(head[0][0]), head[0][1]) if head else Chain(0, first_digest(session_id))
+        self.chain = chain_of(database, session_id) or Chain(0, first_digest(session_id))
         self._database = database
         self._model = model
         self._fields = WrittenFields(model, self.logs)
@@ -84,9 +83,9 @@ class SessionWriter:
         if found.is_cut or not self.logs.are_whole:
             self.logs.seal()
         if found.is_cut:
-            # What is newer is damaged and stays in its place; the next step is a snapshot behind it.
+            # What is newer is damaged and stays in its place; the next step is a snapshot after it.
             self.last_seq = self._newest_seq()
-            self.lost_calls = calls_behind(self._database, found.session_id, last.seq)
+            self.lost_calls = calls_after(self._database, found.session_id, last.seq)
         elif found.session_id == self.session_id:
             self._fields.take(values)
             self._snapshot_bytes = len(found.rows[0].delta)
@@ -94,7 +93,7 @@ class SessionWriter:
         return last.seq, last.action, last.at, values
 
     def _newest_seq(self) -> int:
-        """Return the last step of the head, or of a row behind it."""
+        """Return the last step of the head, or of a row after it."""
         mine = (self.session_id,)
         rows = self._database.query(
             "SELECT last_seq FROM heads WHERE session_id = ? UNION ALL"
@@ -165,11 +164,10 @@ class SessionWriter:
 
     async def beat(self) -> None:
         """Renew the lease; raises `SessionHeld` if it is another's by now."""
-        claim = "UPDATE heads SET lease_until = ? WHERE session_id = ? AND epoch = ?"
-        landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ?"
-        mine = (self.session_id, self.epoch)
+        mine = {"epoch": self.epoch}
         try:
-            await self._database.acommit([], GuardedUpdate((claim, (lease_end(), *mine)), (landed, mine)))
+            guard = head_update(self.session_id, mine, {"lease_until": lease_end()}, mine)
+            await self._database.acommit([], guard)
         except GuardFailed:
             raise self._lost() from None
 
@@ -214,19 +212,13 @@ class SessionWriter:
             **head,
         }
         if self.claim is not None:
-            return self.claim.guard(columns, self.chain.records, self.chain.digest)
+            return self.claim.guard(columns, self.chain)
         if self.epoch is None:
             raise StoreError(f"Session {self.session_id} is not claimed, so it cannot be written.")
-        claim = (
-            f"UPDATE heads SET {', '.join(f'{column} = ?' for column in columns)}"
-            " WHERE session_id = ? AND epoch = ? AND records = ? AND chain = ?"
+        old, new = (
+            {"epoch": self.epoch, "records": end.records, "chain": end.digest} for end in (self.chain, chain)
         )
-        landed = "SELECT 1 FROM heads WHERE session_id = ? AND epoch = ? AND records = ? AND chain = ?"
-        mine = (self.session_id, self.epoch)
-        old = (self.chain.records, self.chain.digest)
-        return GuardedUpdate(
-            (claim, (*columns.values(), *mine, *old)), (landed, (*mine, chain.records, chain.digest))
-        )
+        return head_update(self.session_id, old, columns, new)
 
     def _lost(self) -> StoreError:
         """Say who took the session over, or claimed it first."""

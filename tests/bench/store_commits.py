@@ -49,7 +49,7 @@ async def commits(folder: Path) -> tuple[float, float]:
     """Return the median milliseconds of a step's commit and of a bare one with as many bytes."""
     store = Store.open(f"sqlite:///{folder}/store.db")
     settings = SessionSettings(model="m", cwd="/")
-    store.create("s1", settings)
+    store.index.create("s1", settings)
     writer = store.writer("s1")
     writer.claim = await store.index.claim(
         "s1", new_runner(), (writer.chain.records, writer.chain.digest), settings, ""

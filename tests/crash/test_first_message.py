@@ -83,7 +83,7 @@ def test_a_closed_stdout_leaves_a_session_that_answers_its_message(command: Comm
     assert_answered(command.run("-p", "-r", found["id"], *JSON))
 
 
-def test_a_reader_that_left_before_the_start_stops_the_run_behind_its_message(command: Command) -> None:
+def test_a_reader_that_left_before_the_start_stops_the_run_after_its_message(command: Command) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     process = command.start("-p", "hello", "-m", "demo", "--output-format", "stream-json", stdout=writer)

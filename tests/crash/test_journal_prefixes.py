@@ -27,7 +27,7 @@ _FILES = {"write_file": "made.txt", "edit_file": "notes.txt"}
 
 @dataclass(frozen=True)
 class Prefix:
-    """A store as it was behind one of its commits, and one of the worlds that it may stand in."""
+    """A store as it was after one of its commits, and one of the worlds that it may stand in."""
 
     scenario: str
     session_id: str
@@ -39,7 +39,7 @@ class Prefix:
 
 
 def commits(log: bytes) -> list[bytes]:
-    """Return the write-ahead log as it was behind each of its commits."""
+    """Return the write-ahead log as it was after each of its commits."""
     page_bytes = struct.unpack_from(">I", log, 8)[0]
     found: list[bytes] = []
     for start in range(32, len(log) - page_bytes - 23, 24 + page_bytes):
@@ -120,7 +120,7 @@ def problems_of(prefix: Prefix, folder: Path) -> list[str]:
             return []
         course = Course(place, scenario, Trial(prefix.scenario), record=False)
         course.is_begun, course.deaths = True, 1
-        where = f"{prefix.scenario} behind commit {prefix.commit}, {prefix.world}"
+        where = f"{prefix.scenario} after commit {prefix.commit}, {prefix.world}"
         return [f"{where}: {problem}" for problem in course.problems()]
 
 

@@ -53,7 +53,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Chang
 
 
 def moments(recorded: list[Change]) -> Iterator[tuple[int, Disk]]:
-    """Yield the disk before and behind every sync and rename, and at every effect."""
+    """Yield the disk before and after every sync and rename, and at every effect."""
     disk = Disk()
     for number, change in enumerate(recorded):
         is_edge = change.what in (SYNC, RENAME)
@@ -128,7 +128,7 @@ def test_a_run_goes_on_after_a_power_loss(recorded: tuple[Path, list[Change]]) -
     root, log = recorded
     chance = random.Random(5)
     places = sorted({number for number, _ in moments(log)})
-    # The start makes most of the syncs; the moments behind it are worth more.
+    # The start makes most of the syncs; the moments after it are worth more.
     chosen = set(chance.sample(places[len(places) // 4 :], min(RESUMES, len(places) * 3 // 4)))
     problems: list[str] = []
     for number, disk in moments(log):

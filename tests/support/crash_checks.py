@@ -11,6 +11,7 @@ from crash_past import Past
 from crash_place import Place
 from crash_scenarios import OLD, Scenario
 
+from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
 
@@ -116,7 +117,7 @@ def check_journal(place: Place, session_id: str) -> Iterator[str]:
     """Check that the session can be exported, that each call ends once, and that the file is sound."""
     moves: dict[str, list[str]] = defaultdict(list)
     with _store_of(place) as store:
-        for record in store.export(session_id):
+        for record in export_session(store.database, session_id):
             json.dumps(record)
             if record["kind"] == "call":
                 moves[record["call_id"]].append(record["move"])

@@ -61,7 +61,7 @@ def chain_again(store: Store, session_id: str = "s1") -> None:
 
 
 def add_behind(store: Store, table: str, session_id: str = "s1", **changes: Any) -> str:
-    """Put a copy of a table's newest row behind the end of the chain, which it fits; return its place."""
+    """Put a copy of a table's newest row after the end of the chain, which it fits; return its place."""
     columns, [*outer, last] = CHAINED[table], KEYS[table]
     rows = store.database.query(
         f"SELECT {', '.join(columns)} FROM {table} WHERE session_id = ? ORDER BY record DESC LIMIT 1",

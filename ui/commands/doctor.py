@@ -49,7 +49,7 @@ def store_findings(settings: "Settings") -> Iterator[Finding]:
 
 
 def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
-    problems = store.check()
+    problems = store.database.problems()
     yield from (Finding("bad", "store", problem) for problem in problems[:_MOST_NAMED])
     sessions = [summary.id for summary in store.sessions()]
     count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"

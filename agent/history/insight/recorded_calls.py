@@ -107,7 +107,7 @@ class CallBook:
         for owner, limit in lineage:
             for move in call_moves(store.database, owner):
                 self._moves.setdefault(move.call_id, []).append(move)
-            for call_id, change in store.files(owner).changes_after(-1, limit):
+            for _, call_id, change in store.files(owner).recorded(-1, limit):
                 self._changes.setdefault(call_id, {})[change.path] = change
                 self._contents.is_at(change.after, change.path)
             self._sizes |= output_sizes(store.database, owner)

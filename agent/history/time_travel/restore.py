@@ -19,15 +19,16 @@ from ....actions.workspace.atomic_write import (
 from ....actions.workspace.content_cache import FileState, state_at
 from ....actions.workspace.paths import FileProblem, translated
 from ....state.calls import FileChange
+from ....state.store.file_history import RecordedChange
 
 MAX_BYTES = 256_000_000
 """Of contents that one restore holds; what comes after them is skipped, and said."""
 
 
 class Changes(Protocol):
-    """What `plan_restore` reads; `state.store.files.FileHistory` is one."""
+    """What `plan_restore` reads; `FileHistory` is one."""
 
-    def changes_after(self, seq: int) -> list[tuple[str, FileChange]]: ...
+    def recorded(self, seq: int) -> list[RecordedChange]: ...
     def content(self, digest: str) -> bytes | None: ...
 
 
@@ -81,7 +82,7 @@ class Restored:
 def plan_restore(history: Changes, seq: int, roots: Sequence[Path]) -> RestorePlan:
     """Find out what has to be done to have the run's files as they were when step `seq` was committed."""
     touched: dict[Path, list[FileChange]] = {}
-    for _, change in history.changes_after(seq):
+    for _, _, change in history.recorded(seq):
         touched.setdefault(Path(change.path), []).append(change)
     planner = _Planner(history, touched, tuple(Path(os.path.realpath(root)) for root in roots))
     steps: list[FileStep] = []

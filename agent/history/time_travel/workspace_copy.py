@@ -12,6 +12,7 @@ from pathlib import Path
 from ....actions.workspace.paths import shown, size_text
 from ....state.calls import FileChange
 from ....state.errors import UsageError
+from ....state.store.file_history import RecordedChange
 from .restore import Skipped, apply, plan_restore
 from .touched_files import FileVersion, TouchedFiles
 
@@ -143,9 +144,9 @@ class _Past:
         """Where the copies of the files are."""
         return [self._place(path) for path, version in self.versions.items() if version.exists]
 
-    def changes_after(self, seq: int) -> list[tuple[str, FileChange]]:
+    def recorded(self, seq: int) -> list[RecordedChange]:
         return [
-            ("", self._change(path, version))
+            RecordedChange(seq, "", self._change(path, version))
             for path, version in self.versions.items()
             if not version.problem and (version.exists or self._is_there(path))
         ]

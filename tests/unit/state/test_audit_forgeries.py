@@ -46,7 +46,7 @@ async def test_a_cut_end_is_named(store: Store) -> None:
     assert [breach.problem for breach in breaches(store)] == ["is gone"]
 
 
-@pytest.mark.parametrize("place", ["behind the end", "in the place of another"])
+@pytest.mark.parametrize("place", ["after the end", "in the place of another"])
 async def test_an_approval_that_was_slipped_in_is_named(store: Store, place: str) -> None:
     """Its own digest fits, and that of no other record has to change."""
     session = await open_session(store, ScriptedModel(ONE), Recorder(), mode="interactive")

@@ -13,6 +13,7 @@ from tampering import add_behind
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.databases.schema import CHAINED
+from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_session
 from sandbur.state.messages import ToolResult, ToolUse
 from sandbur.state.store.store import Store
@@ -86,7 +87,7 @@ async def test_a_session_with_a_damaged_message_goes_on_with_a_valid_history(
     assert reopened(store).heal("s1") == []
 
 
-async def test_behind_a_damaged_step_the_session_goes_on_from_the_last_good_one(store: Store) -> None:
+async def test_after_a_damaged_step_the_session_goes_on_from_the_last_good_one(store: Store) -> None:
     await recorded(store)
     newest = store.index.summary("s1").steps - 1
     change(store, "UPDATE steps SET fields = '{' WHERE seq = ?", newest)
@@ -117,7 +118,7 @@ async def test_a_damaged_step_in_front_of_finished_calls_repeats_none_of_them(st
 
 
 @pytest.mark.parametrize("seq", [1, 3])
-async def test_the_model_is_told_what_had_been_started_behind_a_damaged_step(store: Store, seq: int) -> None:
+async def test_the_model_is_told_what_had_been_started_after_a_damaged_step(store: Store, seq: int) -> None:
     await recorded(store)
     change(store, "UPDATE steps SET fields = '{' WHERE seq = ?", seq)
     healed = reopened(store)
@@ -180,7 +181,7 @@ async def test_damage_in_a_parent_is_found_when_its_fork_is_opened(store: Store)
 
 
 @pytest.mark.parametrize("table", ["steps", "messages", "calls", "traces"])
-async def test_a_record_behind_the_end_is_set_aside_and_the_session_goes_on_from_its_own(
+async def test_a_record_after_the_end_is_set_aside_and_the_session_goes_on_from_its_own(
     store: Store, table: str, tmp_path: Path
 ) -> None:
     await recorded(store)
@@ -199,7 +200,8 @@ async def test_a_record_behind_the_end_is_set_aside_and_the_session_goes_on_from
     assert texts == ["first", "one", "second", "two", "third", "three"]
     assert len(again.verify("s1")) == 1
     copy = Store.open(f"sqlite:///{tmp_path}/copy/sandbur.db")
-    exported = BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in again.export("s1")))
+    lines = (json.dumps(record) for record in export_session(again.database, "s1"))
+    exported = BytesIO("\n".join(lines).encode())
     import_session(copy.database, "", exported)
     assert copy.verify("s1") == []
     copied = await open_session(copy, ScriptedModel("four"), Recorder())
@@ -208,7 +210,7 @@ async def test_a_record_behind_the_end_is_set_aside_and_the_session_goes_on_from
     copy.close()
 
 
-async def test_a_step_slipped_in_behind_the_end_is_not_where_the_session_stands(store: Store) -> None:
+async def test_a_step_slipped_in_after_the_end_is_not_where_the_session_stands(store: Store) -> None:
     session = await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")
     await collect(session.send("go"))
     add_behind(store, "steps", position="human_confirm", fields='{"execution_mode":"yolo"}')
@@ -221,7 +223,7 @@ async def test_a_step_slipped_in_behind_the_end_is_not_where_the_session_stands(
     assert all(step.action for step in timeline(healed.database, "s1"))
 
 
-async def test_an_end_slipped_in_behind_the_end_does_not_stand_for_a_call_that_waits(store: Store) -> None:
+async def test_an_end_slipped_in_after_the_end_does_not_stand_for_a_call_that_waits(store: Store) -> None:
     session = await open_session(store, ScriptedModel(act("a")), Recorder(), mode="interactive")
     await collect(session.send("go"))
     result = ToolResult(call_id="c1_0", tool="act", outcome="ok", content="x").model_dump(mode="json")

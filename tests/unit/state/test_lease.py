@@ -152,7 +152,7 @@ def test_a_lease_is_renewed_while_the_event_loop_is_blocked(store: Store) -> Non
 
 async def test_of_many_claims_at_once_one_wins(store: Store) -> None:
     settings = SessionSettings(model="m", cwd="/")
-    store.create("s1", settings)
+    store.index.create("s1", settings)
     stores = [reopened(store) for _ in range(8)]
 
     async def claim(one: Store) -> int | None:

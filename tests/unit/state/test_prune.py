@@ -49,6 +49,14 @@ def test_what_was_used_within_a_month_stays(command: Command) -> None:
     assert left(command) == [young]
 
 
+def test_a_pruned_session_is_gone_and_not_lost(command: Command) -> None:
+    session_id = talk(command)
+    pruned(command, *AT_ONCE)
+    ended = command.run("sessions", "show", session_id)
+    assert ended.code == 2
+    assert "There is no session" in ended.err
+
+
 def test_the_newest_twenty_stay_however_old(command: Command) -> None:
     ids = [talk(command) for _ in range(22)]
     for number, session_id in enumerate(ids):

@@ -144,7 +144,7 @@ def test_folder_and_files_are_private(tmp_path: Path) -> None:
     old_mask = os.umask(0)
     try:
         store = Store.open(f"sqlite:///{tmp_path}/home/sandbur.db")
-        store.create("a", SessionSettings(model="m", cwd="/"))
+        store.index.create("a", SessionSettings(model="m", cwd="/"))
     finally:
         os.umask(old_mask)
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
@@ -164,7 +164,7 @@ def test_sessions_are_found_by_id_prefix_and_title(store: Store) -> None:
         with pytest.raises(SessionNotFound):
             store.find(nothing)
     with pytest.raises(UsageError, match="exists already"):
-        store.create("aa11", settings)
+        store.index.create("aa11", settings)
     store.delete("aa11")
     assert store.find("aa") == "aa22"
 
@@ -207,10 +207,10 @@ OPEN = "import sys; from sandbur.state.store.store import Store; Store.open('sql
 
 def test_a_second_store_on_the_file_does_not_take_the_locks_of_the_first(store: Store) -> None:
     settings = SessionSettings(model="m", cwd="/")
-    store.create("before", settings)
+    store.index.create("before", settings)
     Store.open(store.url).close()
     subprocess.run([sys.executable, "-c", f"{OPEN}.close()", file_of(store)], check=True)
-    store.create("after", settings)
+    store.index.create("after", settings)
     count = (
         f"import sqlite3; print(*sqlite3.connect({str(file_of(store))!r}).execute('SELECT id FROM sessions'))"
     )

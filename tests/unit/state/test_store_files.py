@@ -54,11 +54,11 @@ def test_changes_come_back_in_order_and_from_a_step_on(database: Database):
     third = change("/w/b", None, b"2").model_copy(update={"is_restorable": False, "new_folders": 2})
     record(database, "s1", history.entries("c1", [first, second], 4))
     record(database, "s1", FileHistory(database, "s1").entries("c2", [third], 5), at=2)
-    assert history.changes_after(4) == [("c1", first), ("c1", second), ("c2", third)]
-    assert history.changes_after(5) == [("c2", third)]
-    assert history.changes_after(6) == []
+    assert [one[1:] for one in history.recorded(4)] == [("c1", first), ("c1", second), ("c2", third)]
+    assert [one[1:] for one in history.recorded(5)] == [("c2", third)]
+    assert [one[1:] for one in history.recorded(6)] == []
     assert history.changes_of("c1") == [first, second]
-    assert FileHistory(database, "s2").changes_after(-1) == []
+    assert FileHistory(database, "s2").recorded() == []
 
 
 def test_of_a_call_that_started_twice_the_newest_change_counts(database: Database):

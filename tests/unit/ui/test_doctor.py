@@ -62,7 +62,7 @@ def test_a_dropped_tail_is_found(command: Command) -> None:
     assert f"{session_id[:8]}: 1 record is missing" in ended.out
 
 
-def test_a_record_behind_the_end_is_found(command: Command) -> None:
+def test_a_record_after_the_end_is_found(command: Command) -> None:
     session_id = talk(command)
     store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db")
     add_behind(store, "steps", session_id)

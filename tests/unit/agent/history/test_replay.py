@@ -226,7 +226,7 @@ async def test_a_session_without_steps_says_that_there_is_nothing(store: Store, 
     with pytest.raises(UsageError, match="no step after step 1"):
         await replay(store, "s1", 1)
     settings = store.index.settings("s1")
-    store.create("s2", settings)
+    store.index.create("s2", settings)
     with pytest.raises(UsageError, match="no step yet"):
         await replay(store, "s2")
 

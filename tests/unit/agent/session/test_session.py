@@ -21,6 +21,7 @@ from sandbur.actions.events import (
 from sandbur.agent.session.run import Limits
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ContextFull, CredentialsError, Overloaded, StoreError, UsageError
+from sandbur.state.maintenance.export import export_session
 from sandbur.state.messages import Message
 from sandbur.state.store.store import Store
 
@@ -267,7 +268,7 @@ async def test_steps_are_numbered_without_gaps_after_errors(store: Store) -> Non
     await collect(session.send("go"))
     await collect(session.carry_on())
     await collect(session.carry_on())
-    steps = [record["seq"] for record in store.export("s1") if record["kind"] == "step"]
+    steps = [record["seq"] for record in export_session(store.database, "s1") if record["kind"] == "step"]
     assert steps == list(range(4))
 
 
@@ -325,7 +326,7 @@ async def test_the_conversation_is_compressed_when_it_gets_too_long(store: Store
     assert any(isinstance(event, Notice) and "compress" in event.message for event in events)
     seen = [message.text for message in model.requests[-1].messages]
     assert "swordfish" in seen[0]
-    whole = store.export("s1")
+    whole = export_session(store.database, "s1")
     assert any("x" * 20_000 in json.dumps(record) for record in whole)
 
 
