@@ -113,7 +113,7 @@ async def run_to_end(
     """
     view = view_for(command, known)
     try:
-        finished = await drive(session, events, view, leave=lambda: say(resume_line(session.id)))
+        finished, _ = await drive(session, events, view, leave=lambda: say(resume_line(session.id)))
     except OutputLost as lost:
         say(f"sandbur: {lost}")
         say(resume_line(session.id))

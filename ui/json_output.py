@@ -26,7 +26,7 @@ from ..actions.events import (
 from ..state.application import Usage, VibeStep
 from ..state.calls import PendingCall
 from ..state.errors import SandburError
-from ..state.messages import json_object
+from ..state.json_text import json_object
 
 Object = dict[str, Any]
 

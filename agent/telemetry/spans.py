@@ -13,7 +13,8 @@ from opentelemetry.util.types import AttributeValue
 from ...actions.events import RETRIES, Notice, ToolFinished, ToolStarted
 from ...state.application import Usage
 from ...state.calls import PendingCall
-from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable, json_or_text
+from ...state.json_text import json_or_text
+from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable
 from ...state.trace import ModelCalled, RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION

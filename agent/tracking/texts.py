@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from ...actions.ports import Masker
 from ...actions.tools.shell.output import plain
-from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse, json_or_text
+from ...state.json_text import json_or_text
+from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 
 Json = dict[str, Any]
 

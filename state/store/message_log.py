@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from ..calls import PendingCall
 from ..databases.chain import Entry, next_number, rows_in_order
 from ..databases.database import Database
+from ..json_text import json_object
 from ..messages import (
     Message,
     ToolResult,
     ToolUse,
     assistant_said,
-    json_object,
     runtime_said,
     tool_answered,
 )

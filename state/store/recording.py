@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..databases.chain import EVERY_ROW, rows_in_order
 from ..databases.database import Database
-from ..messages import Message, ToolResult, ToolUse, json_object
+from ..json_text import json_object
+from ..messages import Message, ToolResult, ToolUse
 from ..trace import TraceRecord
 from .deltas import decode_message, merge
 from .integrity import places_set_aside, sound_rows

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ..databases.database import Database
-from ..messages import Message, Text, ToolResult, ToolUse, subject_of
+from ..json_text import subject_of
+from ..messages import Message, Text, ToolResult, ToolUse
 from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps
 
 StepKind = Literal[

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from io import StringIO
 
 import pytest
+from command import Command
+from model_server import ModelServer, say
 from rich.console import Console
 from screen import Screen
+from terminal_pair import Terminal as Pair
 
 from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.lines import Status
@@ -194,3 +197,24 @@ def test_lines_that_are_printed_in_between_go_above_the_open_block() -> None:
     text = " ".join(screen.text)
     assert text.index("in between") < text.index(words(300)[-60:])
     assert " ".join(text.replace("in between", "").split()) == words(300)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"), [("one paragraph", 80), ("one paragraph", 200), ("bullets", 80)]
+)
+def test_few_bytes_arrive_at_a_real_terminal(command: Command, name: str, columns: int) -> None:
+    answer = ANSWERS[name]
+    turn = say(answer, pieces=len(answer) // 6, delay_s=0.01)
+    command.env |= {"TERM": "xterm-256color", "ANTHROPIC_API_KEY": "k"}
+    for gone in ("NO_COLOR", "COLUMNS", "LINES"):
+        command.env.pop(gone, None)
+    with ModelServer([turn]) as server, Pair(rows=50, columns=columns) as pair:
+        command.env["ANTHROPIC_BASE_URL"] = server.url
+        process = command.start("-m", "anthropic/claude-test", "go", start_new_session=True, **pair.streams)
+        try:
+            pair.see("model call")
+        finally:
+            process.kill()
+            process.wait()
+        shown = pair.shown.partition(b"working")[2].partition(b"model call")[0]
+    assert len(shown) <= MOST * len(answer.encode())

@@ -40,7 +40,7 @@ def asked(terminal: Terminal, what: str, **env: str) -> None:
 def in_order(terminal: Terminal) -> None:
     """The chat goes on, and nothing went wrong in it."""
     terminal.see("/help")
-    terminal.type("run echo $((40+2))")
+    terminal.type("run echo $((7000000+42))")
     terminal.see(ASKS, after="run echo")
     screen = terminal.screen()
     assert "exit=" not in screen
@@ -52,11 +52,11 @@ def test_an_approval_from_elsewhere_ends_the_question_and_is_shown(
 ) -> None:
     env = {"SANDBUR_STORE": url, "SANDBUR_USER": "ann"}
     command.env |= env
-    asked(terminal, "run touch made; echo $((40+2))", **env)
+    asked(terminal, "run touch made; echo $((7000000+42))", **env)
     assert command.run("approve", the_session(command), "--all", SANDBUR_USER="bob").code == 0
-    screen = terminal.see("42")
+    screen = terminal.see("7000042")
     assert "approved by bob: run_shell_command touch made" in screen
-    terminal.see("❯", after="42")
+    terminal.see("❯", after="7000042")
     assert screen.count("wants to run") == 1
     in_order(terminal)
 
@@ -71,7 +71,7 @@ def test_a_denial_from_elsewhere_is_shown_with_its_reason(terminal: Terminal, co
 
 
 def test_a_decision_that_was_only_recorded_is_carried_out(terminal: Terminal, command: Command) -> None:
-    asked(terminal, "run touch made; echo $((40+2))")
+    asked(terminal, "run touch made; echo $((7000000+42))")
     command.run("approve", the_session(command), "--all", "--record-only")
     screen = terminal.see("exit 0")
     assert "approved by" in screen
@@ -82,7 +82,7 @@ def test_a_decision_that_was_only_recorded_is_carried_out(terminal: Terminal, co
 def test_a_question_that_somebody_else_reads_too_stays(
     terminal: Terminal, other: Terminal, command: Command
 ) -> None:
-    asked(terminal, "run touch made; echo $((40+2))")
+    asked(terminal, "run touch made; echo $((7000000+42))")
     other.start("-c")
     other.see(ASKS)
     terminal.see(ASKS)
@@ -91,7 +91,7 @@ def test_a_question_that_somebody_else_reads_too_stays(
     terminal.keys("y")
     terminal.see("exit 0")
     other.see("approved by")
-    other.see("42")
+    other.see("7000042")
     in_order(other)
 
 
@@ -140,7 +140,7 @@ def test_a_session_that_runs_elsewhere_keeps_the_message_until_it_ends(
     terminal.see("model call")
     terminal.see("/help")
     process = command.start(
-        "-p", "run touch begun; while [ ! -e go ]; do sleep 0.1; done; echo $((40+2))", "-y",
+        "-p", "run touch begun; while [ ! -e go ]; do sleep 0.1; done; echo $((7000000+42))", "-y",
         "-r", the_session(command),
     )  # fmt: skip
     try:
@@ -150,7 +150,7 @@ def test_a_session_that_runs_elsewhere_keeps_the_message_until_it_ends(
         terminal.see("❯ my own words", after="kept on the line")
         (terminal.folder / "go").touch()
         process.communicate(timeout=120)
-        terminal.see("❯ my own words", after="42")
+        terminal.see("❯ my own words", after="7000042")
         terminal.keys("Enter")
         terminal.see("model call", after="❯ my own words")
         assert "exit=" not in terminal.screen()

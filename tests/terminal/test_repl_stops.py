@@ -38,7 +38,7 @@ def test_a_draft_typed_during_a_run_survives_ctrl_c(terminal: Terminal) -> None:
 def test_a_line_typed_during_a_run_waits_as_a_draft(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
-    terminal.type("run sleep 1; echo $((40+2))")
+    terminal.type("run sleep 1; echo $((7000000+42))")
     terminal.see("run_shell_command sleep 1")
     terminal.keys("-l", "rin")
     terminal.keys("BSpace", "BSpace", "Left", "C-x")
@@ -71,18 +71,18 @@ def test_a_session_that_runs_elsewhere_is_not_said_to_go_on(terminal: Terminal) 
 def test_a_killed_chat_goes_on_from_the_same_action(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")
-    terminal.type("run echo $((40+2))")
+    terminal.type("run echo $((7000000+42))")
     terminal.see(ASKS)
     os.kill(terminal.pid(), signal.SIGKILL)
     terminal.see("exit=137")
     terminal.close()
     terminal.start("-c")
     screen = terminal.see(ASKS)
-    assert "Resumed: run echo $((40+2))" in screen
+    assert "Resumed: run echo $((7000000+42))" in screen
     assert "Waits for your decision" in screen
     time.sleep(DEAF_S)
     terminal.keys("y")
-    assert "42" in terminal.see("exit 0")
+    assert "7000042" in terminal.see("exit 0")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -144,12 +144,12 @@ def test_a_poor_terminal_is_enough(terminal: Terminal, env: dict[str, str]) -> N
     terminal.start("-m demo", **env)
     terminal.see("Sandbur")
     time.sleep(0.5)
-    terminal.type("run echo $((40+2))")
+    terminal.type("run echo $((7000000+42))")
     terminal.see(ASKS)
     time.sleep(DEAF_S)
     terminal.keys("y")
     screen = terminal.see("exit 0")
-    assert "42" in screen
+    assert "7000042" in screen
     terminal.see("model calls")
     terminal.type("/exit")
     assert "Traceback" not in terminal.see("exit=0")

@@ -37,7 +37,7 @@ def test_what_the_shell_printed_stays_when_the_prompt_comes_back(
 ) -> None:
     terminal.start_in_shell(is_wrapped=is_wrapped)
     terminal.see("interactive · demo")
-    terminal.keys("-l", "run echo $((40+2))")
+    terminal.keys("-l", "run echo $((7000000+42))")
     terminal.keys("Escape", "Enter")
     terminal.keys("-l", "# more")
     terminal.see("# more")
@@ -104,5 +104,5 @@ def test_ctrl_z_without_a_shell_does_nothing(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")
     terminal.keys("C-z")
-    terminal.type("run echo $((40+2))")
+    terminal.type("run echo $((7000000+42))")
     terminal.see(ASKS)

@@ -146,7 +146,6 @@ def test_importing_sandbur_touches_nothing_of_the_host() -> None:
 SESSION = """
 import asyncio, logging, os, signal, sys, threading
 from pathlib import Path
-from sandbur.agent.config.settings import RunOptions
 from sandbur.agent.runtime import Runtime
 
 def host():
@@ -160,7 +159,7 @@ class Heard(logging.Handler):
         sys.exit(f"{record.name}: {record.getMessage()}")
 
 async def run(text):
-    runtime = Runtime.open(RunOptions(model="demo", mode="yolo", cwd=Path.cwd()))
+    runtime = Runtime.open({"model": "demo", "mode": "yolo", "cwd": Path.cwd()})
     session = await runtime.create()
     last = [event async for event in session.send(text)][-1]
     await runtime.aclose()

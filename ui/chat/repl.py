@@ -392,10 +392,10 @@ class Chat:
 
             self._waking.note_modes()
             self._renderer.begin()
-            finished = await drive(self._session, events, self._renderer, leave)
+            finished, received = await drive(self._session, events, self._renderer, leave)
             draft = as_draft(typed_so_far())
-        if finished.exit_code in (exit_code(signal.SIGTERM), exit_code(signal.SIGHUP)):
-            raise Leave(finished.exit_code)
+        if received is not None and received != signal.SIGINT:
+            raise Leave(exit_code(received))
         self._taken_back = unanswered(self._session.state) if finished.status == "interrupted" else ""
         self._composer.put_in(draft or self._taken_back)
         return finished

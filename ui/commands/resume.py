@@ -56,7 +56,7 @@ async def _carry_on(runtime: "Runtime", run: "WaitingRun", report: "_Report") ->
     try:
         session = await runtime.resume(run.session_id)
         warn(session.notices, report.command)
-        finished = await drive(
+        finished, _ = await drive(
             session, session.carry_on(), report, leave=lambda: say(resume_line(run.session_id))
         )
     except SessionHeld as held:

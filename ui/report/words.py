@@ -7,7 +7,7 @@ from typing import Any
 from ...actions.tools.registry import traits_of
 from ...agent.history.insight.account import CallAccount, Cut, Facts, ModelUsed, RunBoundary, ShownVerdict
 from ...state.application import Usage
-from ...state.messages import json_object
+from ...state.json_text import json_object
 from ..terminal.lines import elapsed
 from ..terminal.sanitize import one_line
 

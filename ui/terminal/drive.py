@@ -102,9 +102,10 @@ async def drive(
     events: AsyncIterator[Event],
     view: View,
     leave: Callable[[], None] = lambda: None,
-) -> RunFinished:
+) -> tuple[RunFinished, signal.Signals | None]:
     """Show everything that happens; return the last event, with the exit code of a signal that ended it.
 
+    The signal is told, too: one that comes while the end is shown finds nothing to stop any more.
     A reader that goes away stops the run. So does output that cannot be written: then raises `OutputLost`.
     """
     outlet = _Outlet(view)
@@ -121,7 +122,7 @@ async def drive(
                 finished = await outlet.end(last)
         finally:
             ticker.cancel()
-    return finished
+    return finished, outlet.signals.received
 
 
 class _Outlet:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...state.messages import json_object
+from ...state.json_text import json_object
 from .sanitize import exposed, lookalikes, one_line, plain
 from .terminal import Glyphs, shortened
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
 from ....state.clock import milliseconds
-from ....state.messages import ToolResult, ToolUse, json_object, subject_of
+from ....state.json_text import json_object, subject_of
+from ....state.messages import ToolResult, ToolUse
 from ....state.store.recording import CallMove, Lineage, call_moves, output_sizes, placed_moves, tool_uses
 from ....state.store.store import Store
 from ....state.store.timeline import cut_line, title_of

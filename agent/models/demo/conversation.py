@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from ....actions.ports import ModelRequest
 from ....actions.turn.decision_tools import PLAN_FINISHED, RESERVED_NAMES
-from ....state.messages import Message, ToolResult, ToolUse, json_object
+from ....state.json_text import json_object
+from ....state.messages import Message, ToolResult, ToolUse
 
 Situation = Literal["turn", "results", "plan", "step", "report", "summary"]
 

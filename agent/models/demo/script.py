@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from ....state.messages import json_object
+from ....state.json_text import json_object
 from .conversation import Conversation, Done, Move, finish
 from .probes import DISK, FOLDERS, LOAD, PROBES, WEB, Probe, url_in
 
@@ -66,7 +66,7 @@ _REQUESTS: tuple[tuple[str, str, Callable[[dict[str, str]], dict[str, str]]], ..
     ("run_shell_command", r"(?:run|execute)\s+(?:the\s+command\s+)?(?P<command>\S.*)", _command),
     ("write_file", _NEW_FILE + _CONTENT, _write_file),
     ("write_file", rf"write\s+(?P<content>.+)\s+(?:to|into)\s+(?:the\s+)?(?:file\s+)?{_PATH}", _write_file),
-    ("edit_file", _CHANGE + _PATH, dict),
+    ("edit_file", _CHANGE + _PATH, lambda found: {"path": found["path"], **found}),
     ("grep", r"(?:search\s+for|grep(?:\s+for)?)\s+(?P<text>\S.*)", _grep),
     ("read_file", rf"{_SHOW}(?:the\s+)?file\s+{_PATH}", dict),
     ("read_file", rf"{_SHOW}[`'\"]?(?P<path>[^\s`'\"]*[./][^\s`'\"]*)[`'\"]?", dict),

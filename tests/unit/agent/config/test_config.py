@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from machine import Machine
+from places import ROOT
 
 from sandbur.agent.config.settings import Settings
 from sandbur.agent.config.trust import is_trusted, trust
@@ -46,7 +47,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
 
 
 def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
-    root = Path(__file__).parent.parent
+    root = ROOT
     sources = [path for layer in ("state", "actions", "agent", "ui") for path in (root / layer).rglob("*.py")]
     named = {path.relative_to(root).as_posix() for path in sources if "max_turns" in path.read_text("utf-8")}
     assert named == {"agent/config/settings.py", "agent/runtime.py", "agent/session/run.py"}

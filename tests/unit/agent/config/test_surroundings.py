@@ -191,5 +191,12 @@ def test_a_hello_loads_no_file_that_it_does_not_need(command: Command) -> None:
         [sys.executable, "-c", program], env=command.env, cwd=command.folder, capture_output=True, text=True
     )
     assert done.returncode <= 110, done.stderr
-    unneeded = ("telemetry", "tracking", "models.openai", "models.anthropic", "history", "shell.process")
+    unneeded = (
+        "telemetry",
+        "tracking",
+        "models.openai",
+        "models.anthropic",
+        "agent.history",
+        "shell.process",
+    )
     assert not [name for name in unneeded if name in done.stderr]
