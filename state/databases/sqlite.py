@@ -228,7 +228,9 @@ class SqliteDatabase:
 
     def _require_new(self) -> None:
         names = [row[0] for row in self.query("SELECT name FROM sqlite_master")]
-        if any(not name.startswith(("burr_", "sqlite_")) for name in names):
+        is_used = any(not name.startswith(("burr_", "sqlite_")) for name in names)
+        # Another process may have made the store since we looked.
+        if is_used and not self._is_ours():
             raise StoreError(
                 f"{self.name} is a database of another program.", "Name another file with --store."
             )

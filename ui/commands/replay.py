@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.workspace.atomic_write import temporary_file
-from ...actions.workspace.paths import FileProblem
 from ...agent.config.settings import Said
 from ...state.errors import OutputLost, SandburError, UsageError
 from ..grammar import ID, Command, RunCommand, flag, names, one_of, position, switch, word
@@ -244,6 +242,9 @@ def name_of(title: str, session_id: str) -> str:
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
     """Write a file that is there as a whole or not at all."""
+    from ...actions.workspace.atomic_write import temporary_file
+    from ...actions.workspace.paths import FileProblem
+
     is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
