@@ -13,6 +13,8 @@ from databases import DATABASES, fresh_url
 from model_server import ModelServer, say, stall
 from tmux_window import ASKS, DEAF_S, Terminal, opened, wait
 
+from sandbur.ui.chat.composer import UNREAD_S
+
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Terminal]:
@@ -110,6 +112,7 @@ def test_a_message_to_a_session_that_went_on_stays_on_the_line(
     os.kill(terminal.pid(), signal.SIGCONT)
     screen = terminal.see("❯ my own words", after="hello there")
     assert "exit=" not in screen
+    time.sleep(2 * UNREAD_S)
     terminal.keys("Enter")
     terminal.see("model call", after="❯ my own words")
     in_order(terminal)
@@ -151,6 +154,7 @@ def test_a_session_that_runs_elsewhere_keeps_the_message_until_it_ends(
         (terminal.folder / "go").touch()
         process.communicate(timeout=120)
         terminal.see("❯ my own words", after="7000042")
+        time.sleep(2 * UNREAD_S)
         terminal.keys("Enter")
         terminal.see("model call", after="❯ my own words")
         assert "exit=" not in terminal.screen()

@@ -4,9 +4,10 @@ import os
 import re
 import select
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ class SlashCompleter(Completer):
 
 
 _TWICE_S = 2.0
+UNREAD_S = 0.3
+"""An Enter that comes sooner after news was not meant to answer it."""
 _STYLE = Style.from_dict(
     {
         "bottom-toolbar": "noreverse ansibrightblack",
@@ -71,10 +74,14 @@ class Leave(Exception):
 
 def leave_app(app: Application[Any] | None, exit_code: int) -> bool:
     """End what waits for keys with `Leave`; return whether there was anything that can be ended so."""
-    if app is None or not app.is_running:
+    if app is None or not _is_waiting(app):
         return False
     app.exit(exception=Leave(exit_code))
     return True
+
+
+def _is_waiting(app: Application[Any]) -> bool:
+    return app.is_running and not app.is_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,7 @@ class Composer:
         self._standing = standing
         self._hint, self._hint_until = "", 0.0
         self._interrupted_at = 0.0
+        self._keeps_until = 0.0
         self._pastes = Pastes()
         self._typed = ""
         self._session: PromptSession[str] = PromptSession(
@@ -132,6 +140,20 @@ class Composer:
         """End a running `read`; return whether there was one that can be ended this way."""
         return leave_app(self._session.app, exit_code)
 
+    @property
+    def is_reading(self) -> bool:
+        """True while nothing has been sent or left."""
+        return _is_waiting(self._session.app)
+
+    @contextmanager
+    def keeping(self) -> Generator[None]:
+        """Send nothing that was typed before what is shown meanwhile can have been read."""
+        self._keeps_until = inf
+        try:
+            yield
+        finally:
+            self._keeps_until = time.monotonic() + UNREAD_S
+
     def prompt(self) -> StyleAndTextTuples:
         mark = f"{self._glyphs.prompt} "
         if self._standing().mode == "yolo":
@@ -162,7 +184,9 @@ class Composer:
 
     def _enter(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if buffer.document.char_before_cursor == "\\" and buffer.document.is_cursor_at_the_end:
+        if time.monotonic() < self._keeps_until:
+            self._tell("Not sent yet: see what happened meanwhile; Enter sends it.")
+        elif buffer.document.char_before_cursor == "\\" and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         else:

@@ -345,8 +345,11 @@ class Chat:
     async def _follow(self) -> None:
         """Show above the line what other processes do; what stands on it stays."""
         other = await self._elsewhere()
+        if not self._composer.is_reading:
+            return  # what was just sent finds it out itself, and is put back
         if isinstance(other, SessionMoved):
-            await self._reload()
+            with self._composer.keeping():
+                await self._reload()
         elif isinstance(other, SessionHeld) and other.message != self._told_of:
             await run_in_terminal(partial(self._tell_of, other))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from sandbur.ui.chat.composer import Composer, Leave, PromptStatus, SlashCompleter, input_history
+from sandbur.ui.chat.composer import UNREAD_S, Composer, Leave, PromptStatus, SlashCompleter, input_history
 from sandbur.ui.terminal.terminal import Glyphs
 
 STANDING = PromptStatus("interactive", "demo", "0123456789")
@@ -33,6 +33,30 @@ async def read(keys: PipeInput, typed: str, line: Composer | None = None) -> str
     keys.send_text(typed)
     async with asyncio.timeout(5):
         return await (line or composer()).read()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
+async def test_an_enter_that_came_before_the_news_could_be_read_sends_nothing(keys: PipeInput) -> None:
+    line = composer()
+    reading = asyncio.ensure_future(line.read())
+    await until(lambda: line.is_reading)
+    with line.keeping():
+        keys.send_text("my own words\r")
+        await until(lambda: line.draft == "my own words")
+    keys.send_text("\r")
+    await asyncio.sleep(0.1)
+    assert not reading.done()
+    assert "Not sent yet" in "".join(text for _, text, *_ in line.toolbar())
+    await asyncio.sleep(UNREAD_S)
+    keys.send_text("\r")
+    assert await reading == "my own words"
 
 
 async def test_enter_sends_the_line(keys: PipeInput) -> None:
