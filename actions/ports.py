@@ -254,7 +254,8 @@ Toolbox = Mapping[str, Tool]
 class Verdict:
     decision: Literal["allow", "ask", "deny"]
     reason: str
-    by_rule: bool = False
+    rule: str = ""
+    """The rule that decided, as it was written; empty: the mode did."""
 
 
 class Gate(Protocol):

@@ -7,8 +7,9 @@ from typing import Any, NoReturn, cast
 
 from ..agent.config.settings import SETTINGS
 from ..state.errors import UsageError
+from .argument_types import nearest
 from .commands.chat import ChatCommand
-from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, nearest, parser_for
+from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, parser_for
 
 INSTEAD = {
     "config": "Settings are flags, SANDBUR_* variables and ~/.config/sandbur/config.toml.",

@@ -26,7 +26,7 @@ from .terminal.terminal import (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     claim_standard_streams()
-    command = Command()
+    command: Command = ChatCommand()
     try:
         command = parse(sys.argv[1:] if argv is None else argv)
         code = _run(command)

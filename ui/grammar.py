@@ -1,108 +1,20 @@
 """How a command declares its flags, and the argparse parser that is made of them."""
 
 import argparse
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import timedelta
 from importlib import import_module
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
-from uuid import UUID
 
 from ..agent.config.settings import MODES, SETTINGS, Kind, Said
 from ..state.errors import UsageError
+from .argument_types import amount, count, names, one_of
 from .terminal.terminal import put
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_MOST_DAYS = 36_500
-
-
-def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text in names:
-            return text
-        near = nearest(text, names)
-        wish = f"did you mean `{near}`?" if near else "it is one of " + ", ".join(names)
-        raise argparse.ArgumentTypeError(f"`{text}` does not fit; {wish}")
-
-    return check
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
-
-
-def count(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
-
-
-def position(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) < 16:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"`{text}` is not a whole number")
-
-
-def port(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 65536:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"`{text}` is not a port, 0 to 65535")
-
-
-def amount(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if isfinite(value) and value > 0:
-        return value
-    raise argparse.ArgumentTypeError(f"`{text}` is not a number above 0")
-
-
-def uuid(text: str) -> str:
-    try:
-        return str(UUID(text))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a UUID") from None
-
-
-def names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def duration(text: str) -> timedelta:
-    """Read an age such as 30d."""
-    found = re.fullmatch(r"([0-9]{1,6})([smhdw])", text, re.ASCII)
-    age = timedelta(seconds=int(found[1]) * _SECONDS[found[2]]) if found else None
-    if age is None or age.days > _MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"`{text}` is no age; write such as 30d, 12h or 2w")
-    return age
-
-
-def size(text: str) -> int:
-    """Read a size such as 1GB; KB is a thousand bytes, KiB is 1024."""
-    found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([kmgt]?)(i?)b?", text.lower(), re.ASCII)
-    if not found or (found[3] and not found[2]):
-        raise argparse.ArgumentTypeError(f"`{text}` is no size; write such as 500MB or 1GB")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
-
-
-def edit(text: str) -> str:
-    """Check that an edit of the state names what it changes."""
-    if not re.match(r"[A-Za-z_]\w*(\.-?\w+)*=", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"`{text[:60]}` is not PATH=VALUE, such as current_goal=...")
-    return text
-
 
 FORMATS = ("text", "json", "stream-json")
 ID = "id, start of an id, or title"
@@ -129,7 +41,7 @@ def word(metavar: str, help: str | None = None, default: Any = "", **how: Any) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(ABC):
     """One command line: a command's fields are its flags, and `run` does it."""
 
     GROUPS: ClassVar[tuple[str, ...]] = ("place",)
@@ -148,12 +60,20 @@ class Command:
         """Whether tracebacks are shown."""
         return False
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027
         """Raise `UsageError` for flags that do not go together."""
 
+    @abstractmethod
     async def run(self) -> int:
         """Do it; return the exit code."""
-        raise NotImplementedError
+
+
+class Progress(NamedTuple):
+    """How a run is shown."""
+
+    output_format: str
+    is_quiet: bool = False
+    is_verbose: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +86,10 @@ class RunCommand(Command):
     )
     quiet: bool = switch("-q --quiet", "no progress on stderr", "output")
     verbose: bool = switch("-v --verbose", "more of everything, tracebacks too", "output")
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.output_format, self.quiet, self.verbose)
 
     @property
     def tells_more(self) -> bool:
@@ -274,8 +198,8 @@ def parser_for(name: str) -> Parser:
     command = declared(name)
     for title in ("", *command.GROUPS):
         group = parser.add_argument_group(title) if title else parser
-        for names, how in _own_flags(command, name, title):
-            group.add_argument(*names, **how)
+        for spelled, how in _own_flags(command, name, title):
+            group.add_argument(*spelled, **how)
         for row in SETTINGS:
             if title and row.group == title and row.flag is not None:
                 flags, metavar, help = row.flag

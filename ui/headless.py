@@ -19,7 +19,7 @@ from .terminal.terminal import make_console, put, say
 if TYPE_CHECKING:
     from ..agent.session.session import Session
     from .commands.chat import ChatCommand
-    from .grammar import RunCommand
+    from .grammar import Progress
 
 _MAX_BYTES = 10_000_000
 _PATIENCE_S = 3.0
@@ -94,16 +94,16 @@ async def run_headless(command: "ChatCommand") -> int:
         prompt = headless_prompt(command.prompt, command.continues)
     async with opened(command) as runtime:
         session = await open_session(runtime, command)
-        warn(session.notices, command)
+        warn(session.notices, command.progress)
         events = session.send(prompt) if prompt is not None else session.carry_on()
-        return await run_to_end(session, events, session.state.pending_tool_calls, command)
+        return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
 
 
 async def run_to_end(
     session: "Session",
     events: AsyncIterator[Event],
     known: Iterable[PendingCall],
-    command: "RunCommand",
+    progress: "Progress",
     is_recording: bool = False,
 ) -> int:
     """Show a run in the asked-for format; say on stderr why it ended early and how to go on.
@@ -111,7 +111,7 @@ async def run_to_end(
     `known` are the calls that an earlier run asked for, as they are to run now. `is_recording`: a decision
     is recorded, and nothing runs.
     """
-    view = view_for(command, known)
+    view = view_for(progress, known)
     try:
         finished, _ = await drive(session, events, view, leave=lambda: say(resume_line(session.id)))
     except OutputLost as lost:
@@ -129,8 +129,8 @@ def resume_line(session_id: str) -> str:
     return f"Resume with: sandbur -r {session_id}"
 
 
-def warn(notices: Iterable[str], command: "RunCommand") -> None:
-    if not command.quiet:
+def warn(notices: Iterable[str], progress: "Progress") -> None:
+    if not progress.is_quiet:
         for notice in notices:
             say(plain(notice))
 
@@ -164,24 +164,24 @@ def report_failure(error: SandburError, output_format: str) -> None:
             put(encoded(line))
 
 
-def view_for(command: "RunCommand", known: Iterable[PendingCall]) -> View:
-    if command.output_format == "stream-json":
+def view_for(progress: "Progress", known: Iterable[PendingCall]) -> View:
+    if progress.output_format == "stream-json":
         return StreamView()
-    if command.output_format == "json":
+    if progress.output_format == "json":
         return JsonView()
-    return TextView(command, known)
+    return TextView(progress, known)
 
 
 class TextView:
     """The answer on stdout; what happens meanwhile on stderr, unless it is to be quiet."""
 
-    def __init__(self, command: "RunCommand", known: Iterable[PendingCall]) -> None:
+    def __init__(self, progress: "Progress", known: Iterable[PendingCall]) -> None:
         self._progress: View | None = None
-        if not command.quiet:
+        if not progress.is_quiet:
             from .terminal.render import Renderer
 
             console = make_console(sys.stderr)
-            self._progress = renderer = Renderer(console, answers=False, verbose=command.verbose)
+            self._progress = renderer = Renderer(console, answers=False, verbose=progress.is_verbose)
             renderer.know(known)
 
     def show(self, event: Event) -> None:

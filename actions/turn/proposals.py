@@ -88,7 +88,7 @@ def judged(
         arguments=arguments,
         effect=tool.effect_of(parsed),
         decision={"allow": "approved", "ask": "undecided", "deny": "denied"}[verdict.decision],  # pyright: ignore[reportArgumentType]
-        decided_by="rule" if verdict.by_rule else "policy",
+        decided_by="rule" if verdict.rule else "policy",
         reason=verdict.reason,
     )
     return call, parsed

@@ -55,7 +55,7 @@ class Policy:
     def _denied(self, call: _Call) -> Verdict | None:
         for rule in self._deny:
             if rule.names(call.tool) and self._hits(rule, call):
-                return Verdict("deny", f"denied by rule {rule.text}", by_rule=True)
+                return Verdict("deny", f"denied by rule {rule.text}", rule.text)
         return None
 
     def _decided(self, call: _Call, mode: ExecutionMode) -> Verdict:
@@ -67,7 +67,8 @@ class Policy:
         if concern is None:
             return Verdict("allow", f"{call.tool} only reads inside the workspace")
         if rules := self._allowing(call):
-            return Verdict("allow", f"allowed by rule {', '.join(rules)}", by_rule=True)
+            used = ", ".join(rules)
+            return Verdict("allow", f"allowed by rule {used}", used)
         if mode == "plan":
             return Verdict("deny", f"plan mode only looks inside the workspace: {concern}")
         if mode == "auto-edit" and call.traits.writes_files:

@@ -125,7 +125,7 @@ class Recorder:
 class AskUnlessYolo:
     def judge(self, tool: Any, arguments: Any, mode: ExecutionMode) -> Verdict:
         if arguments == "forbidden":
-            return Verdict("deny", "denied by rule act(forbidden)", by_rule=True)
+            return Verdict("deny", "denied by rule act(forbidden)", "act(forbidden)")
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
 
 
@@ -147,7 +147,7 @@ class MasksNothing:
 
 class DenyAll:
     def judge(self, tool: Any, arguments: Any, mode: ExecutionMode) -> Verdict:
-        return Verdict("deny", "denied by rule *", by_rule=True)
+        return Verdict("deny", "denied by rule *", "*")
 
 
 async def open_session(

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...state.errors import UsageError
-from ..grammar import ID, Command, amount, flag, switch, word
+from ..argument_types import amount
+from ..grammar import ID, Command, flag, switch, word
 from ..open_session import opened
 from ..terminal.lines import Line, coloured_diff
 from ..terminal.sanitize import one_line, plain

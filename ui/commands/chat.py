@@ -5,7 +5,8 @@ from importlib import import_module
 
 from ...agent.config.settings import Said
 from ...state.errors import UsageError
-from ..grammar import RunCommand, flag, switch, uuid, word
+from ..argument_types import uuid
+from ..grammar import RunCommand, flag, switch, word
 from ..terminal.terminal import is_interactive
 
 _CONTINUE = "continue the newest session of this folder"

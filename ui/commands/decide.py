@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...state.errors import UsageError
-from ..grammar import ID, RunCommand, flag, one_of, switch, word
+from ..argument_types import one_of
+from ..grammar import ID, RunCommand, flag, switch, word
 from ..open_session import opened
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class DecideCommand(RunCommand):
         async with opened(self) as runtime:
             session_id = runtime.store.find(self.session)
             session = await runtime.resume(session_id, needs_model=not self.record_only)
-            warn(session.notices, self)
+            warn(session.notices, self.progress)
             waiting = [call for call in session.state.pending_tool_calls if call.decision == "undecided"]
             if session.next_action != "human_confirm" or not waiting:
                 raise UsageError(
@@ -57,7 +58,9 @@ class DecideCommand(RunCommand):
                 )
             decisions = _decisions(_chosen(session.id, waiting, self), self, edited)
             events = session.decide(decisions, record_only=self.record_only)
-            return await run_to_end(session, events, _as_decided(waiting, decisions), self, self.record_only)
+            return await run_to_end(
+                session, events, _as_decided(waiting, decisions), self.progress, self.record_only
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..grammar import ID, Command, edit, flag, position, switch, word
+from ..argument_types import edit, position
+from ..grammar import ID, Command, flag, switch, word
 from ..open_session import opened
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import put, say

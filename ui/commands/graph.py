@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ..grammar import Command, flag, one_of
+from ..argument_types import one_of
+from ..grammar import Command, flag
 from ..terminal.terminal import put
 
 

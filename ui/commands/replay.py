@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...agent.config.settings import Said
 from ...state.errors import OutputLost, SandburError, UsageError
-from ..grammar import ID, Command, RunCommand, flag, names, one_of, position, switch, word
+from ..argument_types import names, one_of, position
+from ..grammar import ID, Command, Progress, flag, switch, word
 from ..open_session import opened
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import is_interactive, make_console, put, say
@@ -289,7 +290,7 @@ async def what_if(command: ReplayCommand) -> int:
             # What was undone with the files may run again: only a journal that is read now knows that.
             runtime.store.forget(forked)
             session = await runtime.resume(forked)
-        shown = RunCommand(output_format="json" if command.json else "text")
+        shown = Progress("json" if command.json else "text")
         warn(session.notices, shown)
         events = session.carry_on() if message is None else session.send(message)
         code = await run_to_end(session, events, session.state.pending_tool_calls, shown)

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ...state.errors import SandburError, SessionHeld, UsageError
-from ..grammar import RunCommand, count, flag, switch
+from ..argument_types import count
+from ..grammar import RunCommand, flag, switch
 from ..open_session import opened
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import put, say
@@ -55,7 +56,7 @@ async def _carry_on(runtime: "Runtime", run: "WaitingRun", report: "_Report") ->
 
     try:
         session = await runtime.resume(run.session_id)
-        warn(session.notices, report.command)
+        warn(session.notices, report.command.progress)
         finished, _ = await drive(
             session, session.carry_on(), report, leave=lambda: say(resume_line(run.session_id))
         )

@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...state.errors import UsageError
-from ..grammar import ID, Command, duration, flag, one_of, position, size, switch, word
+from ..argument_types import duration, one_of, position, size
+from ..grammar import ID, Command, flag, switch, word
 from ..open_session import opened
 from ..terminal.lines import (
     local_time,

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ..grammar import Command, count, flag, switch
+from ..argument_types import count
+from ..grammar import Command, flag, switch
 from ..open_session import opened
 from ..terminal.lines import elapsed
 from ..terminal.sanitize import one_line

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...state.errors import ConfigError, UsageError
 from ...state.installation import install_command
-from ..grammar import Command, flag, port, switch
+from ..argument_types import port
+from ..grammar import Command, flag, switch
 from ..open_session import said_by
 from ..terminal.terminal import put, say
 

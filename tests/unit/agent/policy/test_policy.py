@@ -104,7 +104,7 @@ def test_plan_mode_denies_everything_but_looking(workspace: Path) -> None:
     assert verdict.decision == "deny"
     assert verdict.reason == "plan mode only looks: write_file is not read-only"
     assert judged(workspace, "run_shell_command", "plan", allow=["*"], command="ls").decision == "deny"
-    assert judged(workspace, "read_file", "plan", allow=["read_file(/etc/*)"], path="/etc/passwd").by_rule
+    assert judged(workspace, "read_file", "plan", allow=["read_file(/etc/*)"], path="/etc/passwd").rule
 
 
 @pytest.mark.parametrize("tool", ["write_file", "edit_file"])
@@ -129,7 +129,7 @@ def test_yolo_passes_everything_but_what_a_rule_denies(workspace: Path) -> None:
     verdict = judged(
         workspace, "run_shell_command", "yolo", deny=["run_shell_command(rm *)"], command="sudo rm x"
     )
-    assert verdict == Verdict("deny", "denied by rule run_shell_command(rm *)", by_rule=True)
+    assert verdict == Verdict("deny", "denied by rule run_shell_command(rm *)", "run_shell_command(rm *)")
 
 
 @pytest.mark.parametrize("mode", ["interactive", "plan", "auto-edit", "yolo"])
@@ -147,7 +147,7 @@ def test_an_allow_rule_is_named_in_the_verdict(workspace: Path) -> None:
         command="git status && ls",
     )
     assert verdict.decision == "allow"
-    assert verdict.by_rule
+    assert verdict.rule
     assert verdict.reason == "allowed by rule run_shell_command(git *), run_shell_command(ls*)"
 
 
