@@ -54,7 +54,7 @@ class HighWater:
         return self.folder.is_dir() and any(self.folder.iterdir())
 
     def _opened(self, path: Path) -> int:
-        """Open the file; its folder is made when it turns out to be missing, since every commit comes here."""
+        """Open the file; make its folder when it turns out to be missing: every commit comes here."""
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         try:
             return os.open(path, how, 0o600)
