@@ -77,9 +77,13 @@ def _is_below(path: str, folders: Sequence[str] | frozenset[str]) -> bool:
 def real_path(path: Path) -> Path:
     """Return the path with all links followed; what is missing at its end stays as it is written."""
     try:
-        return Path(os.path.realpath(path, strict=True))
-    except FileNotFoundError:
-        return Path(os.path.realpath(path))
+        try:
+            return Path(os.path.realpath(path, strict=True))
+        except FileNotFoundError:
+            return Path(os.path.realpath(path))
+    except OSError as error:
+        # What was a link when it was looked at was none any more when it was to be read.
+        raise LinkInTheWay if error.errno == errno.EINVAL else error from None
 
 
 @contextmanager

@@ -6,13 +6,13 @@ import os
 import re
 import stat
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from .beneath import LinkInTheWay, OutOfReach, Reach, folder_at, open_in, split
+from .beneath import LinkInTheWay, OutOfReach, Reach, folder_at, open_in, real_path, split
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -23,8 +23,12 @@ def resolved(path: str, cwd: Path) -> Path:
 
 
 def leads_of(paths: Iterable[str], cwd: Path) -> list[str]:
-    """Return where paths lead, as they are written in a call, all links followed."""
-    return [os.path.realpath(resolved(path, cwd)) for path in paths]
+    """Return where paths lead, as they are written in a call; not those that lead nowhere at this moment."""
+    found: list[str] = []
+    for path in paths:
+        with suppress(OSError, ValueError):
+            found.append(str(real_path(resolved(path, cwd))))
+    return found
 
 
 def shown(path: str | Path) -> str:
