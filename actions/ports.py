@@ -12,6 +12,7 @@ from ..state.messages import Message, Outcome, ToolResult, ToolUse
 from ..state.trace import TraceRecord
 from ..state.transcript import Transcript
 from .events import Event, Notice, TextDelta, ThinkingDelta
+from .workspace.beneath import ANYWHERE, Reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,8 @@ class ToolContext:
     """Folders of Sandbur's own, which no snapshot of files takes in."""
     prepared: Prepared | None = None
     """What `prepare` returned for this call; None: the tool prepares by itself."""
+    reach: Reach = ANYWHERE
+    """Where the tool may open files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +375,8 @@ class Ports:
     """Of system prompt and tools."""
     compress_at: float = 0.8
     """Share of the model's window that a request may fill."""
+    roots: tuple[Path, ...] = ()
+    """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
     max_replans: int = 3
     max_concurrent_reads: int = 8
     events: EventPort = field(default_factory=EventPort)

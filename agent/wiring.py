@@ -88,6 +88,7 @@ def bind_ports(
         fixed_bytes=len(fixed),
         fixed_sha256=hashlib.sha256(fixed).hexdigest(),
         compress_at=compress_at,
+        roots=(Path(session.cwd), *map(Path, session.add_dirs)),
     )
 
 

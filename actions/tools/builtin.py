@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from ...state.calls import Effect, FileChange
 from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
+from ..workspace.beneath import Reach
 from .schema import ToolArguments, parsed, spec_of
 
 AROUND_SECRETS = (
@@ -42,13 +43,13 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     """A tool whose whole effect is planned before it happens, and can be checked afterwards."""
 
     effect: Effect = "verifiable"
-    plan: Callable[[Any, Path], Prepared]
-    """Returns what the arguments change below a folder; raises `FileProblem`."""
+    plan: Callable[[Any, Path, Reach], Prepared]
+    """Returns what the arguments change below a folder, within a reach; raises `FileProblem`."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
         from ..workspace.planned_write import prepared_in_thread
 
-        return await prepared_in_thread(lambda: self.plan(arguments, context.cwd))
+        return await prepared_in_thread(lambda: self.plan(arguments, context.cwd, context.reach))
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:
         from ..workspace.planned_write import write_planned

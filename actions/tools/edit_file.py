@@ -9,7 +9,8 @@ from pydantic import Field
 
 from ..masking.masker import placeholder_note, refuse_placeholders
 from ..ports import Prepared, ToolTraits
-from ..workspace.paths import FileProblem, resolved, shown, shown_from
+from ..workspace.beneath import Reach
+from ..workspace.paths import FileProblem, located, resolved, shown, shown_from
 from ..workspace.text import FileText, TextForm, load, unified
 from .builtin import AROUND_SECRETS, WritingTool
 from .schema import PlainText, ToolArguments
@@ -41,14 +42,13 @@ class EditFile(WritingTool[EditFileArguments]):
         self.plan = _plan
 
 
-def _plan(arguments: EditFileArguments, cwd: Path) -> Prepared:
-    from ..workspace.atomic_write import real_target
+def _plan(arguments: EditFileArguments, cwd: Path, reach: Reach) -> Prepared:
     from ..workspace.planned_write import planned
 
     if arguments.old == arguments.new:
         raise FileProblem("old and new are the same text: there is nothing to change.")
     path = resolved(arguments.path, cwd)
-    target = real_target(path)
+    target = located(path, reach, "read")
     file = load(target)
     if file.form is None or file.text is None:
         raise FileProblem(f"{shown(target)} is a binary file; edit_file changes text only.")

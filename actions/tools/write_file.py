@@ -8,7 +8,8 @@ from pydantic import Field
 
 from ..masking.masker import refuse_placeholders
 from ..ports import Prepared, ToolTraits
-from ..workspace.paths import FileProblem, counted, resolved, shown, shown_from, size_text
+from ..workspace.beneath import Reach
+from ..workspace.paths import FileProblem, counted, located, resolved, shown, shown_from, size_text
 from ..workspace.text import FileText, TextForm, load, unified
 from .builtin import AROUND_SECRETS, WritingTool
 from .schema import PlainText, ToolArguments
@@ -32,14 +33,13 @@ class WriteFile(WritingTool[WriteFileArguments]):
         self.plan = _plan
 
 
-def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:
-    from ..workspace.atomic_write import real_target
+def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:
     from ..workspace.planned_write import planned
 
     if arguments.path.endswith("/"):
         raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")
     content, path = arguments.content, resolved(arguments.path, cwd)
-    target = real_target(path)
+    target = located(path, reach, "written", is_new=True)
     old = load(target) if target.exists() else None
     refuse_placeholders("content", content, old, AROUND_SECRETS)
     form, notes = _form_for(content, old)

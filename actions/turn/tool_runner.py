@@ -13,6 +13,8 @@ from ...state.messages import ToolResult
 from ..events import ToolFinished, ToolOutput, ToolStarted
 from ..ports import UNCHANGED, BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
 from ..task_group import task_group
+from ..workspace.beneath import Reach
+from ..workspace.paths import leads_of
 from .tool_results import clear, clear_once_committed, result, scratch_of
 
 ResultT = TypeVar("ResultT")
@@ -59,6 +61,8 @@ class ToolRunner:
                     self._ports.emit(ToolOutput(call.call_id, text))
 
             context = context_of(self._ports, call, emit)
+            named = self._ports.toolbox[call.tool].paths(arguments)
+            context = replace(context, reach=Reach.of(self._ports.roots, leads_of(named, context.cwd)))
             ready = await guarded(call, lambda: self._prepared(call, arguments, context))
             await self._started(call, ready)
             self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))

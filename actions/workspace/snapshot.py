@@ -13,8 +13,9 @@ from typing import Any
 
 from ...state.calls import FileChange
 from ..ports import UNCHANGED, Changed, ToolContext
+from .beneath import link_at, opened_at
 from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
-from .paths import FileProblem, FileStat, counted, open_regular, opened, size_text
+from .paths import FileProblem, FileStat, counted, open_regular, size_text
 from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, tree_below
 
 MAX_FILE_BYTES = 1_000_000
@@ -82,8 +83,8 @@ def _content(path: str, status: FileStat) -> bytes | None:
     """Read a small file or link; None if that is not possible or it changes meanwhile."""
     try:
         if stat.S_ISLNK(status.mode):
-            return os.fsencode(os.readlink(path))  # noqa: PTH115 -- a Path would cost more than the call
-        with opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
+            return os.fsencode(link_at(path))
+        with opened_at(path, os.O_RDONLY | os.O_NONBLOCK) as file:
             content = os.read(file, status.size + 1)
             same = FileStat.of(os.fstat(file)) == status and len(content) == status.size
     except OSError:
@@ -95,7 +96,7 @@ def digest_at(path: str, status: FileStat) -> str | None:
     """Return the digest of what is there now; None if it is too large or cannot be read."""
     try:
         if stat.S_ISLNK(status.mode):
-            return digest_of(os.fsencode(os.readlink(path)))  # noqa: PTH115
+            return digest_of(os.fsencode(link_at(path)))
         if status.size > _MAX_HASHED_BYTES:
             return None
         with open_regular(Path(path)) as file:

@@ -10,12 +10,12 @@ from typing import NamedTuple, Protocol
 
 from ....actions.workspace.atomic_write import (
     missing_folders,
-    one_at_a_time,
-    refuse_stale,
+    remove_file,
     replace_content,
     replace_link,
     sync_folder,
 )
+from ....actions.workspace.beneath import folder_at
 from ....actions.workspace.content_cache import FileState, state_at
 from ....actions.workspace.paths import FileProblem, translated
 from ....state.calls import FileChange
@@ -190,9 +190,7 @@ def apply(plan: RestorePlan) -> Restored:
 
 def _done(step: FileStep, roots: tuple[Path, ...]) -> None:
     if step.content is None or step.mode is None:
-        with one_at_a_time(step.path.parent):
-            refuse_stale(step.path, step.now.version)
-            step.path.unlink()
+        remove_file(step.path, step.now.version)
         _remove_folders(step.path, step.made_folders, roots)
     elif stat.S_ISLNK(step.mode):
         replace_link(step.path, os.fsdecode(step.content), step.now.version)
@@ -207,7 +205,8 @@ def _remove_folders(path: Path, count: int, roots: tuple[Path, ...]) -> None:
         for folder in list(path.parents)[:count]:
             if folder in roots:
                 return
-            folder.rmdir()
+            with folder_at(folder.parent) as above:
+                os.rmdir(folder.name, dir_fd=above)
 
 
 def _require_below(path: Path, roots: tuple[Path, ...]) -> None:
