@@ -176,6 +176,7 @@ class Runtime:
         new_state: ApplicationState,
         needs_model: bool = True,
     ) -> "Session":
+        from ..state.store.store_key import store_key
         from .graph import ACTIONS, build_application, build_graph
         from .secrets import masker_for
         from .session.run import nobody
@@ -183,7 +184,7 @@ class Runtime:
         from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
 
         gate = SessionGate(policy_of(settings))
-        masker = masker_for(self.env, Path(settings.cwd))
+        masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home))
         if needs_model:
             model = connect_models(self.settings, settings, self.env)
         else:

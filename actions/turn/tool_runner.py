@@ -116,6 +116,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         scratch=scratch_of(ports, call.call_id),
         cache=ports.cache,
         private=ports.private,
+        masker=ports.masker,
     )
 
 
