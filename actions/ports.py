@@ -168,6 +168,8 @@ class ToolContext:
     """A folder shared by the calls of a workspace; may vanish at any time. Created by the tool."""
     private: tuple[Path, ...] = ()
     """Folders of Sandbur's own, which no snapshot of files takes in."""
+    withheld: frozenset[str] = frozenset()
+    """Variables of the environment that no command sees."""
     masker: "Masker | None" = None
     """Knows what placeholders in the arguments stand for."""
     prepared: Prepared | None = None
@@ -344,6 +346,10 @@ class Masker(Protocol):
         """What was masked, by what stands for it."""
         ...
 
+    def holds_secret(self, data: bytes) -> bool:
+        """Tell whether there is a secret for sure."""
+        ...
+
     def labelled(self, text: str) -> dict[str, set[str]]:
         """Return the secrets of a text by what stands for them."""
         ...
@@ -396,6 +402,8 @@ class Ports:
     """Share of the model's window that a request may fill."""
     max_replans: int = 3
     max_concurrent_reads: int = 8
+    withheld: frozenset[str] = frozenset()
+    """See `ToolContext.withheld`."""
     masks_replies: bool = True
     """False where a model's replies are recorded ones, which stay what they were."""
     events: EventPort = field(default_factory=EventPort)

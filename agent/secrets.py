@@ -69,9 +69,13 @@ _TEMPLATES = ("example", "sample", "template", "dist", "schema", "defaults")
 class SecretMasker:
     """Masks what looks like a secret, and what the environment and the `.env` files say is one just now."""
 
-    def __init__(self, env: Mapping[str, str], cwd: Path, references: References) -> None:
+    def __init__(
+        self, env: Mapping[str, str], cwd: Path, references: References, withheld: frozenset[str]
+    ) -> None:
+        """Take the environment, and which variables hold secrets, whatever their names say."""
         self.references = references
-        self._environment = tuple(_secrets(env.items(), is_file=False))
+        self._environment = tuple(_secrets(env.items(), False, withheld))
+        self._withheld = withheld
         self._cwd = cwd
         self._folder_seen: tuple[int, ...] = ()
         self._files: tuple[Path, ...] = ()
@@ -90,6 +94,9 @@ class SecretMasker:
         """Return one for live output, with the values known now."""
         return self._current().stream()
 
+    def holds_secret(self, data: bytes) -> bool:
+        return self._current().holds_secret(data)
+
     def labelled(self, text: str) -> dict[str, set[str]]:
         return self._current().labelled(text)
 
@@ -101,6 +108,8 @@ class SecretMasker:
         self._current()
         label = placeholder.removeprefix("[masked ").removesuffix("]")
         for name in (name for name, _ in self._environment if value_label(name) == label):
+            if name in self._withheld:
+                return f"Commands do not get {name}: it is a key of this program's own"
             return f'Write "${name}" instead: the variable is set'
         for name, path in self._in_files.items():
             if value_label(name) == label:
@@ -123,9 +132,11 @@ class SecretMasker:
         return self._masker
 
 
-def masker_for(env: Mapping[str, str], cwd: Path, key: bytes = b"") -> SecretMasker:
+def masker_for(
+    env: Mapping[str, str], cwd: Path, key: bytes = b"", withheld: frozenset[str] = frozenset()
+) -> SecretMasker:
     """Return the masker of a session; with a `key` its placeholders can be filled in again."""
-    return SecretMasker(env, cwd, References(key))
+    return SecretMasker(env, cwd, References(key), withheld)
 
 
 def says_secret(name: str) -> bool:
@@ -133,15 +144,21 @@ def says_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
 
 
-def _secrets(pairs: Iterable[tuple[str, str]], is_file: bool) -> Iterator[tuple[str, str]]:
+def _secrets(
+    pairs: Iterable[tuple[str, str]], is_file: bool, always: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str]]:
     """Yield what is worth hiding: by its name, in a file by its looks, and passwords in URLs."""
     for name, value in islice(pairs, MOST_SETTINGS):
         if (url := _CREDENTIALS.match(value)) is not None:
             if not _is_ordinary(url["password"]):
                 yield name, url["password"]
-        elif _is_ordinary(value) or _NO_SECRET_NAME.search(name) is not None:
+        elif _is_ordinary(value) or (_NO_SECRET_NAME.search(name) is not None and name not in always):
             continue
-        elif says_secret(name) or (is_file and is_random(value.encode("utf-8", "surrogatepass"))):
+        elif (
+            name in always
+            or says_secret(name)
+            or (is_file and is_random(value.encode("utf-8", "surrogatepass")))
+        ):
             yield name, value
 
 

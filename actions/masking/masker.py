@@ -165,6 +165,11 @@ class TextMasker:
         found += named_spans(data, folded)
         return self._marked(merged(outside_placeholders(found, data)), data) if found else []
 
+    def holds_secret(self, data: bytes) -> bool:
+        """Tell whether there is a secret for sure: a known value, a private key, the format of a key."""
+        certain = (self._known_spans(data), key_block_spans(data), format_spans(data, data.translate(FOLD)))
+        return any(True for spans in certain for _ in spans)
+
     def labelled(self, text: str) -> dict[str, set[str]]:
         """Return the secrets of a text by what stands for them."""
         found: dict[str, set[str]] = {}

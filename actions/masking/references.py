@@ -110,7 +110,7 @@ def _unclear(name: str, label: str, count: int) -> str:
     why = "the file holds several such values" if count else "its value is not known here any more"
     return (
         f"{name} has [masked {label}] in it, for a secret that you were not shown, and {why}: writing it"
-        " would destroy the real value. Nothing was changed. Change the text around it with edit_file, in"
+        " would destroy the real value. Nothing was changed. Edit the text around it, in"
         " pieces without it, or move the value with a shell command."
     )
 

@@ -15,6 +15,7 @@ from ...state.calls import FileChange
 from ..ports import UNCHANGED, Changed, ToolContext
 from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
 from .paths import FileProblem, FileStat, counted, open_regular, opened, size_text
+from .secret_files import is_secret_file
 from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, tree_below
 
 MAX_FILE_BYTES = 1_000_000
@@ -48,7 +49,7 @@ def look_at_files(top: str, statuses: Mapping[str, FileStat], known: Files, cont
     total = 0
     for path, status in statuses.items():
         is_kept = status.size <= MAX_FILE_BYTES and total + status.size <= MAX_TOTAL_BYTES
-        is_kept = is_kept and not belongs_to_database(path)
+        is_kept = is_kept and not belongs_to_database(path) and not is_secret_file(path)
         total += status.size if is_kept else 0
         old = known.get(path)
         if not is_kept:
@@ -299,7 +300,7 @@ def _note(tree: Tree, files: Files) -> str:
         f"no more than {counted(len(files), 'file')} were looked at"
         f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
         f"the content of {counted(unkept, 'file')} was not kept (over {size_text(MAX_FILE_BYTES)} each,"
-        f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, or a database)",
+        f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, a database, or a file of secrets)",
         f"the name of {counted(tree.unnamed, 'file')} is no valid text",
     ]
     holds = (not tree.is_complete, unkept, tree.unnamed)
