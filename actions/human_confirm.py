@@ -2,9 +2,10 @@
 
 from ..state.application import ApplicationState, ExecutionMode
 from ..state.calls import CallDecision, PendingCall, recovering
+from ..state.json_text import json_object
 from ..state.messages import encodable
 from .events import Notice
-from .masking.references import masked_arguments
+from .masking.references import masked_arguments, placeholder_in
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.proposals import judge, why_lost
@@ -57,7 +58,7 @@ def _decided(
 def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
     """Return the call with other arguments, whose secrets are kept in memory alone."""
     shown = masked_arguments(arguments, ports.masker)
-    return call.model_copy(update={"arguments": shown, "masked": shown != arguments})
+    return call.model_copy(update={"arguments": shown, "masked": bool(placeholder_in(json_object(shown)))})
 
 
 def _settled(

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -139,6 +140,16 @@ def masker_for(
     return SecretMasker(env, cwd, References(key), withheld)
 
 
+def masker_for_display(cwd: str) -> SecretMasker:
+    """Return a masker for what was recorded in a folder; its placeholders tell values apart."""
+    return masker_for(os.environ, Path(cwd), _display_key())
+
+
+@cache
+def _display_key() -> bytes:
+    return os.urandom(32)
+
+
 def says_secret(name: str) -> bool:
     """Tell whether a variable with this name holds a secret."""
     return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
@@ -152,14 +163,14 @@ def _secrets(
         if (url := _CREDENTIALS.match(value)) is not None:
             if not _is_ordinary(url["password"]):
                 yield name, url["password"]
-        elif _is_ordinary(value) or (_NO_SECRET_NAME.search(name) is not None and name not in always):
-            continue
-        elif (
-            name in always
-            or says_secret(name)
-            or (is_file and is_random(value.encode("utf-8", "surrogatepass")))
-        ):
+        elif not _is_ordinary(value) and (name in always or _is_named_secret(name, value, is_file)):
             yield name, value
+
+
+def _is_named_secret(name: str, value: str, is_file: bool) -> bool:
+    if _NO_SECRET_NAME.search(name) is not None:
+        return False
+    return says_secret(name) or (is_file and is_random(value.encode("utf-8", "surrogatepass")))
 
 
 def _is_ordinary(value: str) -> bool:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
+from ...actions.masking.references import masked_arguments
 from ...actions.ports import Ports
 from ...actions.turn.commands import answer_command
 from ...actions.turn.proposals import judge
@@ -139,6 +140,10 @@ class Session:
         """Return the rule that "always" offers: this very command or path, nothing wider."""
         tool = self._ports.toolbox[call.tool]
         return exact_rule(call.tool, tool.subject(tool.parse(call.arguments)))
+
+    def shown_arguments(self, arguments: str) -> str:
+        """Return arguments as they are shown and stored: without secrets."""
+        return masked_arguments(arguments, self._ports.masker)
 
     async def interrupt(self) -> None:
         """Cancel the current action; the running iterator then ends as `interrupted`."""
