@@ -8,7 +8,7 @@ from ..state.messages import ToolResult
 from .events import ToolFinished
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.proposals import judged
+from .turn.proposals import judged, why_lost
 from .turn.tool_results import clear_once_committed, refusal, settled, with_results
 from .turn.tool_runner import ReadyCall, ToolRunner
 
@@ -50,7 +50,10 @@ def _judged_last(call: PendingCall, ports: Ports, mode: ExecutionMode) -> tuple[
     """Let a deny rule stop what was approved before the rule was there; return the arguments, too."""
     if call.decision != "approved":
         return call, None
-    now, arguments = judged(call.call_id, call.tool, call.arguments, ports, mode)
+    if problem := why_lost(call, ports):
+        gone = {"decision": "invalid", "decided_by": "runtime", "reason": f"It was not run: {problem}"}
+        return call.model_copy(update=gone), None
+    now, arguments = judged(call, ports, mode)
     return (now if now.decision in ("denied", "invalid") else call), arguments
 
 

@@ -12,6 +12,7 @@ from ..state.messages import Message, Outcome, ToolResult, ToolUse
 from ..state.trace import TraceRecord
 from ..state.transcript import Transcript
 from .events import Event, Notice, TextDelta, ThinkingDelta
+from .masking.references import References
 from .workspace.beneath import ANYWHERE, Reach
 
 
@@ -168,6 +169,10 @@ class ToolContext:
     """A folder shared by the calls of a workspace; may vanish at any time. Created by the tool."""
     private: tuple[Path, ...] = ()
     """Folders of Sandbur's own, which no snapshot of files takes in."""
+    withheld: frozenset[str] = frozenset()
+    """Variables of the environment that no command sees."""
+    masker: "Masker | None" = None
+    """Knows what placeholders in the arguments stand for."""
     prepared: Prepared | None = None
     """What `prepare` returned for this call; None: the tool prepares by itself."""
     reach: Reach = ANYWHERE
@@ -188,6 +193,8 @@ class ToolTraits:
     """The argument that is the whole new content of a file."""
     is_quiet: bool = False
     """What it gives back is for the model; a person is shown it where something went wrong."""
+    references: tuple[str, ...] = ()
+    """The arguments in which placeholders of secrets are filled in before it runs."""
     also_called: tuple[str, ...] = ()
     """What other agents call it."""
 
@@ -337,6 +344,27 @@ class Masker(Protocol):
         """Return one for live output, where a secret may come in pieces."""
         ...
 
+    @property
+    def references(self) -> References:
+        """What was masked, by what stands for it."""
+        ...
+
+    def holds_secret(self, data: bytes) -> bool:
+        """Tell whether there is a secret for sure."""
+        ...
+
+    def labelled(self, text: str) -> dict[str, set[str]]:
+        """Return the secrets of a text by what stands for them."""
+        ...
+
+    def named(self, label: str) -> set[str]:
+        """Return what a placeholder may stand for."""
+        ...
+
+    def way(self, placeholder: str) -> str:
+        """Say how a command gets at the value behind a placeholder; empty if that is not known."""
+        ...
+
 
 def _unheard(event: Event) -> None:
     pass
@@ -379,6 +407,10 @@ class Ports:
     """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
     max_replans: int = 3
     max_concurrent_reads: int = 8
+    withheld: frozenset[str] = frozenset()
+    """See `ToolContext.withheld`."""
+    masks_replies: bool = True
+    """False where a model's replies are recorded ones, which stay what they were."""
     events: EventPort = field(default_factory=EventPort)
 
     def emit(self, event: Event) -> None:

@@ -176,14 +176,17 @@ class Runtime:
         new_state: ApplicationState,
         needs_model: bool = True,
     ) -> "Session":
+        from ..state.store.store_key import store_key
         from .graph import ACTIONS, build_application, build_graph
+        from .models.providers import key_names
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
         from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
 
         gate = SessionGate(policy_of(settings))
-        masker = masker_for(self.env, Path(settings.cwd))
+        keys = key_names(self.settings.providers)
+        masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
         if needs_model:
             model = connect_models(self.settings, settings, self.env)
         else:
@@ -197,7 +200,9 @@ class Runtime:
         telemetry = self._telemetry_of(session_id, trace, masker)
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
-        ports = bind_ports(settings, gate, model, journal, trace, masker, places, self.settings.compress_at)
+        ports = bind_ports(
+            settings, gate, model, journal, trace, masker, places, self.settings.compress_at, withheld=keys
+        )
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
         )

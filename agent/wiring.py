@@ -66,6 +66,7 @@ def bind_ports(
     places: Places | None,
     compress_at: float,
     toolbox: Toolbox | None = None,
+    withheld: frozenset[str] = frozenset(),
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
     toolbox = builtin_tools() if toolbox is None else toolbox
@@ -89,6 +90,7 @@ def bind_ports(
         fixed_sha256=hashlib.sha256(fixed).hexdigest(),
         compress_at=compress_at,
         roots=(Path(session.cwd), *map(Path, session.add_dirs)),
+        withheld=withheld,
     )
 
 

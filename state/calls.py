@@ -53,6 +53,8 @@ class PendingCall(Record):
     """Why it asks, was denied or is invalid."""
     decided_by: Literal["policy", "rule", "person", "runtime"] = "policy"
     edited: bool = False
+    masked: bool = False
+    """As in `ToolUse`. Left out where it is False."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
@@ -73,6 +75,8 @@ class PendingCall(Record):
     def _spread(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         stored = fields(self)
         recovery = stored.pop("recovery")
+        if not self.masked:
+            stored.pop("masked", None)
         return {**stored, **recovery}
 
     @field_serializer("arguments")

@@ -3,6 +3,7 @@
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import JournaledCall, PendingCall, recovering
 from ...state.crashpoints import reach
+from ..masking.kept_contents import kept_contents
 from ..ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
 from .tool_runner import context_of, guarded, record_outcome
 
@@ -53,7 +54,8 @@ async def _examined(
     if found.is_not_started:
         return recovering(call, settled_as="rerun")
     if is_first and found.changed.changes:
-        await ports.journal.changed(call.call_id, *found.changed)
+        kept, _ = await kept_contents(*found.changed, ports.masker)
+        await ports.journal.changed(call.call_id, found.changed.changes, kept)
     if found.outcome is not None:
         await record_outcome(ports, call, found.outcome, "", None, flush=False)
         return call

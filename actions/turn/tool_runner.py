@@ -11,6 +11,7 @@ from ...state.cancellation import over
 from ...state.crashpoints import reach
 from ...state.messages import ToolResult
 from ..events import ToolFinished, ToolOutput, ToolStarted
+from ..masking.kept_contents import kept_contents
 from ..ports import UNCHANGED, BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
 from ..task_group import task_group
 from ..workspace.beneath import Reach
@@ -64,7 +65,7 @@ class ToolRunner:
             named = self._ports.toolbox[call.tool].paths(arguments)
             context = replace(context, reach=Reach.of(self._ports.roots, leads_of(named, context.cwd)))
             ready = await guarded(call, lambda: self._prepared(call, arguments, context))
-            await self._started(call, ready)
+            note = await self._started(call, ready)
             self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))
             began = time.monotonic()
             try:
@@ -73,10 +74,10 @@ class ToolRunner:
                     self._ports.emit(ToolOutput(call.call_id, tail))
                 reach("tool_ran")
             except asyncio.CancelledError as cancelled:
-                outcome = _interrupted(cancelled, time.monotonic() - began)
+                outcome = noted(_interrupted(cancelled, time.monotonic() - began), note)
                 await self._record(offset, call, outcome, began, flush=True)
                 raise
-            await self._record(offset, call, outcome, began, flush=self._running > 1)
+            await self._record(offset, call, noted(outcome, note), began, flush=self._running > 1)
 
     async def _prepared(
         self, call: PendingCall, arguments: Any, context: ToolContext
@@ -86,11 +87,14 @@ class ToolRunner:
             return None
         return await tool.prepare(arguments, context)
 
-    async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> None:
+    async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
+        """Put the start on disk; return what is said of contents that are not kept."""
         # What an earlier start left must not be taken for what this one will leave.
         clear(scratch_of(self._ports, call.call_id))
         known = ready if isinstance(ready, Prepared) else Prepared((), {})
-        await self._ports.journal.started(call, known.changes, known.pre_images)
+        kept, note = await kept_contents(known.changes, known.pre_images, self._ports.masker)
+        await self._ports.journal.started(call, known.changes, kept)
+        return note
 
     async def _act(
         self, call: PendingCall, arguments: Any, ready: Prepared | ToolOutcome | None, context: ToolContext
@@ -120,6 +124,8 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         scratch=scratch_of(ports, call.call_id),
         cache=ports.cache,
         private=ports.private,
+        masker=ports.masker,
+        withheld=ports.withheld,
     )
 
 
@@ -127,13 +133,23 @@ async def record_outcome(
     ports: Ports, call: PendingCall, outcome: ToolOutcome, before: str, duration_ms: int | None, flush: bool
 ) -> ToolResult:
     """Put what a call came to into the journal, without secrets; its scratch goes once it is on disk."""
+    changes, pre_images = outcome.changed
+    kept, note = await kept_contents(changes, pre_images, ports.masker)
+    outcome = noted(outcome, note)
     answer = result(call, outcome.outcome, before + ports.masker.text(outcome.content), duration_ms)
     if outcome.full_output is not None:
         whole = await asyncio.to_thread(ports.masker.data, outcome.full_output)
         await ports.journal.kept(call.call_id, whole)
     clear_once_committed(ports, call.call_id)
-    await ports.journal.finished(answer, flush, *outcome.changed)
+    await ports.journal.finished(answer, flush, changes, kept)
     return answer
+
+
+def noted(outcome: ToolOutcome, note: str) -> ToolOutcome:
+    """Add a sentence to what the model reads; a failure has said enough."""
+    if not note or outcome.outcome == "error":
+        return outcome
+    return replace(outcome, content=f"{outcome.content}\n{note}")
 
 
 async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sandbur.actions.events import Event, RunFinished, TextDelta
+from sandbur.actions.masking.masker import TextMasker
+from sandbur.actions.masking.span import SecretSpan
 from sandbur.actions.ports import (
     BadArguments,
     ModelEvent,
@@ -129,17 +131,17 @@ class AskUnlessYolo:
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
 
 
-class MasksNothing:
-    def text(self, text: str) -> str:
-        return text
+class MasksNothing(TextMasker):
+    def spans(self, data: bytes) -> list[SecretSpan]:
+        return []
 
-    feed = text
+    def stream(self) -> Any:
+        return _PassesOn()
 
-    def data(self, data: bytes) -> bytes:
-        return data
 
-    def stream(self) -> "MasksNothing":
-        return self
+class _PassesOn:
+    def feed(self, piece: str) -> str:
+        return piece
 
     def end(self) -> str:
         return ""

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +81,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             before = FilesBefore()
             if self.effect_of(arguments) != "read":
                 before = await asyncio.to_thread(look, context, spool.folder)
-            return await self._run(arguments, cwd, spool, before, context.emit)
+            return await self._run(arguments, cwd, spool, before, context)
 
     async def _run(
         self,
@@ -89,13 +89,13 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         cwd: Path,
         spool: "Spool",
         before: "FilesBefore",
-        emit: Callable[[str], None],
+        context: ToolContext,
     ) -> ToolOutcome:
         from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
         from .process import run_supervised
 
         limits = self._limits(arguments)
-        with LiveOutput(emit) as live:
+        with LiveOutput(context.emit) as live:
 
             def show_news() -> bool:
                 chunk, skipped = spool.news(MAX_EVENT_BYTES)
@@ -105,7 +105,9 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
                 return bool(chunk)
 
             try:
-                ended = await run_supervised(_shell(), arguments.command, cwd, limits, spool, show_news)
+                ended = await run_supervised(
+                    _shell(), arguments.command, cwd, limits, spool, show_news, context.withheld
+                )
             except OSError as error:
                 return _not_run(_start_problem(error, cwd))
             except asyncio.CancelledError:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, cast
@@ -81,6 +81,7 @@ def application_of(
         conditions.compress_at,
         recorded if tools is None else today.toolbox,
     )
+    ports = replace(ports, masks_replies=live.model is not None)
     builder = cast(Any, ApplicationBuilder())
     return (
         builder.with_graph(today.graph_of(ports))

@@ -18,6 +18,7 @@ from ....actions.workspace.atomic_write import (
 from ....actions.workspace.beneath import folder_at
 from ....actions.workspace.content_cache import FileState, state_at
 from ....actions.workspace.paths import FileProblem, translated
+from ....actions.workspace.secret_files import is_secret_file
 from ....state.calls import FileChange
 from ....state.store.file_history import RecordedChange
 
@@ -119,7 +120,7 @@ class _Planner:
             return None
         content = None if first.before is None else self._history.content(first.before)
         if content is None and first.before_mode is not None:
-            raise FileProblem("its old content is not in the store")
+            raise FileProblem(_why_not_stored(path))
         self._take_room(len(content or b"") + len(now.content or b""))
         change = FileChange(
             path=str(path),
@@ -155,6 +156,12 @@ class _Planner:
         if size > self._room:
             raise FileProblem("there is too much to restore at once; restore again for the rest")
         self._room -= size
+
+
+def _why_not_stored(path: Path) -> str:
+    if is_secret_file(str(path)):
+        return "what is in files of secrets is not kept"
+    return "its old content is not in the store"
 
 
 def _goes(path: Path, first: FileChange) -> bool:
