@@ -34,11 +34,13 @@ grep -r x . 2>&1 | head   cat a |& wc -l   cd src && ls   cd src; cat a.py   git
 git -C . --no-pager log --oneline   sed -n 1,20p a.txt   sed -n '/x/,$p' a.txt   sed -e 5q a.txt
 sed 's/a/b/g' a.txt   sed -E 's|a+|b|' a.txt   awk '{print $1, NF}' a.txt   awk -F: 'NR==1{print $2}' a.txt
 [ -f a.txt ] && cat a.txt   [ ! -e x ] || ls   command -v git   python3 --version   node -v   ps aux   ps -ef
-git tag   git tag -l 'v*'   git tag --contains HEAD   git grep -n x   git ls-tree -r HEAD   git cat-file -p HEAD
+git tag   git tag -l 'v*'   git tag --contains HEAD   git grep -n x   git ls-tree -r HEAD
+git cat-file -p HEAD
 git rev-list --count HEAD   git merge-base HEAD HEAD   git shortlog -sn HEAD   git remote -v   git stash list
 git reflog   git worktree list   git branch --list 'a*'   git branch --contains HEAD   git show-ref --heads
 git for-each-ref --format='%(refname)'   git count-objects -v   git check-ignore -v a   git symbolic-ref HEAD
-od -c a.txt   xxd a.txt   column -t a.txt   comm a b   paste a b   seq 1 3   :   hostname   free -m   nproc   sha1sum a
+od -c a.txt   xxd a.txt   column -t a.txt   comm a b   paste a b   seq 1 3   :   hostname   free -m
+nproc   sha1sum a
 """
 
 CHANGES = r"""
@@ -72,7 +74,8 @@ sort --compress-program=./x a   sort -T /tmp a   sort *   uniq a b   uniq -c a b
 uniq -- a b   uniq -- -c b   uniq *   tree -o a   tree -R -L 1   tree -H . -o a   file -C -m a
 file --compile   df --sync   diff -l a b   diff --to-file=a b   jq -i . a   jq --in-place . a
 sed -i s/a/b/ a   perl -e 1   less a   more a   man ls   top   watch ls   kill 1
-hostname x   dd if=a of=b   curl http://x   wget x   make   npm test   yes   cd   cd -   cd -P x   export A=1   set -e
+hostname x   dd if=a of=b   curl http://x   wget x   make   npm test   yes   cd   cd -   cd -P x
+export A=1   set -e
 unset A   alias ls=rm   trap 'rm a' EXIT   read x   wait   ulimit -c 0   ls # remark   ls {a,b}   ls "
 ls '   ls $HOME   ls $'\x61'   cat < $X   cat <> a   sed -n 'w b' a   sed 's/a/b/e' a   sed 's/a/b/w c' a
 sed -f a b   sed -n '1e rm a' b   sed '1r a' b   sed -n 1p --in-place a   sed -e 1p -i a   sed 's/a/b/;w c' a
@@ -81,7 +84,8 @@ awk '{print > "b"}' a   awk '{print | "sh"}' a   awk '{"rm a" | getline}' a   aw
 awk 'BEGIN{while((getline l < "/etc/passwd")>0)print l}'   awk '{print ENVIRON["X"]}' a   awk -v x=1 1 a
 awk 'BEGIN{ARGV[1]="/etc/passwd"; ARGC=2} 1'   awk 'BEGIN{SYMTAB["AR" "GV"][1]="b"} 1' a   awk 1 ARGV=2
 awk '@load "filefuncs"; 1' a   [ -v 'a[$(rm a)]' ]   [ -f a   command rm a   command -p ls   python3 -v
-python3 -V -c 1   node --version -e 1   ps axe   ps -o environ   git tag -d v1   git tag -l -d v1   git tag -f v1
+python3 -V -c 1   node --version -e 1   ps axe   ps -o environ   git tag -d v1   git tag -l -d v1
+git tag -f v1
 git tag -s v1   git stash   git stash drop   git stash list drop   git reflog expire   git reflog show expire
 git remote add a b   git remote prune a   git worktree add a   git worktree prune   git cat-file --textconv a
 git cat-file --filters a   git cat-file --batch   git grep --open-files-in-pager x   git grep -nO x
