@@ -191,6 +191,8 @@ class ToolTraits:
     """All that a call does is to write the files it names; the difference says what it did."""
     content: str = ""
     """The argument that is the whole new content of a file."""
+    shows: Literal["", "names", "content"] = ""
+    """What of files it gives back: a rule that denies reading them holds for it, too."""
     is_quiet: bool = False
     """What it gives back is for the model; a person is shown it where something went wrong."""
     references: tuple[str, ...] = ()
@@ -229,6 +231,15 @@ class Tool(Protocol):
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Do it. When cancelled, leave no process behind and let the cancellation through."""
+        ...
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """A tool that goes through folders by itself."""
+
+    def reaches_hidden(self, arguments: Any) -> bool:
+        """Tell whether a call also looks at what begins with a dot."""
         ...
 
 

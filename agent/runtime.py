@@ -14,6 +14,7 @@ from ..state.messages import encodable
 from ..state.session import SessionSettings
 from ..state.store.store import Store
 from .config.load import load_settings
+from .config.paths import config_home
 from .config.settings import Said, Settings
 from .session.run import Limits
 
@@ -85,6 +86,7 @@ class Runtime:
             fallback_models=self.settings.fallback_models,
             allow=self.settings.allow,
             deny=self.settings.deny,
+            ask=self.settings.ask,
             mode=self.settings.mode,
             system_prompt=masker_for(self.env, self.settings.cwd).text(system),
         )
@@ -184,7 +186,9 @@ class Runtime:
         from .session.session import Session
         from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
 
-        gate = SessionGate(policy_of(settings))
+        settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
+        own = (self.settings.home, config_home(self.env))
+        gate = SessionGate(policy_of(settings, own))
         keys = key_names(self.settings.providers)
         masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
         if needs_model:
@@ -211,7 +215,7 @@ class Runtime:
 
         def add_rule(rule: str) -> SessionSettings:
             changed = session.settings.model_copy(update={"allow": (*session.settings.allow, rule)})
-            gate.policy = policy_of(changed)
+            gate.policy = policy_of(changed, own)
             return changed
 
         observe = telemetry.note if telemetry is not None else nobody
@@ -227,6 +231,7 @@ class Runtime:
             "add_dirs": tuple(map(_readable, settings.add_dirs)) if said.get("add_dirs") else None,
             "allow": (*stored.allow, *said.get("allow", ())),
             "deny": (*stored.deny, *said.get("deny", ())),
+            "ask": (*stored.ask, *said.get("ask", ())),
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +28,19 @@ class SessionGate:
         return self.policy.judge(tool, arguments, mode)
 
 
-def policy_of(session: SessionSettings) -> Policy:
-    """Return the policy of a session; raises `UsageError` for a rule that cannot be read."""
+def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
+    """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
+
+    `own` are the folders of Sandbur's own.
+    """
     return Policy(
         parse_rules(session.allow, declared()),
         parse_rules(session.deny, declared()),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
+        parse_rules(session.ask, declared()),
+        own,
+        runs_catastrophes=session.catastrophic == "run",
     )
 
 

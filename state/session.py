@@ -1,6 +1,9 @@
 """What a session is apart from its state: its settings, and how it is listed."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
@@ -15,6 +18,9 @@ class SessionSettings(Record):
     fallback_models: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
+    catastrophic: Literal["ask", "run"] = Field(default="ask", exclude=True)
+    """As the user's own configuration says at this run: never stored, and never taken from what is stored."""
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
     system_prompt: str = ""

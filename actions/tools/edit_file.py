@@ -34,7 +34,9 @@ class EditFileArguments(ToolArguments):
 
 
 class EditFile(WritingTool[EditFileArguments]):
-    traits = ToolTraits(subject="path", writes_files=True, references=("old", "new"), also_called=("edit",))
+    traits = ToolTraits(
+        subject="path", writes_files=True, references=("old", "new"), shows="content", also_called=("edit",)
+    )
 
     def __init__(self) -> None:
         super().__init__("edit_file", _DESCRIPTION, EditFileArguments)

@@ -30,7 +30,7 @@ class GlobArguments(ToolArguments):
 
 
 class Glob(BuiltinTool[GlobArguments]):
-    traits = ToolTraits(subject="pattern", is_quiet=True)
+    traits = ToolTraits(subject="pattern", is_quiet=True, shows="names")
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
         super().__init__("glob", _DESCRIPTION, GlobArguments)
@@ -39,6 +39,9 @@ class Glob(BuiltinTool[GlobArguments]):
 
     def paths(self, arguments: GlobArguments) -> Sequence[str]:
         return (arguments.path, _reach(arguments.pattern, arguments.path))
+
+    def reaches_hidden(self, arguments: GlobArguments) -> bool:
+        return True
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
         fixed, rest = _fixed_outside(arguments.pattern)

@@ -34,12 +34,18 @@ class GrepArguments(ToolArguments):
 
 
 class Grep(BuiltinTool[GrepArguments]):
-    traits = ToolTraits(subject="pattern", is_quiet=True)
+    traits = ToolTraits(subject="pattern", is_quiet=True, shows="content")
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
         super().__init__("grep", _DESCRIPTION, GrepArguments)
         self._use_ripgrep = use_ripgrep
         self._limit_s = limit_s
+
+    def reaches_hidden(self, arguments: GrepArguments) -> bool:
+        try:
+            return arguments.glob is not None and PathPattern(arguments.glob).reaches_hidden
+        except BadPattern:
+            return True
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
         from ..workspace.tree import Listing

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from burr.core.graph import Graph
 
 
+_RULES = ("allow", "deny", "ask", "catastrophic", "cwd", "add_dirs")
+
+
 @dataclass(frozen=True, slots=True)
 class Today:
     """What a recording is walked through; by default the program as it is."""
@@ -67,7 +70,7 @@ def application_of(
     journal: RecordedJournal,
 ) -> Application[Any]:
     """Build the graph on recorded ports, under the conditions of a recorded run."""
-    rules = {name: getattr(conditions, name) for name in ("allow", "deny", "cwd", "add_dirs")}
+    rules = {name: getattr(conditions, name) for name in _RULES}
     then, tools = settings.model_copy(update=rules), live.tools
     recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in today.toolbox.items()}
     ports = bind_ports(
