@@ -46,9 +46,13 @@ def _decided(
     if judged.decision == "invalid":
         return call, judged.reason
     edited = arguments != call.arguments
+    said = {"edited": edited, "recovery": call.recovery}
     if judged.decision == "denied":
-        return judged.model_copy(update={"edited": edited}), ""
-    return judged.model_copy(update={"decision": "approved", "decided_by": "person", "edited": edited}), ""
+        return judged.model_copy(update=said), ""
+    if not edited and call.binding is not None:
+        # What was approved is what the question was about, and not what has become of it meanwhile.
+        said |= {"binding": call.binding, "reason": call.reason}
+    return judged.model_copy(update={"decision": "approved", "decided_by": "person", **said}), ""
 
 
 def _settled(

@@ -31,6 +31,8 @@ SHORT_IDEAS = {
 ONE_IMPORTER = {
     "actions/tools/search/worker.py": "a program of its own, which can be killed",
     "actions/tools/shell/supervisor.py": "a program of its own, which outlives the agent",
+    "actions/turn/repetition.py": "what going round in circles is",
+    "actions/turn/start_check.py": "the whole of what is looked at before a start",
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
     "agent/policy/shell_rules.py": "what a deny rule means for a command line",
     "agent/session/backlog.py": "back-pressure between a run and whoever follows it",
