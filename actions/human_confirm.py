@@ -49,10 +49,14 @@ def _decided(
     judged = judge(edited, ports, mode)
     if judged.decision == "invalid":
         return call, judged.reason
-    changes: dict[str, object] = {"edited": edited.arguments != call.arguments}
-    if judged.decision != "denied":
-        changes |= {"decision": "approved", "decided_by": "person"}
-    return judged.model_copy(update=changes), ""
+    is_edited = edited.arguments != call.arguments
+    said: dict[str, object] = {"edited": is_edited, "recovery": call.recovery}
+    if judged.decision == "denied":
+        return judged.model_copy(update=said), ""
+    if not is_edited and call.binding is not None:
+        # What was approved is what the question was about, and not what has become of it meanwhile.
+        said |= {"binding": call.binding, "reason": call.reason}
+    return judged.model_copy(update={"decision": "approved", "decided_by": "person", **said}), ""
 
 
 def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..state.application import ExecutionMode, Usage
-from ..state.calls import Effect, FileChange, JournaledCall, PendingCall
+from ..state.calls import Binding, Effect, FileChange, JournaledCall, PendingCall
 from ..state.messages import Message, Outcome, ToolResult, ToolUse
 from ..state.trace import TraceRecord
 from ..state.transcript import Transcript
@@ -268,6 +268,15 @@ class Recoverable(Protocol):
         ...
 
 
+@runtime_checkable
+class RunsFiles(Protocol):
+    """A tool whose call may run files, so that what it does stands in them and not in its arguments."""
+
+    def files_run(self, arguments: Any, cwd: Path) -> Sequence[str]:
+        """Return the files, as far as the call names them."""
+        ...
+
+
 Toolbox = Mapping[str, Tool]
 
 
@@ -277,6 +286,14 @@ class Verdict:
     reason: str
     rule: str = ""
     """The rule that decided, as it was written; empty: the mode did."""
+
+
+class Witness(Protocol):
+    """Looks at what a person's approval of a call rests on."""
+
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding | None:
+        """Return how it is now; `call.reason` is why the gate asks. None: that is not known."""
+        ...
 
 
 class Gate(Protocol):
@@ -293,7 +310,10 @@ class Journal(Protocol):
         """
 
     async def decided(self, call: PendingCall, by: str) -> None:
-        """Record what a person decided; committed with the step that takes the decision in."""
+        """Record what a person decided; committed with the step that takes the decision in.
+
+        By nobody: what was approved is to be asked about once more.
+        """
 
     async def started(
         self,
@@ -322,6 +342,10 @@ class Journal(Protocol):
 
     def once_committed(self, work: Callable[[], None]) -> None:
         """Do `work` when what was recorded until now is on disk."""
+
+    async def agreed(self, call_id: str) -> str:
+        """Return the digest of the arguments that were last proposed or decided about; empty: not known."""
+        ...
 
     async def changes_of(self, call_id: str) -> tuple[FileChange, ...]: ...
 
@@ -398,6 +422,7 @@ class Ports:
     tool_specs: tuple[ToolSpec, ...]
     """Working and decision tools, in the order in which every request lists them."""
     gate: Gate
+    witness: Witness
     journal: Journal
     trace: Trace
     masker: Masker

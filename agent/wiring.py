@@ -7,8 +7,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..actions.ports import Gate, Journal, Masker, Model, Ports, Tool, Toolbox, ToolSpec, Trace, Verdict
+from ..actions.ports import (
+    Gate,
+    Journal,
+    Masker,
+    Model,
+    Ports,
+    Tool,
+    Toolbox,
+    ToolSpec,
+    Trace,
+    Verdict,
+    Witness,
+)
 from ..actions.tools.registry import builtin_tools, declared
+from ..actions.turn.binding import DiskWitness
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
 from ..state.session import SessionSettings
@@ -73,6 +86,7 @@ def bind_ports(
     compress_at: float,
     toolbox: Toolbox | None = None,
     withheld: frozenset[str] = frozenset(),
+    witness: Witness | None = None,
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
     toolbox = builtin_tools() if toolbox is None else toolbox
@@ -85,6 +99,7 @@ def bind_ports(
         toolbox=toolbox,
         tool_specs=specs,
         gate=gate,
+        witness=DiskWitness() if witness is None else witness,
         journal=journal,
         trace=trace,
         masker=masker,

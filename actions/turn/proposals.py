@@ -18,6 +18,9 @@ _CUT = (
     "This call was cut off at the output limit and did not run. Send it again in smaller parts,"
     " for example a file in several writes."
 )
+MOST_CALLS = 64
+"""Of one reply: what more it wants is answered and not run."""
+_TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
 
 
 def with_unique_ids(message: Message, ports: Ports) -> Message:
@@ -48,14 +51,16 @@ def propose(
 ) -> tuple[PendingCall, ...]:
     """Judge each call; `decision` is the only decision tool that would have fitted."""
 
-    def proposed(use: ToolUse) -> PendingCall:
+    def proposed(number: int, use: ToolUse) -> PendingCall:
+        if number >= MOST_CALLS:
+            return _invalid(use, _TOO_MANY)
         if use.tool in RESERVED_NAMES:
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
         return judge(use, ports, mode)
 
-    return tuple(map(proposed, uses))
+    return tuple(proposed(number, use) for number, use in enumerate(uses))
 
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
@@ -96,6 +101,9 @@ def judged(use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode) -> tup
         decided_by="rule" if verdict.rule else "policy",
         reason=said(verdict.reason),
     )
+    if call.decision == "undecided":
+        binding = ports.witness.seen(call, tool, parsed, ports.cwd)
+        call = call.model_copy(update={"binding": binding})
     return call, parsed
 
 

@@ -5,6 +5,7 @@ from ...state.calls import JournaledCall, PendingCall, recovering
 from ...state.crashpoints import reach
 from ..masking.kept_contents import kept_contents
 from ..ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
+from .proposals import judge
 from .tool_runner import context_of, guarded, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
@@ -60,7 +61,12 @@ async def _examined(
         await record_outcome(ports, call, found.outcome, "", None, flush=False)
         return call
     call = recovering(call, output=ports.masker.text(found.output), note=found.note)
-    unknown = {"kind": "outcome_unknown", "reason": "it was running when the process died"}
+    unknown = {
+        "kind": "outcome_unknown",
+        "reason": "it was running when the process died",
+        # A new start would begin with what the old one left.
+        "binding": judge(call, ports, mode).binding,
+    }
     return waiting_or_told(call.model_copy(update=unknown), mode)
 
 

@@ -160,7 +160,11 @@ class Session:
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
         if call.decision == "invalid" or call.decided_by == "person" or call.recovery.starts:
             return call
-        return judge(call, self._ports, mode)
+        again = judge(call, self._ports, mode)
+        if call.decision == again.decision == "undecided" and call.binding is not None:
+            # What the person was told, and is to decide about, stays.
+            return call
+        return again
 
     def _change_calls(self, calls: tuple[PendingCall, ...]) -> None:
         if calls != self.state.pending_tool_calls:

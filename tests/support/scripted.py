@@ -20,6 +20,7 @@ from sandbur.actions.ports import (
     ToolTraits,
     Verdict,
 )
+from sandbur.actions.turn.binding import DiskWitness
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS
 from sandbur.agent.graph import build_application, build_graph
 from sandbur.agent.session.run import Limits, nobody
@@ -185,6 +186,7 @@ def scripted_ports(
         toolbox={tool.spec.name: tool for tool in tools},
         tool_specs=(*(tool.spec for tool in tools), *DECISION_TOOLS),
         gate=gate or AskUnlessYolo(),
+        witness=DiskWitness(),
         journal=store.journal(session_id),
         trace=trace,
         masker=MasksNothing(),

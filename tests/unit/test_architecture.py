@@ -31,6 +31,8 @@ SHORT_IDEAS = {
 ONE_IMPORTER = {
     "actions/tools/search/worker.py": "a program of its own, which can be killed",
     "actions/tools/shell/supervisor.py": "a program of its own, which outlives the agent",
+    "actions/turn/repetition.py": "what going round in circles is",
+    "actions/turn/start_check.py": "the whole of what is looked at before a start",
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
     "agent/policy/call.py": "what rules know of a call, the same for all of them",
     "agent/policy/hidden_files.py": "what a rule against reading means for everything else that reads",

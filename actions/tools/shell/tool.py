@@ -65,6 +65,11 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     def paths(self, arguments: RunShellCommandArguments) -> Sequence[str]:
         return () if arguments.cwd is None else (arguments.cwd,)
 
+    def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> Sequence[str]:
+        from .scripts import scripts_of
+
+        return scripts_of(arguments.command, resolved(arguments.cwd or ".", cwd))
+
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         from ...workspace.snapshot import FilesBefore, look
         from .spool import Spool

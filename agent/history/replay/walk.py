@@ -27,7 +27,15 @@ from ...session.conditions import tool_digest
 from ...wiring import Places, bind_ports, connect_models, policy_of, specs_of
 from .comparison import diff_lines, differences, loose_differences, request_divergence
 from .moments import Moment, Owner, Recording, Values, inputs_of, read_recording
-from .recorded_ports import Departed, Divergence, RecordedJournal, RecordedModel, RecordedTool, Stage
+from .recorded_ports import (
+    Departed,
+    Divergence,
+    RecordedJournal,
+    RecordedModel,
+    RecordedTool,
+    RecordedWitness,
+    Stage,
+)
 
 if TYPE_CHECKING:
     from burr.core.graph import Graph
@@ -83,6 +91,7 @@ def application_of(
         None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
         conditions.compress_at,
         recorded if tools is None else today.toolbox,
+        witness=RecordedWitness(stage),
     )
     ports = replace(ports, masks_replies=live.model is not None)
     builder = cast(Any, ApplicationBuilder())
