@@ -119,6 +119,8 @@ class Runtime:
         damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
         new_state = ApplicationState(execution_mode=session.mode)
         opened = await self._open(session_id, session, new_state, needs_model)
+        if self.store.writer(session_id).is_foreign:
+            opened.take_over()
         if self.said.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:

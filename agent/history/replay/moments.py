@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import CallDecision, PendingCall, restore_arguments
@@ -70,11 +70,14 @@ class StateReader:
     def __init__(self, logs: RecordedLogs, mode: ExecutionMode) -> None:
         """Begin with the state of a new session in this mode."""
         self._logs = logs
+        self._before: Values | None = None
         self.values: Values = dict(ApplicationState(execution_mode=mode))
 
     def take(self, step: RecordedStep) -> Values:
         """Return every field after the next step."""
-        before = step.before
+        # Not always what the step says: an import takes approvals back between two steps.
+        before = step.before if self._before is None else self._before
+        self._before = step.after
         changed = {
             name: value
             for name, value in step.after.items()
@@ -159,7 +162,7 @@ class Recording:
 
     def moments(self) -> Iterator[Moment]:
         """Yield every step, oldest first."""
-        reader = StateReader(self.logs, self.owners[0].settings.mode)
+        reader = StateReader(self.logs, _first_mode(self.owners[0]))
         action: str | None = None
         for owner in self.owners:
             for moment in _moments(owner, reader, action):
@@ -257,6 +260,13 @@ def _only_began(run: Traced, action: str, before: Values, after: Values) -> bool
     if isinstance(run.record, RunBegan) and run.record.action != action:
         return True
     return all(after[name] is before[name] or after[name] == before[name] for name in after)
+
+
+def _first_mode(owner: Owner) -> ExecutionMode:
+    """Return the mode that a session began in; one that was imported has another by now."""
+    began = (one.record.mode for one in owner.traces if isinstance(one.record, RunBegan))
+    said = next(began, owner.settings.mode)
+    return next((mode for mode in get_args(ExecutionMode) if mode == said), owner.settings.mode)
 
 
 def _changed(values: Values, run: Traced) -> Values:
