@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..state.application import GRAPH_VERSION, ApplicationState
+from ..state.databases.ownership import require_own
 from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
 from ..state.messages import encodable
 from ..state.session import SessionSettings
@@ -256,8 +257,16 @@ class Runtime:
 
 
 def _make_private(home: Path) -> None:
-    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is."""
+    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is.
+
+    Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
+    """
+    if home.is_symlink() and not home.exists():
+        raise ConfigError(
+            f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
+        )
     try:
+        require_own(home)
         found = home.stat()
         is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
         if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
+from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import CallDecision, PendingCall, restore_arguments
 from ....state.databases.database import Database
@@ -266,7 +267,7 @@ def _first_mode(owner: Owner) -> ExecutionMode:
     """Return the mode that a session began in; one that was imported has another by now."""
     began = (one.record.mode for one in owner.traces if isinstance(one.record, RunBegan))
     said = next(began, owner.settings.mode)
-    return next((mode for mode in get_args(ExecutionMode) if mode == said), owner.settings.mode)
+    return next((mode for mode in MODES if mode == said), owner.settings.mode)
 
 
 def _changed(values: Values, run: Traced) -> Values:
