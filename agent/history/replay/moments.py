@@ -266,8 +266,8 @@ def _only_began(run: Traced, action: str, before: Values, after: Values) -> bool
 def _first_mode(owner: Owner) -> ExecutionMode:
     """Return the mode that a session began in; one that was imported has another by now."""
     began = (one.record.mode for one in owner.traces if isinstance(one.record, RunBegan))
-    said = next(began, owner.settings.mode)
-    return next((mode for mode in MODES if mode == said), owner.settings.mode)
+    known: dict[str, ExecutionMode] = {mode: mode for mode in MODES}
+    return known.get(next(began, ""), owner.settings.mode)
 
 
 def _changed(values: Values, run: Traced) -> Values:
