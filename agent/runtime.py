@@ -164,13 +164,24 @@ class Runtime:
 
         return await branch(self.store, session_id, at, changes or {})
 
-    async def restore_files(self, session_id: str, seq: int, into: str) -> "tuple[RestorePlan, Restored]":
-        """Bring the files that a session touched after step `seq` back; `into` records what is replaced."""
+    async def restore_plan(self, session_id: str, seq: int, folder: Path) -> "RestorePlan":
+        """Return what bringing the files in `folder` back would change."""
+        from .history.time_travel.branches import restore_plan
+
+        return await restore_plan(self.store, session_id, seq, [folder])
+
+    async def restore_files(
+        self, session_id: str, seq: int, into: str, folder: Path | None = None
+    ) -> "tuple[RestorePlan, Restored]":
+        """Bring the files that a session touched after step `seq` back; `into` records what is replaced.
+
+        Only those in `folder`, or in the session's own ones.
+        """
         from .history.time_travel.branches import restore_files
 
         settings = self.store.index.settings(into)
-        roots = [Path(folder) for folder in (settings.cwd, *settings.add_dirs)]
-        return await restore_files(self.store, session_id, seq, into, roots)
+        own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
+        return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
 
     async def _open(
         self,

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -350,3 +351,92 @@ def test_a_store_that_says_a_session_was_forked_from_itself_does_not_hang(here: 
     ended = here.run("sessions", "show", session_id)
     assert ended.code == 1
     assert "forked from itself" in ended.err
+
+
+def file_changes(path: str, **more: Any) -> Callable[[Any], None]:
+    """Have every recorded change of a file be one of `path`."""
+
+    def change(line: Any) -> None:
+        if line["kind"] == "file":
+            line["path"] = path
+            line["body"] = {**line["body"], "path": path, **more}
+
+    return change
+
+
+@pytest.fixture
+def edited(here: Command) -> list[Any]:
+    (here.folder / "a.txt").write_text("before\n")
+    return exported(here, talk(here, "replace before with after in a.txt", "--yolo"))
+
+
+def test_the_files_of_a_fork_are_named_before_they_are_changed(here: Command) -> None:
+    file = here.folder / "a.txt"
+    file.write_text("before\n")
+    session_id = talk(here, "replace before with after in a.txt", "--yolo")
+    ended = here.run("fork", session_id, "--at", "0", "--files")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"is brought back: {file}" in ended.err
+    assert "Add --yes." in ended.err
+    assert file.read_text() == "after\n"
+    assert len(json.loads(here.run("sessions", "list", "--json").out)) == 1
+
+
+@pytest.mark.parametrize("form", ["{outside}", "{inside}/../outside", "{inside}/link/outside", "../outside"])
+def test_the_files_of_a_fork_stay_inside_of_its_folder(
+    here: Command, there: Command, edited: list[Any], tmp_path: Path, form: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine\n")
+    (here.folder / "link").symlink_to(tmp_path)
+    path = form.format(outside=outside, inside=here.folder)
+    assert take(there, forged(edited, file_changes(path)), "--yes").code == 0
+    (session,) = json.loads(there.run("sessions", "list", "--json").out)
+    ended = there.run("fork", session["id"], "--at", "0", "--files", "--yes")
+    assert ended.code == 0, ended
+    assert "left alone" in ended.err
+    assert outside.read_text() == "mine\n"
+
+
+def test_the_files_of_a_fork_stay_inside_of_the_folder_that_is_named(
+    here: Command, there: Command, edited: list[Any], tmp_path: Path
+) -> None:
+    """The file names the whole machine as its folder; who takes it in names another one."""
+
+    def everywhere(line: Any) -> None:
+        without_digests(line)
+        if line["kind"] == "session":
+            line["settings"] |= {"cwd": "/", "add_dirs": ["/"]}
+
+    assert take(there, forged(edited, everywhere), "--yes").code == 0
+    (session,) = json.loads(there.run("sessions", "list", "--json").out)
+    (tmp_path / "named").mkdir()
+    words = ("fork", session["id"], "--at", "0", "--files", "--yes")
+    ended = there.run(*words, "-C", str(tmp_path / "named"))
+    assert "left alone" in ended.err
+    assert (here.folder / "a.txt").read_text() == "after\n"
+    assert there.run(*words, "-C", str(here.folder)).code == 0
+    assert (here.folder / "a.txt").read_text() == "before\n"
+
+
+def test_a_file_that_comes_back_lends_nobody_its_owners_rights(
+    here: Command, there: Command, edited: list[Any]
+) -> None:
+    assert (
+        take(there, forged(edited, file_changes(f"{here.folder}/tool", before_mode=0o6755)), "--yes").code
+        == 0
+    )
+    (session,) = json.loads(there.run("sessions", "list", "--json").out)
+    there.run("fork", session["id"], "--at", "0", "--files", "--yes")
+    assert stat.S_IMODE((here.folder / "tool").stat().st_mode) == 0o755
+
+
+def test_a_link_that_comes_back_leads_nowhere_else(here: Command, there: Command, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    for name, target in (("out", "../secret"), ("in", "a.txt")):
+        (here.folder / name).symlink_to(target)
+    session_id = talk(here, "run rm out in", "--yolo")
+    ended = here.run("fork", session_id, "--at", "0", "--files", "--yes")
+    assert "it was a link out of the folder" in ended.err
+    assert not (here.folder / "out").is_symlink()
+    assert (here.folder / "in").readlink() == Path("a.txt")
