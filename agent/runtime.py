@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..state.application import GRAPH_VERSION, ApplicationState
+from ..state.databases.ownership import require_own
 from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
 from ..state.messages import encodable
 from ..state.session import SessionSettings
@@ -121,6 +122,8 @@ class Runtime:
         damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
         new_state = ApplicationState(execution_mode=session.mode)
         opened = await self._open(session_id, session, new_state, needs_model)
+        if self.store.writer(session_id).is_foreign:
+            opened.take_over()
         if self.said.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:
@@ -163,13 +166,24 @@ class Runtime:
 
         return await branch(self.store, session_id, at, changes or {})
 
-    async def restore_files(self, session_id: str, seq: int, into: str) -> "tuple[RestorePlan, Restored]":
-        """Bring the files that a session touched after step `seq` back; `into` records what is replaced."""
+    async def restore_plan(self, session_id: str, seq: int, folder: Path) -> "RestorePlan":
+        """Return what bringing the files in `folder` back would change."""
+        from .history.time_travel.branches import restore_plan
+
+        return await restore_plan(self.store, session_id, seq, [folder])
+
+    async def restore_files(
+        self, session_id: str, seq: int, into: str, folder: Path | None = None
+    ) -> "tuple[RestorePlan, Restored]":
+        """Bring the files that a session touched after step `seq` back; `into` records what is replaced.
+
+        Only those in `folder`, or in the session's own ones.
+        """
         from .history.time_travel.branches import restore_files
 
         settings = self.store.index.settings(into)
-        roots = [Path(folder) for folder in (settings.cwd, *settings.add_dirs)]
-        return await restore_files(self.store, session_id, seq, into, roots)
+        own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
+        return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
 
     async def _open(
         self,
@@ -264,8 +278,16 @@ class Runtime:
 
 
 def _make_private(home: Path) -> None:
-    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is."""
+    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is.
+
+    Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
+    """
+    if home.is_symlink() and not home.exists():
+        raise ConfigError(
+            f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
+        )
     try:
+        require_own(home)
         found = home.stat()
         is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
         if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:

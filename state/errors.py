@@ -4,6 +4,7 @@ SandburError
 ├── UsageError               2    a flag, argument or command that does not fit
 ├── ConfigError              52   a configuration file or value that does not fit
 ├── CredentialsError         41   no key, or one the provider refuses
+├── UntrustedFolder          55   a folder or file that another user of the machine owns
 ├── StoreError               1    the store cannot be opened, read or written
 │   ├── GuardFailed          1    a transaction was refused by its guard: somebody else was first
 │   ├── SessionHeld          1    another process runs the session, or took it over
@@ -57,6 +58,11 @@ class ConfigError(SandburError):
 class CredentialsError(SandburError):
     exit_code = 41
     code = "credentials"
+
+
+class UntrustedFolder(SandburError):
+    exit_code = 55
+    code = "untrusted_folder"
 
 
 class StoreError(SandburError):

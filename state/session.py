@@ -1,5 +1,7 @@
 """What a session is apart from its state: its settings, and how it is listed."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +27,18 @@ class SessionSettings(Record):
     """Of its beginning; the state tells the present one."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
+    imported_seq: int | None = Field(None, exclude_if=lambda seq: seq is None)
+    """The last step that ran elsewhere, in a session that was imported."""
+
+    def is_foreign_at(self, last_seq: int) -> bool:
+        """Tell whether a session that stands after this step was imported, and went on nowhere since."""
+        return self.imported_seq is not None and last_seq <= self.imported_seq
+
+    @property
+    def digest(self) -> str:
+        """Return what the hash chain records of them: a field that comes to be later does not change it."""
+        said = self.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,8 @@ class SessionSummary:
     parent_seq: int | None
     wake_at: str = ""
     """When the run goes on by itself: UTC, ISO 8601; empty if it waits for nobody but a person."""
+    is_foreign: bool = False
+    """It was imported, and nobody has gone on with it here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,7 @@ COMMANDS: Mapping[str, Listed] = {
         "stats.StatsCommand",
         "tokens, cost, time, failures and approvals of what is in the store",
     ),
+    "trust": Listed("trust.TrustCommand", "list the projects whose configuration counts, or take trust back"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")

@@ -85,8 +85,9 @@ def load_settings(said: Said, env: Mapping[str, str]) -> Settings:
     values = {row.key: _merged(row, layers, env) for row in SETTINGS}
     values["cwd"] = cwd
     values["store"] = _store_url(layers, home)
+    redirected = () if project is None else project.values.get("providers", ())
     values["providers"] = {
-        name: ProviderOverride(table.base_url, table.api_key_env, table.wire)
+        name: ProviderOverride(table.base_url, table.api_key_env, table.wire, name not in redirected)
         for name, table in values["providers"].items()
     }
     return Settings(**values, home=home, notices=tuple(notices), untrusted_config=untrusted)

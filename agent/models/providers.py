@@ -51,6 +51,8 @@ class ProviderOverride:
     api_key_env: str | None = None
     wire: WireFormat | None = None
     """None: as the provider of this name is known to speak, else Chat Completions."""
+    takes_known_key: bool = True
+    """Whether the key of the provider of this name goes there without `api_key_env`."""
 
 
 def key_names(overrides: Mapping[str, ProviderOverride]) -> frozenset[str]:

@@ -136,6 +136,13 @@ class Session:
         """Change what runs unasked; recorded with the next step."""
         self._position.change(execution_mode=mode)
 
+    def take_over(self) -> None:
+        """Record that what was allowed where the session ran before is not allowed here."""
+        state = self.state
+        self._position.change(
+            execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
+        )
+
     def suggested_rule(self, call: PendingCall) -> str:
         """Return the rule that "always" offers: this very command or path, nothing wider."""
         tool = self._ports.toolbox[call.tool]
@@ -211,6 +218,7 @@ class Session:
                 by=whoami(),
                 changes=self.state.model_dump(mode="json", include=set(self._position.unrecorded)),
                 conditions=conditions_of(self.settings, self._ports),
+                settings_sha256=self.settings.digest,
             )
         )
 

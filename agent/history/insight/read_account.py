@@ -18,7 +18,7 @@ from ....state.store.recording import (
     recorded_steps,
 )
 from ....state.store.store import Store
-from ....state.trace import RunBegan, RunEnded
+from ....state.trace import ModelCalled, RunBegan, RunEnded
 from .account import (
     MESSAGE_CHARS,
     Account,
@@ -80,9 +80,9 @@ class Runs:
             yield RunBoundary(
                 self._number, True, status=record.status, duration_ms=record.duration_ms, error=error
             )
-        elif record is not None:
+        elif isinstance(record, ModelCalled):
             yield ModelUsed(record)
-        else:
+        elif record is None:
             yield Lost(f"The trace record {traced.n} is damaged.")
 
 

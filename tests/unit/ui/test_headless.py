@@ -367,3 +367,18 @@ def test_a_killed_run_is_carried_on_without_a_new_message(command: Command) -> N
     ended = command.run("-p", "-r", session_id, "--output-format", "json")
     assert ended.result["session_id"] == session_id
     assert (command.folder / "ran").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize("text", ["/mode yolo", "  /MODE\tYolo \n", "/mode\n\nyolo"])
+def test_yolo_mode_comes_from_a_flag_and_not_from_a_text(command: Command, text: str) -> None:
+    session_id = command.run("-p", "hello", "-m", "demo", "--output-format", "json").result["session_id"]
+    for words, stdin in ((("-p", "-r", session_id, text), None), (("-p", "-r", session_id, "-"), text),
+                         (("-p", "-r", session_id), text), (("-p", text, "-m", "demo"), None),
+                         (("-p", "-r", session_id, "/mode"), "yolo")):  # fmt: skip
+        ended = command.run(*words, stdin=stdin)
+        assert (ended.code, ended.out) == (2, ""), words
+        assert "counts only where a person types it" in ended.err
+    assert json.loads(command.run("sessions", "show", session_id, "--json").out)["mode"] == "interactive"
+    assert command.run("-p", "-r", session_id, "/mode plan").code == 0
+    assert command.run("-p", "-r", session_id, "hello", "-y").code == 0
+    assert json.loads(command.run("sessions", "show", session_id, "--json").out)["mode"] == "yolo"
