@@ -35,7 +35,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
             clear_once_committed(ports, call.call_id)
             await ports.journal.finished(answer, flush=False)
         ports.emit(ToolFinished.of(answer, state.active_step_id))
-    runner = ToolRunner(ports, state.active_step_id)
+    runner = ToolRunner(ports, state.active_step_id, state.execution_mode)
     ready = [ReadyCall(offset, *both) for offset, both in enumerate(judged_last) if offset not in results]
     for batch in _batches(ready):
         await runner.run(batch)

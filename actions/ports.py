@@ -153,6 +153,18 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    decision: Literal["allow", "ask", "deny"]
+    reason: str
+    rule: str = ""
+    """The rule that decided, as it was written; empty: the mode did."""
+
+
+def _unjudged(arguments: Any) -> Verdict:
+    return Verdict("deny", "nobody judges what comes after the call itself")
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a running tool may use."""
 
@@ -169,6 +181,8 @@ class ToolContext:
     """Folders of Sandbur's own, which no snapshot of files takes in."""
     prepared: Prepared | None = None
     """What `prepare` returned for this call; None: the tool prepares by itself."""
+    judge: Callable[[Any], Verdict] = _unjudged
+    """What the gate says of the same tool with other arguments, such as where a redirect leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +199,8 @@ class ToolTraits:
     """The argument that is the whole new content of a file."""
     is_quiet: bool = False
     """What it gives back is for the model; a person is shown it where something went wrong."""
+    reaches: Literal["", "address", "service"] = ""
+    """Where a call goes by network: to the address that is its subject, or to a service of the settings."""
     also_called: tuple[str, ...] = ()
     """What other agents call it."""
 
@@ -248,14 +264,6 @@ class Recoverable(Protocol):
 
 
 Toolbox = Mapping[str, Tool]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    decision: Literal["allow", "ask", "deny"]
-    reason: str
-    rule: str = ""
-    """The rule that decided, as it was written; empty: the mode did."""
 
 
 class Gate(Protocol):

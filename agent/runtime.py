@@ -72,6 +72,7 @@ class Runtime:
 
         Without any model it raises `CredentialsError`, or takes the demo.
         """
+        from ..actions.tools.registry import usual_network_tools
         from .models.connect import choose_model
         from .prompts import session_prompt
         from .secrets import masker_for
@@ -85,6 +86,9 @@ class Runtime:
             fallback_models=self.settings.fallback_models,
             allow=self.settings.allow,
             deny=self.settings.deny,
+            network_tools=usual_network_tools(self.settings.search_provider is not None)
+            if self.settings.web_tools
+            else (),
             mode=self.settings.mode,
             system_prompt=masker_for(self.env, self.settings.cwd).text(system),
         )
@@ -176,11 +180,12 @@ class Runtime:
         new_state: ApplicationState,
         needs_model: bool = True,
     ) -> "Session":
+        from ..actions.tools.registry import toolbox_of
         from .graph import ACTIONS, build_application, build_graph
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
-        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
+        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of, search_of
 
         gate = SessionGate(policy_of(settings))
         masker = masker_for(self.env, Path(settings.cwd))
@@ -197,7 +202,10 @@ class Runtime:
         telemetry = self._telemetry_of(session_id, trace, masker)
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
-        ports = bind_ports(settings, gate, model, journal, trace, masker, places, self.settings.compress_at)
+        toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env))
+        ports = bind_ports(
+            settings, gate, model, journal, trace, masker, places, self.settings.compress_at, toolbox
+        )
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
         )

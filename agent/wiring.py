@@ -5,10 +5,10 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..actions.ports import Gate, Journal, Masker, Model, Ports, Tool, Toolbox, ToolSpec, Trace, Verdict
-from ..actions.tools.registry import builtin_tools, declared
+from ..actions.tools.registry import FindsService, builtin_tools, declared
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
 from ..state.session import SessionSettings
@@ -16,6 +16,9 @@ from .config.settings import Settings
 from .policy.gate import Policy
 from .policy.rules import parse_rules
 from .pricing import PriceOf, price_of
+
+if TYPE_CHECKING:
+    from ..actions.tools.network.search_services import SearchService
 
 
 class SessionGate:
@@ -30,9 +33,10 @@ class SessionGate:
 
 def policy_of(session: SessionSettings) -> Policy:
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read."""
+    known = declared() if session.allow or session.deny else ()
     return Policy(
-        parse_rules(session.allow, declared()),
-        parse_rules(session.deny, declared()),
+        parse_rules(session.allow, known),
+        parse_rules(session.deny, known),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
     )
@@ -54,6 +58,20 @@ def places_of(home: Path, session_id: str) -> Places:
 def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:
     """Return what a model is told of the working and the decision tools."""
     return (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
+
+
+def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None:
+    """Return what finds the search service of the settings, when it is asked for the first time."""
+    provider = settings.search_provider
+    if provider is None:
+        return None
+
+    def found() -> "SearchService":
+        from ..actions.tools.network.search_services import SearchSetup, search_service
+
+        return search_service(SearchSetup(provider, settings.search_url, settings.search_key_env), env)
+
+    return found
 
 
 def bind_ports(

@@ -1,6 +1,9 @@
 """What a session is apart from its state: its settings, and how it is listed."""
 
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
@@ -15,10 +18,18 @@ class SessionSettings(Record):
     fallback_models: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    network_tools: tuple[str, ...] = ()
+    """Names of tools beside those of every session; fixed at its start, as all that a model is told."""
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
+
+    @model_serializer(mode="wrap")
+    def _sparing(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what sessions of earlier versions did not have."""
+        stored = fields(self)
+        return stored if self.network_tools else {k: v for k, v in stored.items() if k != "network_tools"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
+from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
 from ...state.cancellation import over
 from ...state.crashpoints import reach
 from ...state.messages import ToolResult
 from ..events import ToolFinished, ToolOutput, ToolStarted
-from ..ports import UNCHANGED, BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
+from ..ports import (
+    UNCHANGED,
+    BadArguments,
+    Changed,
+    Ports,
+    Prepared,
+    ToolContext,
+    ToolOutcome,
+    Verdict,
+    Verifiable,
+)
 from ..task_group import task_group
 from .tool_results import clear, clear_once_committed, result, scratch_of
 
@@ -29,10 +40,11 @@ class ReadyCall(NamedTuple):
 class ToolRunner:
     """The runs of one tool round; `results` holds them by the place of their call."""
 
-    def __init__(self, ports: Ports, step_id: str | None) -> None:
+    def __init__(self, ports: Ports, step_id: str | None, mode: ExecutionMode) -> None:
         self.results: dict[int, ToolResult] = {}
         self._ports = ports
         self._step_id = step_id
+        self._mode: ExecutionMode = mode
         self._slots = asyncio.Semaphore(ports.max_concurrent_reads)
         self._running = 0
 
@@ -94,7 +106,11 @@ class ToolRunner:
         if isinstance(ready, ToolOutcome):
             return ready
         tool = self._ports.toolbox[call.tool]
-        ready_context = replace(context, prepared=ready)
+
+        def judge(other: Any) -> Verdict:
+            return self._ports.gate.judge(tool, other, self._mode)
+
+        ready_context = replace(context, prepared=ready, judge=judge)
         return await guarded(call, lambda: tool.run(arguments, ready_context))
 
     async def _record(

@@ -47,7 +47,7 @@ class Policy:
     def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
         call = _described(tool, arguments)
         try:
-            return self._denied(call) or self._decided(call, mode)
+            return self._denied(call) or self._reaching(call, mode) or self._decided(call, mode)
         except ValueError:
             # A NUL or a lone surrogate: no system call will take this as a path.
             return Verdict("deny", f"{call.tool} was given something that cannot be a path")
@@ -57,6 +57,15 @@ class Policy:
             if rule.names(call.tool) and self._hits(rule, call):
                 return Verdict("deny", f"denied by rule {rule.text}", rule.text)
         return None
+
+    def _reaching(self, call: _Call, mode: ExecutionMode) -> Verdict | None:
+        """Judge what goes over the network; None for what does not."""
+        if not call.traits.reaches:
+            return None
+        from . import web_rules
+
+        judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
+        return judge(call.tool, call.subject, mode, [rule for rule in self._allow if rule.names(call.tool)])
 
     def _decided(self, call: _Call, mode: ExecutionMode) -> Verdict:
         if mode == "yolo":
@@ -132,6 +141,10 @@ class Policy:
             from . import shell_rules
 
             return shell_rules.hits(rule.pattern, call.subject)
+        if call.traits.reaches == "address":
+            from . import web_rules
+
+            return web_rules.hits(rule.pattern, call.subject)
         if fnmatchcase(call.subject, rule.pattern):
             return True
         return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)
