@@ -3,12 +3,20 @@
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from ...actions.ports import Verdict
 from ...actions.tools.network.addresses import private_host
-from ...actions.tools.network.web_url import READING_METHODS, UnfitUrl, WebUrl, plain_host, web_url
+from ...actions.tools.network.web_url import (
+    DEFAULT_PORTS,
+    READING_METHODS,
+    UnfitUrl,
+    WebUrl,
+    plain_host,
+    web_url,
+)
 from ...state.application import ExecutionMode
 from .rules import Rule, literal_of
 
@@ -65,8 +73,7 @@ def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequenc
 def covers(pattern: str | None, subject: str) -> bool:
     """Tell whether an allow pattern covers a request: a glob for what only reads, else the very words."""
     asked = _read(subject)
-    literal = None if pattern is None else literal_of(pattern)
-    if literal is not None and _is_same(literal, asked):
+    if pattern is not None and _exactly(pattern) == asked:
         return True
     if asked.method not in READING_METHODS:
         return False
@@ -95,62 +102,70 @@ def _method_of(text: str) -> tuple[str, str]:
     return found[1] or "", found[2].strip()
 
 
-def _is_same(literal: str, asked: _Asked) -> bool:
-    method, rest = _method_of(literal)
+@lru_cache(maxsize=512)
+def _exactly(pattern: str) -> _Asked | None:
+    """Return the one request that a pattern without wildcards means."""
+    literal = literal_of(pattern)
     try:
-        return web_url(rest) == asked.url and (method or "GET") == asked.method
+        return None if literal is None else _read(literal)
     except UnfitUrl:
-        return False
+        return None
 
 
 def _names(rule: Rule, url: WebUrl) -> bool:
     """Tell whether a rule speaks of this private host by its own name, with whichever method."""
     if rule.pattern is None:
         return False
-    pattern = _method_of(rule.pattern)[1]
-    literal = literal_of(pattern)
+    exact = _exactly(rule.pattern)
+    return (exact is not None and exact.url == url) or _matches(
+        _method_of(rule.pattern)[1], url, by_name=True
+    )
+
+
+@lru_cache(maxsize=512)
+def _parts(pattern: str) -> tuple[str, str, str, str] | None:
+    """Return scheme, host, port and path of a pattern; None if it is not about an address."""
+    # `exact_rule` writes the bracket of an IPv6 address as a set of one.
+    found = _PATTERN.fullmatch(pattern.replace("://[[]", "://[", 1))
+    if found is None:
+        return None
+    scheme, host, port, path = found.groups("")
     try:
-        if literal is not None and web_url(literal) == url:
-            return True
+        return scheme, host if _WILD.search(host.lstrip("[")) else plain_host(host), port, path
     except UnfitUrl:
-        pass
-    return _matches(pattern, url, by_name=True)
+        return None
 
 
 def _matches(pattern: str, url: WebUrl, by_name: bool = False) -> bool:
     """Compare part by part, so that no wildcard reaches from one part of an address into another."""
-    # `exact_rule` writes the bracket of an IPv6 address as a set of one.
-    found = _PATTERN.fullmatch(pattern.replace("[[]", "[", 1) if "://[[]" in pattern else pattern)
-    if found is None:
+    parts = _parts(pattern)
+    if parts is None:
         return False
-    scheme, host, port, path = found.groups()
+    scheme, host, port, path = parts
     if scheme not in ("*", url.scheme) or not _is_host(host, url.host, by_name):
         return False
-    if port != "*" and (int(port) if port else {"http": 80, "https": 443}[url.scheme]) != url.port:
+    if port != "*" and (int(port) if port else DEFAULT_PORTS[url.scheme]) != url.port:
         return False
     return fnmatchcase(url.target, path or ("*" if host == "*" else "/"))
 
 
 def _is_host(pattern: str, host: str, by_name: bool) -> bool:
-    if not pattern.startswith("[") and _WILD.search(pattern):
-        rest = pattern.removeprefix("*.")
-        if by_name or (rest != pattern and _WILD.search(rest)):
-            return False
-        return pattern == "*" or (rest != pattern and host.endswith("." + rest.lower()))
-    try:
-        return plain_host(pattern) == host
-    except UnfitUrl:
-        return False
+    """Compare hosts; the only wildcards are `*` alone and `*.` for whatever stands before a name."""
+    if by_name or "*" not in pattern:
+        return pattern == host
+    below = pattern.removeprefix("*")
+    return not below or (below.startswith(".") and not _WILD.search(below) and host.endswith(below.lower()))
 
 
-def _deny_spellings(pattern: str) -> set[str]:
+@lru_cache(maxsize=512)
+def _deny_spellings(pattern: str) -> frozenset[str]:
     """Return the globs that are meant: the pattern, and for a site alone everything on it."""
     text = pattern if "://" in pattern else f"*://{pattern}"
     scheme, _, rest = text.partition("://")
     host, slash, path = rest.partition("/")
     spellings = {host.lower(), _plain(host)}
     ends = [slash + path] if slash else ["", "/*"]
-    return {f"{scheme.lower()}://{one}{end}" for one in spellings for end in ends}
+    return frozenset(f"{scheme.lower()}://{one}{end}" for one in spellings for end in ends)
 
 
 def _plain(netloc: str) -> str:

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\\ud800-\udfff]")
 _TARGET_BYTE = re.compile(rb"[^!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]|]")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_CHARS = 8192
 _MOST_DECODINGS = 5
 
@@ -40,7 +40,7 @@ class WebUrl:
     @property
     def netloc(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
@@ -66,14 +66,14 @@ def web_url(text: str) -> WebUrl:
     if _UNSAFE.search(text):
         raise UnfitUrl("must not hold blanks, control characters or backslashes; write them percent-encoded")
     shape = _SHAPE.fullmatch(text)
-    if shape is None or (scheme := shape["scheme"].lower()) not in _DEFAULT_PORTS:
+    if shape is None or (scheme := shape["scheme"].lower()) not in DEFAULT_PORTS:
         raise UnfitUrl("must start with http:// or https://")
     if "@" in shape["netloc"]:
         raise UnfitUrl("must not hold a user name or password; send a header for that")
     netloc = _NETLOC.fullmatch(shape["netloc"])
     if netloc is None:
         raise UnfitUrl("has no readable host and port")
-    port = int(netloc["port"]) if netloc["port"] else _DEFAULT_PORTS[scheme]
+    port = int(netloc["port"]) if netloc["port"] else DEFAULT_PORTS[scheme]
     if not 0 < port < 65536:
         raise UnfitUrl("has no readable host and port")
     return WebUrl(scheme, plain_host(netloc["host"]), port, _target(shape["target"]))
