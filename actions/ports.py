@@ -155,6 +155,18 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    decision: Literal["allow", "ask", "deny"]
+    reason: str
+    rule: str = ""
+    """The rule that decided, as it was written; empty: the mode did."""
+
+
+def _unjudged(arguments: Any) -> Verdict:
+    return Verdict("deny", "nobody judges what comes after the call itself")
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a running tool may use."""
 
@@ -177,6 +189,8 @@ class ToolContext:
     """What `prepare` returned for this call; None: the tool prepares by itself."""
     reach: Reach = ANYWHERE
     """Where the tool may open files."""
+    judge: Callable[[Any], Verdict] = _unjudged
+    """What the gate says of the same tool with other arguments, such as where a redirect leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,8 @@ class ToolTraits:
     """What it gives back is for the model; a person is shown it where something went wrong."""
     references: tuple[str, ...] = ()
     """The arguments in which placeholders of secrets are filled in before it runs."""
+    reaches: Literal["", "address", "service"] = ""
+    """Where a call goes by network: to the address that is its subject, or to a service of the settings."""
     also_called: tuple[str, ...] = ()
     """What other agents call it."""
 
@@ -278,14 +294,6 @@ class RunsFiles(Protocol):
 
 
 Toolbox = Mapping[str, Tool]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    decision: Literal["allow", "ask", "deny"]
-    reason: str
-    rule: str = ""
-    """The rule that decided, as it was written; empty: the mode did."""
 
 
 class Witness(Protocol):

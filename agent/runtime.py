@@ -74,6 +74,7 @@ class Runtime:
 
         Without any model it raises `CredentialsError`, or takes the demo.
         """
+        from ..actions.tools.registry import usual_network_tools
         from .models.connect import choose_model
         from .prompts import session_prompt
         from .secrets import masker_for
@@ -88,6 +89,9 @@ class Runtime:
             allow=self.settings.allow,
             deny=self.settings.deny,
             ask=self.settings.ask,
+            network_tools=usual_network_tools(self.settings.search_provider is not None)
+            if self.settings.web_tools
+            else (),
             mode=self.settings.mode,
             system_prompt=masker_for(self.env, self.settings.cwd).text(system),
         )
@@ -192,13 +196,14 @@ class Runtime:
         new_state: ApplicationState,
         needs_model: bool = True,
     ) -> "Session":
+        from ..actions.tools.registry import toolbox_of
         from ..state.store.store_key import store_key
         from .graph import ACTIONS, build_application, build_graph
         from .models.providers import key_names
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
-        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
+        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of, search_of
 
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
         own = (self.settings.home, config_home(self.env))
@@ -218,8 +223,18 @@ class Runtime:
         telemetry = self._telemetry_of(session_id, trace, masker)
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
+        toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env))
         ports = bind_ports(
-            settings, gate, model, journal, trace, masker, places, self.settings.compress_at, withheld=keys
+            settings,
+            gate,
+            model,
+            journal,
+            trace,
+            masker,
+            places,
+            self.settings.compress_at,
+            toolbox,
+            withheld=keys,
         )
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..actions.ports import (
     Gate,
@@ -20,7 +20,7 @@ from ..actions.ports import (
     Verdict,
     Witness,
 )
-from ..actions.tools.registry import builtin_tools, declared
+from ..actions.tools.registry import FindsService, builtin_tools, declared
 from ..actions.turn.binding import DiskWitness
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
@@ -29,6 +29,9 @@ from .config.settings import Settings
 from .policy.gate import Policy
 from .policy.rules import parse_rules
 from .pricing import PriceOf, price_of
+
+if TYPE_CHECKING:
+    from ..actions.tools.network.search_services import SearchService
 
 
 class SessionGate:
@@ -46,12 +49,13 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
 
     `own` are the folders of Sandbur's own.
     """
+    known = declared() if session.allow or session.deny or session.ask else ()
     return Policy(
-        parse_rules(session.allow, declared()),
-        parse_rules(session.deny, declared()),
+        parse_rules(session.allow, known),
+        parse_rules(session.deny, known),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
-        parse_rules(session.ask, declared()),
+        parse_rules(session.ask, known),
         own,
         runs_catastrophes=session.catastrophic == "run",
     )
@@ -73,6 +77,20 @@ def places_of(home: Path, session_id: str) -> Places:
 def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:
     """Return what a model is told of the working and the decision tools."""
     return (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
+
+
+def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None:
+    """Return what finds the search service of the settings, when it is asked for the first time."""
+    provider = settings.search_provider
+    if provider is None:
+        return None
+
+    def found() -> "SearchService":
+        from ..actions.tools.network.search_services import SearchSetup, search_service
+
+        return search_service(SearchSetup(provider, settings.search_url, settings.search_key_env), env)
+
+    return found
 
 
 def bind_ports(

@@ -23,11 +23,13 @@ class SessionSettings(Record):
     ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
     catastrophic: Literal["ask", "run"] = Field(default="ask", exclude=True)
     """As the user's own configuration says at this run: never stored, and never taken from what is stored."""
+    network_tools: tuple[str, ...] = Field((), exclude_if=lambda tools: not tools)
+    """Names of tools beside those of every session; fixed at its start, as all that a model is told."""
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
-    imported_seq: int | None = Field(None, exclude_if=lambda seq: seq is None)
+    imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The last step that ran elsewhere, in a session that was imported."""
 
     def is_foreign_at(self, last_seq: int) -> bool:

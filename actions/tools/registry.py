@@ -1,9 +1,17 @@
 """The built-in tools, and what they declare: whoever needs to know about a tool asks here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ..ports import Tool, ToolTraits
+
+if TYPE_CHECKING:
+    from .network.search_services import SearchService
+
+
+FindsService = Callable[[], "SearchService"]
+"""Returns what a search asks, when it is needed."""
 
 
 def builtin_tools() -> dict[str, Tool]:
@@ -28,9 +36,42 @@ def builtin_tools() -> dict[str, Tool]:
     return {tool.spec.name: tool for tool in tools}
 
 
+NETWORK_TOOLS = ("http_request", "web_fetch", "web_search")
+"""What a session may have beside the others, always in this order."""
+
+
+def usual_network_tools(has_search: bool) -> tuple[str, ...]:
+    """Return the names of those that a new session gets; a search that asks nobody is not offered."""
+    return NETWORK_TOOLS if has_search else NETWORK_TOOLS[:-1]
+
+
+def network_tools(names: Container[str], search: "FindsService | None" = None) -> dict[str, Tool]:
+    """Return new tools of those names; `search` says where a search asks."""
+
+    def made(name: str) -> Tool:
+        if name == "http_request":
+            from .network.http_request import HttpRequest
+
+            return HttpRequest()
+        if name == "web_fetch":
+            from .network.web_fetch import WebFetch
+
+            return WebFetch()
+        from .network.web_search import WebSearch
+
+        return WebSearch(search)
+
+    return {name: made(name) for name in NETWORK_TOOLS if name in names}
+
+
+def toolbox_of(names: Container[str], search: "FindsService | None" = None) -> dict[str, Tool]:
+    """Return the built-in tools, and those of the network that are named."""
+    return builtin_tools() | network_tools(names, search)
+
+
 @cache
 def declared() -> Mapping[str, ToolTraits]:
-    return {name: tool.traits for name, tool in builtin_tools().items()}
+    return {name: tool.traits for name, tool in toolbox_of(NETWORK_TOOLS).items()}
 
 
 def traits_of(name: str) -> ToolTraits:

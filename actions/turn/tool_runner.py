@@ -13,7 +13,17 @@ from ...state.crashpoints import reach
 from ...state.messages import ToolResult
 from ..events import ToolFinished, ToolOutput, ToolStarted
 from ..masking.kept_contents import kept_contents
-from ..ports import UNCHANGED, BadArguments, Changed, Ports, Prepared, ToolContext, ToolOutcome, Verifiable
+from ..ports import (
+    UNCHANGED,
+    BadArguments,
+    Changed,
+    Ports,
+    Prepared,
+    ToolContext,
+    ToolOutcome,
+    Verdict,
+    Verifiable,
+)
 from ..task_group import task_group
 from ..workspace.beneath import Reach
 from ..workspace.paths import leads_of
@@ -129,7 +139,11 @@ class ToolRunner:
         if isinstance(ready, ToolOutcome):
             return ready
         tool = self._ports.toolbox[call.tool]
-        ready_context = replace(context, prepared=ready)
+
+        def judge(other: Any) -> Verdict:
+            return self._ports.gate.judge(tool, other, self._state.execution_mode)
+
+        ready_context = replace(context, prepared=ready, judge=judge)
         return await guarded(call, lambda: tool.run(arguments, ready_context))
 
     async def _record(

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
-    "tenant", "switch", "durability", "prices", "windows", "providers", "catastrophic",
+    "tenant", "switch", "address", "search", "durability", "prices", "windows", "providers", "catastrophic",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
+SearchProvider = Literal["searxng", "brave", "tavily"]
 Group = Literal["", "run", "limits", "place"]
 """Commands take the flags of a group together."""
 
@@ -115,6 +116,14 @@ class Settings:
     durability: "Durability" = _row("full", "durability", "SANDBUR_DURABILITY")
     otel: bool = _row(False, "switch", "SANDBUR_OTEL")
     """Whether runs are told to an OpenTelemetry collector; the standard `OTEL_*` variables say to which."""
+    web_tools: bool = _row(True, "switch", "SANDBUR_WEB_TOOLS")
+    """Whether new sessions have tools that reach out over the network; the gate judges every call of them."""
+    search_provider: "SearchProvider | None" = _row(None, "search", "SANDBUR_SEARCH_PROVIDER")
+    """Who is asked for pages; without one there is no search."""
+    search_url: str | None = _row(None, "address", "SANDBUR_SEARCH_URL")
+    """Where that is, if not at the usual place."""
+    search_key_env: str | None = _row(None, "line", "SANDBUR_SEARCH_KEY_ENV")
+    """The variable that holds its key, if not the usual one; `search_url` gets no other."""
     prices: "Mapping[str, Price]" = _row({}, "prices", merge="entries")
     """`provider/model` -> the user's own price."""
     context_windows: Mapping[str, int] = _row({}, "windows", merge="entries")

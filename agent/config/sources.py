@@ -16,9 +16,12 @@ from ...state.errors import ConfigError, SandburError, UsageError
 from ..models.providers import WireFormat
 from ..pricing import Price
 from .paths import decoded
-from .settings import SETTINGS, Catastrophic, Kind, Said, Setting
+from .settings import SETTINGS, Catastrophic, Kind, Said, SearchProvider, Setting
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+_WebAddress = Annotated[Line, StringConstraints(pattern=r"^https?://[^\s]+$")]
 
 
 class _Table(BaseModel):
@@ -28,7 +31,7 @@ class _Table(BaseModel):
 class ProviderTable(_Table):
     """A server of one's own, or another address for a known provider."""
 
-    base_url: Annotated[Line, StringConstraints(pattern=r"^https?://[^\s]+$")]
+    base_url: _WebAddress
     api_key_env: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     """The variable that holds the key; None: no key."""
     wire: WireFormat = "chat"
@@ -82,6 +85,8 @@ _KINDS: Mapping[Kind, _Kind] = {
     "tenant": _Kind(Annotated[Line, StringConstraints(pattern=r"^[A-Za-z0-9_.@-]{1,64}$")]),
     "catastrophic": _Kind(Catastrophic),
     "switch": _Kind(bool, _switch, "1 or 0"),
+    "address": _Kind(_WebAddress),
+    "search": _Kind(SearchProvider),
     "durability": _Kind(Durability),
     "prices": _Kind(dict[str, Price]),
     "windows": _Kind(dict[str, Annotated[int, Field(ge=1000)]]),

@@ -48,7 +48,12 @@ class Policy:
     def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
         call = Call.of(tool, arguments)
         try:
-            return self._denied(call) or self._asked(call, mode) or self._decided(call, mode)
+            return (
+                self._denied(call)
+                or self._asked(call, mode)
+                or self._reaching(call, mode)
+                or self._decided(call, mode)
+            )
         except ValueError:
             # A NUL or a lone surrogate: no system call will take this as a path.
             return Verdict("deny", f"{call.tool} was given something that cannot be a path")
@@ -95,6 +100,15 @@ class Policy:
 
         why = catastrophe(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
         return None if why is None else Verdict("ask", f"no undo reaches it: {why}")
+
+    def _reaching(self, call: Call, mode: ExecutionMode) -> Verdict | None:
+        """Judge what goes over the network; None for what does not."""
+        if not call.traits.reaches:
+            return None
+        from . import web_rules
+
+        judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
+        return judge(call.tool, call.subject, mode, [rule for rule in self._allow if rule.names(call.tool)])
 
     def _decided(self, call: Call, mode: ExecutionMode) -> Verdict:
         if mode == "yolo":
@@ -228,6 +242,10 @@ class Policy:
             from . import shell_rules
 
             return shell_rules.hits(rule.pattern, call.subject, call.sight)
+        if call.traits.reaches == "address":
+            from . import web_rules
+
+            return web_rules.hits(rule.pattern, call.subject)
         if fnmatchcase(call.subject, rule.pattern):
             return True
         return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)

@@ -13,7 +13,7 @@ from burr.core import Application, ApplicationBuilder, State
 from ....actions.masking.masker import TextMasker
 from ....actions.ports import Gate, Model, Ports, Toolbox
 from ....actions.ports import Masker as MaskerPort
-from ....actions.tools.registry import builtin_tools
+from ....actions.tools.registry import builtin_tools, network_tools
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
 from ....state.errors import SandburError, UsageError
@@ -69,6 +69,11 @@ class Live:
     tools: LiveTools | None = None
 
 
+def _offered(today: Today, conditions: Conditions) -> Toolbox:
+    """Return today's tools; of those that not every session has, the ones that the recorded run had."""
+    return {**today.toolbox, **network_tools(conditions.tools)}
+
+
 def application_of(
     today: Today,
     live: Live,
@@ -80,7 +85,8 @@ def application_of(
     """Build the graph on recorded ports, under the conditions of a recorded run."""
     rules = {name: getattr(conditions, name) for name in _RULES}
     then, tools = settings.model_copy(update=rules), live.tools
-    recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in today.toolbox.items()}
+    offered = _offered(today, conditions)
+    recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
     ports = bind_ports(
         then,
         today.gate_of(then),
@@ -90,7 +96,7 @@ def application_of(
         TextMasker() if tools is None else tools.masker,
         None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
         conditions.compress_at,
-        recorded if tools is None else today.toolbox,
+        recorded if tools is None else offered,
         witness=RecordedWitness(stage),
     )
     ports = replace(ports, masks_replies=live.model is not None)
@@ -120,7 +126,7 @@ class Walk:
         self._recording = recording
         self._today = today
         self._live = live
-        self._tools = {spec.name: tool_digest(spec) for spec in specs_of(today.toolbox)}
+        self._tools: Mapping[str, str] = {}
         self._stage = Stage()
         self._bound: tuple[Owner, Conditions] | None = None
         self._journal: RecordedJournal | None = None
@@ -182,6 +188,8 @@ class Walk:
             self._application = application_of(
                 self._today, self._live, moment.owner.settings, began.conditions, self._stage, self._journal
             )
+            offered = specs_of(_offered(self._today, began.conditions))
+            self._tools = {spec.name: tool_digest(spec) for spec in offered}
             self._bound = bound
         return self._application
 

@@ -43,6 +43,10 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         compress_at=0.8,
         durability="full",
         otel=False,
+        web_tools=True,
+        search_provider=None,
+        search_url=None,
+        search_key_env=None,
     )
 
 

@@ -1,0 +1,79 @@
+"""The only way out: a host is resolved once, all of its addresses are judged, and a judged one is dialled."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError
+
+from .addresses import own_addresses, private_range
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""(host, port) -> every address that the host has now."""
+MayDial = Callable[[str], bool]
+"""Tells whether a rule lets this private address be dialled."""
+
+
+class WebProblem(Exception):
+    """Why a request had no answer: a sentence for the model."""
+
+
+class AddressRefused(WebProblem):
+    """The guard said no; nothing was sent."""
+
+
+async def resolved_by_system(host: str, port: int) -> Sequence[str]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class GuardedBackend(AsyncNetworkBackend):
+    """Connections of one request; what is dialled is a number, so nothing resolves the name again."""
+
+    def __init__(self, resolve: Resolve, may_dial: MayDial) -> None:
+        self._resolve = resolve
+        self._may_dial = may_dial
+        self._dialler = AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> AsyncNetworkStream:
+        failure: Exception = AddressRefused(f"{host} has no address.")
+        for address in await self._judged(host, port):
+            try:
+                return await self._dialler.connect_tcp(address, port, timeout, None, socket_options)
+            except ConnectError as error:
+                failure = error
+        raise failure
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> AsyncNetworkStream:
+        raise AddressRefused("No request goes to a socket of this machine.")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _judged(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of a host; one of them that is refused refuses the host."""
+        try:
+            addresses = own_addresses(host) or await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise WebProblem(f"The name {host} was not found: {said}.") from None
+        for address in addresses:
+            kept_for = private_range(address)
+            if kept_for is not None and not self._may_dial(address):
+                leads = address if address == host else f"{host} leads to {address}, which"
+                raise AddressRefused(
+                    f"{leads} is an address kept for {kept_for}. Such addresses are reached only where an"
+                    " allow rule names the address itself."
+                )
+        return addresses

@@ -1,0 +1,108 @@
+"""What tools that reach an address have in common: a checked address, a judged way, and answers as text."""
+
+import codecs
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import AfterValidator
+
+from ...ports import ToolContext, ToolTraits
+from ...workspace.text import SAMPLE_BYTES, binary_kind, detected, text_form
+from ..builtin import BuiltinTool
+from ..schema import PlainText, ToolArguments
+from .web_url import WebUrl, web_url
+
+if TYPE_CHECKING:
+    from .client import Judgements, WebAnswer, WebClient, WebRequest
+
+
+def _plain(text: str) -> str:
+    return str(web_url(text))
+
+
+Address = Annotated[PlainText, AfterValidator(_plain)]
+"""A web address in its one spelling."""
+
+
+class ReachingArguments(ToolArguments):
+    url: Address
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=ReachingArguments)
+
+
+class ReachingTool(BuiltinTool[ArgumentsT]):
+    """A tool whose call goes to the address in its argument `url`."""
+
+    traits = ToolTraits(subject="url", reaches="address", is_quiet=True)
+
+    def __init__(
+        self, name: str, description: str, arguments: type[ArgumentsT], client: "WebClient | None"
+    ) -> None:
+        super().__init__(name, description, arguments)
+        self._client = client
+
+    def paths(self, arguments: Any) -> Sequence[str]:
+        return ()
+
+    async def answer(self, arguments: ArgumentsT, request: "WebRequest", context: ToolContext) -> "WebAnswer":
+        """Send it and return what came; raises `WebProblem`."""
+        from .client import WebClient
+
+        self._client = self._client or WebClient()
+        return await self._client.send(request, _judgements(arguments, context))
+
+
+def _judgements(arguments: ReachingArguments, context: ToolContext) -> "Judgements":
+    from .client import Judgements
+
+    first = web_url(arguments.url)
+    was_asked = context.judge(arguments).decision == "ask"
+    """A person let this very call pass: its own site may lead on within itself."""
+
+    def said(url: WebUrl) -> str:
+        return context.judge(arguments.model_copy(update={"url": str(url)})).decision
+
+    def may_follow(url: WebUrl) -> bool:
+        return (decision := said(url)) == "allow" or (
+            decision == "ask" and was_asked and _is_same_site(first, url)
+        )
+
+    return Judgements(may_dial=lambda url: said(url) != "deny", may_follow=may_follow)
+
+
+def _is_same_site(first: WebUrl, url: WebUrl) -> bool:
+    ports = (first.port, url.port)
+    return first.host == url.host and (url.origin == first.origin or ports == (80, 443))
+
+
+def charset_of(answer: "WebAnswer") -> str:
+    """Return the name of the answer's encoding, as far as it says one that is known."""
+    for part in answer.headers.get("content-type", "").split(";")[1:]:
+        name, _, value = part.strip().partition("=")
+        if name.lower() == "charset":
+            try:
+                return codecs.lookup(value.strip("\"' ")).name
+            except (LookupError, ValueError):
+                return ""
+    return ""
+
+
+def body_text(answer: "WebAnswer") -> str | None:
+    """Return a body as text; None for what is none."""
+    body, charset = answer.body, charset_of(answer)
+    if charset and b"\0" not in body[:SAMPLE_BYTES]:
+        return body.decode(charset, "replace")
+    form = detected(body[:SAMPLE_BYTES])
+    if form is None:
+        return None
+    exact = text_form(body) or form
+    return body[len(exact.mark) :].decode(exact.encoding, "replace")
+
+
+def kind_text(answer: "WebAnswer") -> str:
+    return answer.media_type or binary_kind(answer.body[:SAMPLE_BYTES])
+
+
+def not_followed(answer: "WebAnswer", tool: str) -> str:
+    return f"It redirects to {answer.leads_to}, which was not followed: call {tool} with that address."

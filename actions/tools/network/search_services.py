@@ -1,0 +1,153 @@
+"""The services that `web_search` can ask, each in its own format."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast
+from urllib.parse import urlencode
+
+from .client import WebAnswer, WebRequest
+from .guard import WebProblem
+from .web_url import WebUrl, web_url
+
+
+class Hit(NamedTuple):
+    title: str
+    url: str
+    excerpt: str
+
+
+class SearchService(Protocol):
+    """Somebody who is asked for pages."""
+
+    @property
+    def place(self) -> WebUrl:
+        """Where it is: chosen by the person, so that it may be in their own network."""
+        ...
+
+    def request(self, query: str, count: int) -> WebRequest:
+        """Return what asks it; raises `WebProblem` where a key is missing."""
+        ...
+
+    def hits(self, answer: WebAnswer) -> list[Hit]:
+        """Return what it found; raises `WebProblem`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSetup:
+    """What the settings say of a service."""
+
+    provider: str
+    url: str | None = None
+    """Another place than the usual one."""
+    key_env: str | None = None
+    """The variable with the key, if it is not the usual one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """What a service needs to be asked; `key` is read when it is used."""
+
+    place: WebUrl
+    key_env: str
+    env: Mapping[str, str]
+
+    def key(self) -> str:
+        if not self.key_env:
+            raise WebProblem(
+                f"No key is sent to {self.place.origin}: name its variable in the setting search_key_env."
+            )
+        if not (key := self.env.get(self.key_env, "").strip()):
+            raise WebProblem(f"The search service needs a key: set {self.key_env}.")
+        return key
+
+
+class SearxngSearch(_Service):
+    """A server of one's own, which asks several engines."""
+
+    def request(self, query: str, count: int) -> WebRequest:
+        return WebRequest(_with_query(self.place, q=query, format="json"))
+
+    def hits(self, answer: WebAnswer) -> list[Hit]:
+        if answer.status == 403:
+            raise WebProblem(
+                f"{self.place.origin} gives no JSON: add `json` to search.formats in its settings.yml."
+            )
+        return _hits(answer, lambda found: found.get("results"), "content")
+
+
+class BraveSearch(_Service):
+    def request(self, query: str, count: int) -> WebRequest:
+        headers = {"Accept": "application/json", "X-Subscription-Token": self.key()}
+        return WebRequest(_with_query(self.place, q=query, count=str(count)), headers=headers)
+
+    def hits(self, answer: WebAnswer) -> list[Hit]:
+        def results(found: dict[str, Any]) -> Any:
+            web: Any = found.get("web") or {"results": []}  # nothing at all where it knows no page
+            return cast(dict[str, Any], web).get("results") if isinstance(web, dict) else None
+
+        return _hits(answer, results, "description")
+
+
+class TavilySearch(_Service):
+    def request(self, query: str, count: int) -> WebRequest:
+        headers = {"Authorization": f"Bearer {self.key()}", "Content-Type": "application/json"}
+        body = json.dumps({"query": query, "max_results": count}).encode()
+        return WebRequest(self.place, "POST", headers, body)
+
+    def hits(self, answer: WebAnswer) -> list[Hit]:
+        return _hits(answer, lambda found: found.get("results"), "content")
+
+
+class _Kind(NamedTuple):
+    made: Callable[[WebUrl, str, Mapping[str, str]], SearchService]
+    url: str
+    path: str
+    """Behind the address of a server of one's own."""
+    key_env: str
+
+
+_KINDS = {
+    "searxng": _Kind(SearxngSearch, "http://127.0.0.1:8080", "/search", ""),
+    "brave": _Kind(BraveSearch, "https://api.search.brave.com", "/res/v1/web/search", "BRAVE_API_KEY"),
+    "tavily": _Kind(TavilySearch, "https://api.tavily.com", "/search", "TAVILY_API_KEY"),
+}
+
+
+def search_service(setup: SearchSetup, env: Mapping[str, str] | None = None) -> SearchService:
+    """Return the service; raises `UnfitUrl` for an address that is none.
+
+    The usual key is for the usual place alone: another one gets a key only if its variable is named, too.
+    """
+    kind = _KINDS[setup.provider]
+    url = web_url(setup.url or kind.url)
+    base = url.target.partition("?")[0].rstrip("/")
+    place = web_url(url.origin + (base if base.endswith(kind.path) else base + kind.path))
+    key_env = setup.key_env or ("" if setup.url else kind.key_env)
+    return kind.made(place, key_env, os.environ if env is None else env)
+
+
+def _with_query(place: WebUrl, **parameters: str) -> WebUrl:
+    return web_url(f"{place}?{urlencode(parameters)}")
+
+
+def _hits(answer: WebAnswer, results: Callable[[dict[str, Any]], Any], excerpt: str) -> list[Hit]:
+    origin = answer.url.origin
+    if answer.status != 200:
+        said = answer.body[:300].decode(errors="replace").strip()
+        raise WebProblem(f"{origin} answered the search with HTTP {answer.status}: {said or 'nothing more'}")
+    try:
+        found: Any = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise WebProblem(f"{origin} answered the search with something that is no JSON.") from None
+    listed: Any = results(cast(dict[str, Any], found)) if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise WebProblem(f"{origin} answered the search in a form that is not known.")
+    entries = [cast(dict[str, Any], one) for one in cast(list[Any], listed) if isinstance(one, dict)]
+    return [
+        Hit(*(" ".join(str(one.get(key) or "").split()) for key in ("title", "url", excerpt)))
+        for one in entries
+        if one.get("url")
+    ]
