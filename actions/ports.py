@@ -372,6 +372,8 @@ class Ports:
     """Of system prompt and tools."""
     compress_at: float = 0.8
     """Share of the model's window that a request may fill."""
+    sandbox: str = "off"
+    """Kind and network of what commands run in."""
     max_replans: int = 3
     max_concurrent_reads: int = 8
     events: EventPort = field(default_factory=EventPort)

@@ -5,17 +5,21 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..actions.ports import Gate, Journal, Masker, Model, Ports, Tool, Toolbox, ToolSpec, Trace, Verdict
 from ..actions.tools.registry import builtin_tools, declared
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
-from ..state.session import SessionSettings
+from ..state.session import SandboxWish, SessionSettings
+from .config.load import store_files
 from .config.settings import Settings
 from .policy.gate import Policy
 from .policy.rules import parse_rules
 from .pricing import PriceOf, price_of
+
+if TYPE_CHECKING:
+    from ..actions.tools.shell.sandbox.sandbox import Sandbox
 
 
 class SessionGate:
@@ -51,6 +55,33 @@ def places_of(home: Path, session_id: str) -> Places:
     return Places(home / "scratch" / name, home / "snapshots", home)
 
 
+def sandbox_of(
+    session: SessionSettings, settings: Settings, env: Mapping[str, str]
+) -> "tuple[Sandbox | None, str]":
+    """Return what confines the commands of a session, if anything does, and what to say about it.
+
+    Raises `SandboxMissing` if one is required and none works here.
+    """
+    if session.sandbox == "off":
+        said = "--allow-net means nothing without a sandbox." if session.allow_net else ""
+        return None, said
+    from ..actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
+    from .config.paths import config_home, user_home
+
+    place = Workplace(
+        roots=(Path(session.cwd), *map(Path, session.add_dirs)),
+        home=user_home(env),
+        private=(settings.home, *store_files(settings.store)),
+        own_settings=(config_home(env),),
+    )
+    return open_sandbox(session.sandbox, place, session.allow_net)
+
+
+def stricter(one: SandboxWish, other: SandboxWish) -> SandboxWish:
+    both: tuple[SandboxWish, SandboxWish] = (one, other)
+    return max(both, key=("off", "auto", "required").index)
+
+
 def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:
     """Return what a model is told of the working and the decision tools."""
     return (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
@@ -66,9 +97,10 @@ def bind_ports(
     places: Places | None,
     compress_at: float,
     toolbox: Toolbox | None = None,
+    sandbox: "Sandbox | None" = None,
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
-    toolbox = builtin_tools() if toolbox is None else toolbox
+    toolbox = builtin_tools(sandbox) if toolbox is None else toolbox
     specs = specs_of(toolbox)
     described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
     fixed = session.system_prompt.encode() + described.encode()
@@ -88,6 +120,7 @@ def bind_ports(
         fixed_bytes=len(fixed),
         fixed_sha256=hashlib.sha256(fixed).hexdigest(),
         compress_at=compress_at,
+        sandbox="off" if sandbox is None else sandbox.status,
     )
 
 

@@ -3,6 +3,7 @@
 SandburError
 ├── UsageError               2    a flag, argument or command that does not fit
 ├── ConfigError              52   a configuration file or value that does not fit
+├── SandboxMissing           44   the sandbox that was asked for does not work here
 ├── CredentialsError         41   no key, or one the provider refuses
 ├── StoreError               1    the store cannot be opened, read or written
 │   ├── GuardFailed          1    a transaction was refused by its guard: somebody else was first
@@ -52,6 +53,11 @@ class UsageError(SandburError):
 class ConfigError(SandburError):
     exit_code = 52
     code = "config"
+
+
+class SandboxMissing(SandburError):
+    exit_code = 44
+    code = "sandbox"
 
 
 class CredentialsError(SandburError):

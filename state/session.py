@@ -1,9 +1,12 @@
 """What a session is apart from its state: its settings, and how it is listed."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
+
+SandboxWish = Literal["auto", "required", "off"]
 
 
 class SessionSettings(Record):
@@ -17,6 +20,9 @@ class SessionSettings(Record):
     deny: tuple[str, ...] = ()
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
+    sandbox: SandboxWish = "off"
+    allow_net: tuple[str, ...] = ()
+    """Domains that commands in the sandbox may reach; `*`: all there is."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
 

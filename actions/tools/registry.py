@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ..ports import Tool, ToolTraits
 
+if TYPE_CHECKING:
+    from .shell.sandbox.sandbox import Sandbox
 
-def builtin_tools() -> dict[str, Tool]:
-    """Return new tools by name, always in the same order."""
+
+def builtin_tools(sandbox: "Sandbox | None" = None) -> dict[str, Tool]:
+    """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
     from .edit_file import EditFile
     from .glob import Glob
     from .grep import Grep
@@ -17,7 +21,7 @@ def builtin_tools() -> dict[str, Tool]:
     from .write_file import WriteFile
 
     tools: tuple[Tool, ...] = (
-        RunShellCommand(),
+        RunShellCommand(sandbox=sandbox),
         ReadFile(),
         WriteFile(),
         EditFile(),

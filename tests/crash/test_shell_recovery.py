@@ -249,7 +249,7 @@ def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):
     assert trial.recover().is_not_started
     own = {"SANDBUR_COMMAND": "touch done", "SANDBUR_FOLDER": str(scratch), "SANDBUR_CALL": "abc"}
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", ROOT / "actions/tools/shell/supervisor.py", "/bin/sh", "1000"],
+        [sys.executable, "-I", "-S", ROOT / "actions/tools/shell/supervisor.py", "/bin/sh", "1000", "-1"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trial.folder, env=os.environ | own,
     ) as late:  # fmt: skip
         assert late.stdout is not None

@@ -109,6 +109,8 @@ class Ended:
     """Processes that not even SIGKILL ended in time."""
     after_s: float = 0
     """From start to end."""
+    moved: tuple[str, ...] = ()
+    """Where protected places went that the command had made: a sandbox protects only what exists."""
     is_refused: bool = False
     """It was not run: another process had settled the call."""
 
@@ -127,6 +129,7 @@ def ended(report: bytes, asked: Reason, limits: CommandLimits) -> Ended:
         reason=cast(Reason, stopped if stopped in get_args(Reason) else ""),
         problem=_problem(facts, limits),
         leftovers=tuple(facts.get("left", ())),
+        moved=tuple(facts.get("moved", ())),
         too_many=_number(facts, "too_many"),
         survivors=_number(facts, "survivors"),
         after_s=float(facts.get("after", ["0"])[0]),

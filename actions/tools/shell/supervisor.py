@@ -24,7 +24,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(shell: str, most_bytes: int) -> None:
+def main(shell: str, most_bytes: int, orders: int, words: list[str]) -> None:
+    """Run the command; `orders`, an open file, and `words` in front of it put it into a sandbox."""
     # Not among the arguments, where a `pkill -f` of the command would find this process too.
     command, folder = os.environ.pop("SANDBUR_COMMAND"), os.environ.pop("SANDBUR_FOLDER")
     wake = _waker()
@@ -37,11 +38,12 @@ def main(shell: str, most_bytes: int) -> None:
         return
     source, sink = os.pipe()
     pump = Pump(source, f"{folder}/{OUTPUT}", most_bytes)
-    watch = Watch(_start([shell, "-c", command], sink), pump)
+    sandbox = _Sandbox(orders)
+    watch = Watch(_start([*words, shell, "-c", command], sink, sandbox), pump, words[:1])
     # The pipe has to end with the command.
     os.close(sink)
     watch.run(wake)
-    report = watch.report().encode()
+    report = (watch.report() + sandbox.cleared()).encode()
     with suppress(OSError):
         _write_whole(f"{folder}/{ENDED}", report)
     os.set_blocking(1, True)
@@ -86,7 +88,44 @@ def _claimed(folder: str, marker: str) -> bool:
     return True
 
 
-def _start(command: list[str], sink: int) -> int:
+class _Sandbox:
+    """What the command is confined by; without orders nothing."""
+
+    def __init__(self, orders: int) -> None:
+        self._absent: list[bytes] = []
+        self._orders: list[tuple[str, bytes]] = []
+        if orders < 0:
+            return
+        # Costs start-up time, so only where it is needed; there is no package around a program of its own.
+        sys.path.insert(0, _INSIDE)
+        self._inside = __import__("enter")
+        for order, value in self._inside.read_orders(orders):
+            if order == "absent":
+                self._absent.append(value)
+            else:
+                self._orders.append((order, value))
+
+    def enter(self) -> None:
+        """Confine the calling process. Raises `OSError`, and then nothing may be run."""
+        if self._orders:
+            self._inside.enter(self._orders)
+
+    def cleared(self) -> str:
+        """Move away what the command may not make, now that nothing of it is left; return the facts."""
+        facts = ""
+        for path in self._absent:
+            if os.path.lexists(path):
+                aside = path + b".from-sandbox-%d" % time.time_ns()
+                with suppress(OSError):
+                    os.rename(path, aside)  # noqa: PTH104
+                    facts += f"moved {os.fsdecode(aside)!a}\n"
+        return facts
+
+
+_INSIDE = f"{os.path.dirname(os.path.realpath(__file__))}/sandbox/inside"  # noqa: PTH120
+
+
+def _start(command: list[str], sink: int, sandbox: _Sandbox) -> int:
     supervisor = os.getpid()
     # A signal between fork and exec would meet this program's handlers and be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
@@ -106,6 +145,7 @@ def _start(command: list[str], sink: int) -> int:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
+        sandbox.enter()
         os.execv(command[0], command)
     except OSError as error:
         os.write(1, f"{command[0]} cannot be started: {error.strerror}\n".encode())
@@ -218,8 +258,10 @@ _HAS_PROC = os.path.isdir("/proc/self")  # noqa: PTH112 -- pathlib costs start-u
 class Watch:
     """Waits for the shell, then for what it left behind."""
 
-    def __init__(self, shell: int, pump: "Pump") -> None:
+    def __init__(self, shell: int, pump: "Pump", around: list[str]) -> None:
         self._shell = shell
+        self._around = {name.rpartition("/")[2] for name in around}
+        """Names of processes that are no part of the command."""
         self._pump = pump
         self._began = time.monotonic()
         self._after_s = 0.0
@@ -324,7 +366,9 @@ class Watch:
             self._terminate(grace_s)
 
     def _end_leftovers(self) -> None:
-        self._left = [f"{pid} {name}" for pid, name in self._descendants() if name]
+        self._left = [
+            f"{pid} {name}" for pid, name in self._descendants() if name and name not in self._around
+        ]
         self._is_stopping = True
         self._terminate(ORPHAN_GRACE_S if self._is_orphan else LEFTOVER_GRACE_S)
 
@@ -407,4 +451,4 @@ def _tasks() -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
