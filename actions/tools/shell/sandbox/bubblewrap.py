@@ -36,7 +36,8 @@ def _namespaces(plan: SandboxPlan) -> Iterator[str]:
 
 def _mounts(plan: SandboxPlan) -> Iterator[str]:
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-    sealed: list[str] = []
+    # The settings of the kernel belong to root, whom no missing power keeps from writing them.
+    sealed = ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
     for path, access, source in plan.mounts:
         if access == "write":
             yield from ("--bind", str(source or path), str(path))

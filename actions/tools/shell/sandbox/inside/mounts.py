@@ -56,6 +56,9 @@ def attach_read_only(value: bytes) -> None:
 
 def hide(path: bytes) -> None:
     """Show nothing at a place: an empty folder, or an empty file."""
+    if not os.path.exists(path):  # noqa: PTH110
+        # It is below what another mount covers.
+        return
     if stat.S_ISDIR(os.stat(path).st_mode):  # noqa: PTH116 -- pathlib costs start-up time
         _tmpfs_at(path, b"size=1m,mode=755")
         _tmpfs.append(path)
