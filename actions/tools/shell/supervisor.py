@@ -38,8 +38,8 @@ def main(shell: str, most_bytes: int, orders: int, words: list[str]) -> None:
         return
     source, sink = os.pipe()
     pump = Pump(source, f"{folder}/{OUTPUT}", most_bytes)
-    sandbox = _Sandbox(orders)
-    watch = Watch(_start([*words, shell, "-c", command], sink, sandbox), pump, words[:1])
+    sandbox = _Sandbox(orders, words)
+    watch = Watch(_start([*words, shell, "-c", command], sink, sandbox), pump, sandbox.around)
     # The pipe has to end with the command.
     os.close(sink)
     watch.run(wake)
@@ -91,7 +91,9 @@ def _claimed(folder: str, marker: str) -> bool:
 class _Sandbox:
     """What the command is confined by; without orders nothing."""
 
-    def __init__(self, orders: int) -> None:
+    def __init__(self, orders: int, words: list[str]) -> None:
+        self.around = {word.rpartition("/")[2] for word in words[:1]}
+        """Names of processes that are no part of the command."""
         self._absent: list[bytes] = []
         self._orders: list[tuple[str, bytes]] = []
         if orders < 0:
@@ -99,6 +101,7 @@ class _Sandbox:
         # Costs start-up time, so only where it is needed; there is no package around a program of its own.
         sys.path.insert(0, _INSIDE)
         self._inside = __import__("enter")
+        self.around.add(self._inside.family.NAME.decode())
         for order, value in self._inside.read_orders(orders):
             if order == "absent":
                 self._absent.append(value)
@@ -258,10 +261,9 @@ _HAS_PROC = os.path.isdir("/proc/self")  # noqa: PTH112 -- pathlib costs start-u
 class Watch:
     """Waits for the shell, then for what it left behind."""
 
-    def __init__(self, shell: int, pump: "Pump", around: list[str]) -> None:
+    def __init__(self, shell: int, pump: "Pump", around: set[str]) -> None:
         self._shell = shell
-        self._around = {name.rpartition("/")[2] for name in around}
-        """Names of processes that are no part of the command."""
+        self._around = around
         self._pump = pump
         self._began = time.monotonic()
         self._after_s = 0.0
@@ -380,8 +382,16 @@ class Watch:
 
     def _kill(self) -> None:
         give_up = time.monotonic() + KILLING_S
+        self._kill_the_first()
         self._signal(signal.SIGKILL)
         self._plan(lambda: self._kill_again(give_up), 0.02)
+
+    def _kill_the_first(self) -> None:
+        """Kill the nearest before looking for the rest: with the first process a sandbox ends whole."""
+        for parent in (os.getpid(), self._shell):
+            for pid in _children(parent):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _kill_again(self, give_up: float) -> None:
         """Kill what was started between looking and killing."""
@@ -439,6 +449,14 @@ def _parent_and_name(pid: str) -> tuple[int, str] | None:
     state, parent = after.split(None, 2)[:2]
     name = before.partition(b"(")[2].decode(errors="replace").replace("\n", " ")
     return int(parent), "" if state == b"Z" else name
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
 
 
 def _tasks() -> int:

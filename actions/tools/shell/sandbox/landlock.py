@@ -9,7 +9,8 @@ from .plan import SandboxPlan
 
 Order = tuple[str, str]
 
-_NEW_MOUNTS, _NEW_IPC, NEW_USERS, NEW_NETWORK = 0x20000, 0x08000000, 0x10000000, 0x40000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_PROCESSES = 0x20000, 0x08000000, 0x20000000
+_NEW_USERS, _NEW_NETWORK = 0x10000000, 0x40000000
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
@@ -19,7 +20,9 @@ def has_landlock() -> bool:
 
 def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[Order]:
     """Yield what the child of a supervisor has to do before it becomes the command."""
-    yield "unshare", str(_NEW_MOUNTS | _NEW_IPC | _users())
+    yield "unshare", str(_NEW_MOUNTS | _NEW_IPC | _NEW_PROCESSES | _users())
+    yield "first-process", ""
+    yield "part", ""
     for path, access, source in plan.mounts:
         if access != "hide":
             yield "clone", str(source or path)
@@ -37,11 +40,12 @@ def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[Ord
         yield "drop-powers", ""
     yield "restrict", ""
     yield "filter", str(filter_descriptor)
+    yield "look-after", ""
 
 
 def own_network(handing: str) -> Iterator[Order]:
     """Yield how to get a network of one's own; `handing`: whom to give a listening socket of it."""
-    yield "unshare", str(NEW_NETWORK | _users())
+    yield "unshare", str(_NEW_NETWORK | _users())
     yield "loopback", ""
     if handing:
         yield "hand-out", handing
@@ -59,4 +63,4 @@ def _placed(plan: SandboxPlan) -> Iterator[Order]:
 
 def _users() -> int:
     """Return what makes the other namespaces possible for whoever is not root."""
-    return 0 if os.geteuid() == 0 else NEW_USERS
+    return 0 if os.geteuid() == 0 else _NEW_USERS

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 
 import confine
+import family
 import mounts
 
 Orders = list[tuple[str, bytes]]
@@ -131,6 +132,8 @@ _STEPS: Mapping[str, Callable[[bytes], None]] = {
     "unshare": _unshare,
     "loopback": _loopback,
     "hand-out": _hand_out,
+    "first-process": family.become_first,
+    "part": mounts.part,
     "clone": mounts.clone,
     "freeze": mounts.freeze,
     "mount": mounts.attach,
@@ -143,6 +146,7 @@ _STEPS: Mapping[str, Callable[[bytes], None]] = {
     "restrict": confine.restrict,
     "drop-powers": _drop_powers,
     "filter": _filter,
+    "look-after": family.look_after,
 }
 
 

@@ -13,7 +13,7 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _CLONE = 1
 _FROM_DESCRIPTOR = 4
-_READ_ONLY, _NO_SUID, _NO_DEVICES = 1, 2, 4
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
 _MS_REC, _MS_SLAVE = 0x4000, 0x80000
 
 _cloned: list[int] = []
@@ -35,10 +35,15 @@ def clone(path: bytes) -> None:
     _cloned.append(_call(_OPEN_TREE, _AT_FDCWD, ctypes.c_char_p(path), flags))
 
 
-def freeze(_: bytes) -> None:
-    """Make the whole machine read-only here, and nowhere else."""
+def part(_: bytes) -> None:
+    """Keep what is mounted from now on to this namespace; show its own processes, where that is allowed."""
     if _LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):
         _fail()
+    _LIBC.mount(b"proc", b"/proc", b"proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, None)
+
+
+def freeze(_: bytes) -> None:
+    """Make the whole machine read-only here, and nowhere else."""
     _set(_AT_FDCWD, b"/", _AT_RECURSIVE, _READ_ONLY)
 
 
