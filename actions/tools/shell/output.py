@@ -197,7 +197,7 @@ def outcome_of(captured: Captured, ended: Ended, limits: CommandLimits, *remarks
     content = "\n".join([output or "(no output)", *notes, f"exit code: {_exit_code(ended)}"])
     if ended.reason in ("timeout", "idle"):
         return ToolOutcome("timeout", content, captured.full)
-    is_fine = ended.status == 0 and not ended.problem and not ended.too_many
+    is_fine = ended.status == 0 and not ended.problem and not ended.too_many and not ended.asking
     return ToolOutcome("ok" if is_fine else "error", content, captured.full)
 
 
@@ -209,6 +209,11 @@ def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
         )
     if ended.reason == "idle":
         yield f"timed out: killed, with all its processes, after {limits.idle_s:g} s without any output"
+    if ended.reason == "input":
+        yield (
+            f"stopped: {shown(ended.asking)} waited for somebody to type something, and nobody can;"
+            " answer by an argument, an option such as --yes, a pipe or a here-document"
+        )
     if ended.problem:
         yield f"killed, with all its processes: {ended.problem}"
     if ended.too_many:

@@ -94,35 +94,21 @@ class _Sandbox:
     def __init__(self, orders: int, words: list[str]) -> None:
         self.around = {word.rpartition("/")[2] for word in words[:1]}
         """Names of processes that are no part of the command."""
-        self._absent: list[bytes] = []
-        self._orders: list[tuple[str, bytes]] = []
-        if orders < 0:
-            return
-        # Costs start-up time, so only where it is needed; there is no package around a program of its own.
-        sys.path.insert(0, _INSIDE)
-        self._inside = __import__("enter")
-        self.around.add(self._inside.family.NAME.decode())
-        for order, value in self._inside.read_orders(orders):
-            if order == "absent":
-                self._absent.append(value)
-            else:
-                self._orders.append((order, value))
+        self._inside = None
+        if orders >= 0:
+            # Costs start-up time, so only where it is needed; a program of its own has no package around it.
+            sys.path.insert(0, _INSIDE)
+            self._inside = __import__("enter").Confinement(orders)
+            self.around.add(self._inside.name)
 
     def enter(self) -> None:
         """Confine the calling process. Raises `OSError`, and then nothing may be run."""
-        if self._orders:
-            self._inside.enter(self._orders)
+        if self._inside is not None:
+            self._inside.enter()
 
     def cleared(self) -> str:
         """Move away what the command may not make, now that nothing of it is left; return the facts."""
-        facts = ""
-        for path in self._absent:
-            if os.path.lexists(path):
-                aside = path + b".from-sandbox-%d" % time.time_ns()
-                with suppress(OSError):
-                    os.rename(path, aside)  # noqa: PTH104
-                    facts += f"moved {os.fsdecode(aside)!a}\n"
-        return facts
+        return self._inside.cleared() if self._inside is not None else ""
 
 
 _INSIDE = f"{os.path.dirname(os.path.realpath(__file__))}/sandbox/inside"  # noqa: PTH120
@@ -249,6 +235,8 @@ ORPHAN_GRACE_S = 0.25
 """Its processes must not outlive the agent by more than a second."""
 KILLING_S = 3.0
 MOST_PROCESSES = 1000
+QUIET_S = 8.0
+"""After so long without output somebody looks whether the command waits for input, and then once more."""
 REASONS = {b"t": "timeout", b"i": "idle", b"c": "cancelled"}
 """What the agent writes to have the command stopped, and why it does."""
 
@@ -278,6 +266,9 @@ class Watch:
         self._next: Callable[[], None] | None = None
         self._tasks_before = _tasks()
         self._next_check = 0.0
+        self._next_question = self._began + QUIET_S
+        self._asking = ""
+        self._stillness: object = None
 
     def run(self, wake: int) -> None:
         """Return when nothing is left; `wake` tells the signals that came."""
@@ -297,6 +288,7 @@ class Watch:
                 self._next()
             elif self._next is None:
                 self._stop_a_flood()
+                self._stop_a_question()
         while self._pump.carry():
             pass
 
@@ -310,6 +302,7 @@ class Watch:
         facts += [f"left {name}" for name in self._left]
         facts += [f"too_many {self._too_many}"] if self._too_many else []
         facts += [f"survivors {self._survivors}"] if self._survivors else []
+        facts += [f"asking {self._asking}"] if self._asking else []
         return "".join(f"{fact}\n" for fact in facts)
 
     def _patience_ms(self) -> float:
@@ -338,6 +331,7 @@ class Watch:
 
     def _carry(self, poll: "select.poll") -> None:
         self._pump.carry()
+        self._next_question = time.monotonic() + QUIET_S
         if self._pump.is_over:
             poll.unregister(self._pump.source)
         if self._pump.is_full or self._pump.error:
@@ -412,6 +406,19 @@ class Watch:
                 self._is_stopping = True
                 self._kill()
 
+    def _stop_a_question(self) -> None:
+        """End a command that is silent because it reads from a terminal, at which nobody is."""
+        if time.monotonic() < self._next_question:
+            return
+        self._next_question = time.monotonic() + QUIET_S
+        found = [one for one in self._descendants() if one[1]]
+        asking = next((one for one in found if _reads_a_terminal(one[0])), None)
+        # Somebody may drive that terminal from inside of the command: then something moves.
+        before, self._stillness = self._stillness, [(pid, _switches(pid)) for pid, _ in found]
+        if asking is not None and before == self._stillness:
+            self._asking = asking[1]
+            self._stop("input", STOP_GRACE_S)
+
     def _signal(self, number: int) -> int:
         _signal_group(self._shell, number)
         found = self._descendants()
@@ -452,11 +459,30 @@ def _parent_and_name(pid: str) -> tuple[int, str] | None:
 
 
 def _children(pid: int) -> list[int]:
+    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123
+        return [int(child) for child in file.read().split()]
+    return []
+
+
+def _reads_a_terminal(pid: int) -> bool:
+    """Tell whether a process sits in `read` of a terminal, which can only be one that the command made."""
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123
-            return [int(child) for child in file.read().split()]
-    except OSError:
-        return []
+        with open(f"/proc/{pid}/syscall", "rb") as file:  # noqa: PTH123
+            number, descriptor = file.read().split()[:2]
+        if int(number) != (0 if os.uname().machine == "x86_64" else 63):
+            return False
+        opened = os.readlink(f"/proc/{pid}/fd/{int(descriptor, 16)}")  # noqa: PTH115
+        return opened.startswith(("/dev/pts/", "/dev/tty"))
+    except (OSError, ValueError):
+        # It runs just now, has ended, or belongs to somebody else.
+        return False
+
+
+def _switches(pid: int) -> bytes:
+    """Return how often a process has slept: a number that stays while it sleeps."""
+    with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+        return file.read().partition(b"\nvoluntary_ctxt_switches:")[2]
+    return b""
 
 
 def _tasks() -> int:

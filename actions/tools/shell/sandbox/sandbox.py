@@ -1,5 +1,6 @@
 """Chooses the sandbox of a session, finds out whether it works here, and prepares each command for it."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -89,7 +90,7 @@ class Sandbox:
     @asynccontextmanager
     async def launch(self, cwd: Path) -> AsyncGenerator[Launch]:
         """Prepare one command that runs in `cwd`."""
-        plan = self.plan()
+        plan = await asyncio.to_thread(self.plan)
         async with AsyncExitStack() as stack:
             handing = -1
             if plan.has_proxy:

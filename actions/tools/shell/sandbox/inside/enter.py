@@ -1,6 +1,6 @@
 """Puts the calling process into a sandbox, step by step, as a list of orders says.
 
-The supervisor of a command imports this from its folder and calls `enter` between fork and exec; `main` does
+The supervisor of a command imports this from its folder and calls it between fork and exec; `main` does
 the same for a program that is only tried. An order is a word and a value, each ended by a NUL.
 """
 
@@ -9,7 +9,9 @@ import fcntl
 import os
 import resource
 import struct
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import confine
 import family
@@ -24,6 +26,30 @@ _KEPT_BY_ROOT = frozenset({0, 1, 3, 4, 6, 7})
 
 class Refused(OSError):
     """A step that the system does not allow."""
+
+
+class Confinement:
+    """What the supervisor of a command knows of its sandbox."""
+
+    name = family.NAME.decode()
+    """Of processes that are no part of the command."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._orders = read_orders(descriptor)
+
+    def enter(self) -> None:
+        enter(self._orders)
+
+    def cleared(self) -> str:
+        """Move away what the command may not make, now that nothing of it is left; return the facts."""
+        facts = ""
+        for order, path in self._orders:
+            if order == "absent" and os.path.lexists(path):
+                aside = path + b".from-sandbox-%d" % time.time_ns()
+                with suppress(OSError):
+                    os.rename(path, aside)  # noqa: PTH104
+                    facts += f"moved {os.fsdecode(aside)!a}\n"
+        return facts
 
 
 def read_orders(descriptor: int) -> Orders:
