@@ -74,7 +74,8 @@ def sandbox_of(
         private=(settings.home, *store_files(settings.store)),
         own_settings=(config_home(env),),
     )
-    return open_sandbox(session.sandbox, place, session.allow_net)
+    sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
+    return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."
 
 
 def stricter(one: SandboxWish, other: SandboxWish) -> SandboxWish:

@@ -1,7 +1,9 @@
 """What a session is apart from its state: its settings, and how it is listed."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
@@ -25,6 +27,14 @@ class SessionSettings(Record):
     """Domains that commands in the sandbox may reach; `*`: all there is."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what came later and says nothing: older versions read these bytes, too."""
+        idle = {
+            name for name, value in (("sandbox", "off"), ("allow_net", ())) if getattr(self, name) == value
+        }
+        return {name: value for name, value in dump(self).items() if name not in idle}
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,6 +174,17 @@ def open_sandbox(
     return None, f"There is no sandbox here, so commands run without one ({why})."
 
 
+def what_works(place: Workplace) -> Iterator[tuple[SandboxKind, str]]:
+    """Try each kind; yield it with what keeps it from working, or nothing."""
+    for kind, problem in _kinds():
+        trouble = problem
+        if not trouble:
+            sandbox = Sandbox(kind, place)
+            trouble = _one_line(sandbox.trouble())
+            sandbox.close()
+        yield kind, trouble
+
+
 def _kinds() -> Iterable[tuple[SandboxKind, str]]:
     """Yield what could be used, best first, with what is known to be missing."""
     if sys.platform == "darwin":
