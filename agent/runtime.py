@@ -14,6 +14,7 @@ from ..state.messages import encodable
 from ..state.session import SandboxWish, SessionSettings
 from ..state.store.store import Store
 from .config.load import load_settings
+from .config.paths import config_home
 from .config.settings import Said, Settings
 from .session.run import Limits
 
@@ -89,6 +90,7 @@ class Runtime:
             fallback_models=self.settings.fallback_models,
             allow=self.settings.allow,
             deny=self.settings.deny,
+            ask=self.settings.ask,
             mode=self.settings.mode,
             sandbox=self.settings.sandbox,
             allow_net=self.settings.allow_net,
@@ -182,14 +184,19 @@ class Runtime:
         new_state: ApplicationState,
         needs_model: bool = True,
     ) -> "Session":
+        from ..state.store.store_key import store_key
         from .graph import ACTIONS, build_application, build_graph
+        from .models.providers import key_names
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
         from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
 
-        gate = SessionGate(policy_of(settings))
-        masker = masker_for(self.env, Path(settings.cwd))
+        settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
+        own = (self.settings.home, config_home(self.env))
+        gate = SessionGate(policy_of(settings, own))
+        keys = key_names(self.settings.providers)
+        masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
         if needs_model:
             model = connect_models(self.settings, settings, self.env)
         else:
@@ -207,7 +214,7 @@ class Runtime:
             model, trace = telemetry.overhear(model), telemetry
         compress_at = self.settings.compress_at
         ports = bind_ports(
-            settings, gate, model, journal, trace, masker, places, compress_at, sandbox=sandbox
+            settings, gate, model, journal, trace, masker, places, compress_at, withheld=keys, sandbox=sandbox
         )
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
@@ -217,7 +224,7 @@ class Runtime:
 
         def add_rule(rule: str) -> SessionSettings:
             changed = session.settings.model_copy(update={"allow": (*session.settings.allow, rule)})
-            gate.policy = policy_of(changed)
+            gate.policy = policy_of(changed, own)
             return changed
 
         observe = telemetry.note if telemetry is not None else nobody
@@ -244,6 +251,7 @@ class Runtime:
             "deny": (*stored.deny, *said.get("deny", ())),
             "sandbox": self._sandbox_wish(stored),
             "allow_net": said.get("allow_net"),
+            "ask": (*stored.ask, *said.get("ask", ())),
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
 

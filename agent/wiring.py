@@ -2,13 +2,26 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..actions.ports import Gate, Journal, Masker, Model, Ports, Tool, Toolbox, ToolSpec, Trace, Verdict
+from ..actions.ports import (
+    Gate,
+    Journal,
+    Masker,
+    Model,
+    Ports,
+    Tool,
+    Toolbox,
+    ToolSpec,
+    Trace,
+    Verdict,
+    Witness,
+)
 from ..actions.tools.registry import builtin_tools, declared
+from ..actions.turn.binding import DiskWitness
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
 from ..state.session import SandboxWish, SessionSettings
@@ -32,13 +45,19 @@ class SessionGate:
         return self.policy.judge(tool, arguments, mode)
 
 
-def policy_of(session: SessionSettings) -> Policy:
-    """Return the policy of a session; raises `UsageError` for a rule that cannot be read."""
+def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
+    """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
+
+    `own` are the folders of Sandbur's own.
+    """
     return Policy(
         parse_rules(session.allow, declared()),
         parse_rules(session.deny, declared()),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
+        parse_rules(session.ask, declared()),
+        own,
+        runs_catastrophes=session.catastrophic == "run",
     )
 
 
@@ -98,6 +117,8 @@ def bind_ports(
     places: Places | None,
     compress_at: float,
     toolbox: Toolbox | None = None,
+    withheld: frozenset[str] = frozenset(),
+    witness: Witness | None = None,
     sandbox: "Sandbox | None" = None,
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
@@ -111,6 +132,7 @@ def bind_ports(
         toolbox=toolbox,
         tool_specs=specs,
         gate=gate,
+        witness=DiskWitness() if witness is None else witness,
         journal=journal,
         trace=trace,
         masker=masker,
@@ -121,6 +143,8 @@ def bind_ports(
         fixed_bytes=len(fixed),
         fixed_sha256=hashlib.sha256(fixed).hexdigest(),
         compress_at=compress_at,
+        roots=(Path(session.cwd), *map(Path, session.add_dirs)),
+        withheld=withheld,
         sandbox="off" if sandbox is None else sandbox.status,
     )
 

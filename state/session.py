@@ -1,9 +1,9 @@
 """What a session is apart from its state: its settings, and how it is listed."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
@@ -20,21 +20,16 @@ class SessionSettings(Record):
     fallback_models: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
+    catastrophic: Literal["ask", "run"] = Field(default="ask", exclude=True)
+    """As the user's own configuration says at this run: never stored, and never taken from what is stored."""
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
-    sandbox: SandboxWish = "off"
-    allow_net: tuple[str, ...] = ()
+    sandbox: SandboxWish = Field("off", exclude_if=lambda wish: wish == "off")
+    allow_net: tuple[str, ...] = Field((), exclude_if=lambda domains: not domains)
     """Domains that commands in the sandbox may reach; `*`: all there is."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what came later and says nothing: older versions read these bytes, too."""
-        idle = {
-            name for name, value in (("sandbox", "off"), ("allow_net", ())) if getattr(self, name) == value
-        }
-        return {name: value for name, value in dump(self).items() if name not in idle}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class Conditions(Record):
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
+    catastrophic: Literal["ask", "run"] = Field("ask", exclude_if=lambda said: said == "ask")
     cwd: str
     add_dirs: tuple[str, ...] = ()
     context_window: int

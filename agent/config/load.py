@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -142,7 +142,7 @@ def _project_layer(
             continue
         # The very bytes that were compared are the ones that count, so nothing can change in between.
         if is_trusted(folder, env, content):
-            return _file_layer(path, content, folder, notices), None
+            return _project_file_layer(path, content, folder, notices), None
         notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
         return None, path
     return None, None
@@ -173,6 +173,14 @@ def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) ->
         notices.append(f'Ignored `mode = "yolo"` in {path}: yolo mode needs -y or --mode yolo on each run.')
         values = {key: value for key, value in values.items() if key != "mode"}
     return _Layer(str(path), values, folder)
+
+
+def _project_file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:
+    layer = _file_layer(path, content, folder, notices)
+    if "catastrophic" not in layer.values:
+        return layer
+    notices.append(f"Ignored `catastrophic` in {path}: only your own configuration can set it.")
+    return replace(layer, values={k: v for k, v in layer.values.items() if k != "catastrophic"})
 
 
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:

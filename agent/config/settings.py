@@ -17,8 +17,10 @@ SANDBOXES = ("auto", "required", "off")
 Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "durability", "prices", "windows", "providers",
+    "catastrophic",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
+Catastrophic = Literal["ask", "run"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 Group = Literal["", "run", "limits", "place"]
@@ -78,9 +80,15 @@ class Settings:
         (), "rules", "SANDBUR_ALLOW", "all", "run", ("--allow", "RULE", f"never ask: {_RULE}")
     )
     """No source can take a rule away from another."""
+    ask: tuple[str, ...] = _row(
+        (), "rules", "SANDBUR_ASK", "all", "run", ("--ask", "RULE", f"always ask: {_RULE}")
+    )
+    """Beats `allow`, and is beaten by `deny`."""
     deny: tuple[str, ...] = _row(
         (), "rules", "SANDBUR_DENY", "all", "run", ("--deny", "RULE", f"never run: {_RULE}")
     )
+    catastrophic: Catastrophic = _row("ask", "catastrophic")
+    """Whether what no undo reaches asks in every mode; only the user's own file may say `run`."""
     add_dirs: tuple[Path, ...] = _row(
         (), "folders", "SANDBUR_ADD_DIR", "all", "run",
         ("--add-dir", "DIR", "one more folder to work in; repeatable"),

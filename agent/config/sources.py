@@ -17,7 +17,7 @@ from ...state.session import SandboxWish
 from ..models.providers import WireFormat
 from ..pricing import Price
 from .paths import decoded
-from .settings import SETTINGS, Kind, Said, Setting
+from .settings import SETTINGS, Catastrophic, Kind, Said, Setting
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -84,6 +84,7 @@ _KINDS: Mapping[Kind, _Kind] = {
     "seconds": _Kind(_Positive, float, "a number of seconds"),
     "share": _Kind(Annotated[float, Field(ge=0.1, le=0.95)], float, "a number"),
     "tenant": _Kind(Annotated[Line, StringConstraints(pattern=r"^[A-Za-z0-9_.@-]{1,64}$")]),
+    "catastrophic": _Kind(Catastrophic),
     "switch": _Kind(bool, _switch, "1 or 0"),
     "durability": _Kind(Durability),
     "prices": _Kind(dict[str, Price]),

@@ -53,6 +53,12 @@ class ProviderOverride:
     """None: as the provider of this name is known to speak, else Chat Completions."""
 
 
+def key_names(overrides: Mapping[str, ProviderOverride]) -> frozenset[str]:
+    """Return the variables that hold a key of a known or configured provider."""
+    configured = (one.api_key_env for one in overrides.values() if one.api_key_env)
+    return frozenset((*configured, *(name for profile in PROFILES.values() for name in profile.key_env)))
+
+
 def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
     return Profile(
         name=name,

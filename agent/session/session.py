@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
+from ...actions.masking.references import masked_arguments
 from ...actions.ports import Ports
 from ...actions.turn.commands import answer_command
 from ...actions.turn.proposals import judge
@@ -140,6 +141,10 @@ class Session:
         tool = self._ports.toolbox[call.tool]
         return exact_rule(call.tool, tool.subject(tool.parse(call.arguments)))
 
+    def shown_arguments(self, arguments: str) -> str:
+        """Return arguments as they are shown and stored: without secrets."""
+        return masked_arguments(arguments, self._ports.masker)
+
     async def interrupt(self) -> None:
         """Cancel the current action; the running iterator then ends as `interrupted`."""
         if self._run is not None:
@@ -155,7 +160,11 @@ class Session:
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
         if call.decision == "invalid" or call.decided_by == "person" or call.recovery.starts:
             return call
-        return judge(call.call_id, call.tool, call.arguments, self._ports, mode)
+        again = judge(call, self._ports, mode)
+        if call.decision == again.decision == "undecided" and call.binding is not None:
+            # What the person was told, and is to decide about, stays.
+            return call
+        return again
 
     def _change_calls(self, calls: tuple[PendingCall, ...]) -> None:
         if calls != self.state.pending_tool_calls:

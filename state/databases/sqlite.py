@@ -36,10 +36,9 @@ class HighWater:
             if records < 0:
                 path.unlink(missing_ok=True)
                 return
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            # In place: a file that is cut short on the way would tell nothing.
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = self._opened(path)
             try:
+                # In place: a file that is cut short on the way would tell nothing.
                 os.pwrite(file, b"%020d" % records, 0)
             finally:
                 os.close(file)
@@ -53,6 +52,15 @@ class HighWater:
 
     def knows_any(self) -> bool:
         return self.folder.is_dir() and any(self.folder.iterdir())
+
+    def _opened(self, path: Path) -> int:
+        """Open the file; make its folder when it turns out to be missing: every commit comes here."""
+        how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(path, how, 0o600)
+        except FileNotFoundError:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            return os.open(path, how, 0o600)
 
     def _path(self, session_id: str) -> Path:
         # An id may come from a caller of the library, so it is no file name.

@@ -93,9 +93,13 @@ class CallTrail:
             yield f"decides about other arguments than record {self.proposed.row} proposes"
         if self.is_finished:
             yield "decides about a call that has finished"
+        self.verdict = move.text("decision")
+        if self.verdict == "undecided":
+            # Right before its start the call was not what had been approved.
+            self.approval = None
+            return
         if not move.text("who"):
             yield "does not say who decided"
-        self.verdict = move.text("decision")
         settled = move.text("settled_as")
         if self.is_open and not settled:
             yield "decides about a call that runs already"

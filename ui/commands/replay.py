@@ -244,16 +244,17 @@ def name_of(title: str, session_id: str) -> str:
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
     """Write a file that is there as a whole or not at all."""
     from ...actions.workspace.atomic_write import temporary_file
+    from ...actions.workspace.beneath import real_path
     from ...actions.workspace.paths import FileProblem
 
     is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_file(path, 0o666) as temporary:
+        with temporary_file(real_path(path.parent) / path.name, 0o666) as temporary:
             is_begun = True
             with open(temporary.descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.writelines(pieces)
-            temporary.path.replace(path)
+            temporary.take_place_of(path)
     except FileProblem as problem:
         raise UsageError(str(problem)) from None
     except OSError as error:

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +73,11 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     def paths(self, arguments: RunShellCommandArguments) -> Sequence[str]:
         return () if arguments.cwd is None else (arguments.cwd,)
 
+    def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> Sequence[str]:
+        from .scripts import scripts_of
+
+        return scripts_of(arguments.command, resolved(arguments.cwd or ".", cwd))
+
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         from ...workspace.snapshot import FilesBefore, look
         from .spool import Spool
@@ -89,7 +94,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             before = FilesBefore()
             if self.effect_of(arguments) != "read":
                 before = await asyncio.to_thread(look, context, spool.folder)
-            return await self._run(arguments, cwd, spool, before, context.emit)
+            return await self._run(arguments, cwd, spool, before, context)
 
     async def _run(
         self,
@@ -97,14 +102,14 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         cwd: Path,
         spool: "Spool",
         before: "FilesBefore",
-        emit: Callable[[str], None],
+        context: ToolContext,
     ) -> ToolOutcome:
         from .advice import advice_on
         from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
         from .process import run_supervised
 
         limits = self._limits(arguments)
-        with LiveOutput(emit) as live:
+        with LiveOutput(context.emit) as live:
 
             def show_news() -> bool:
                 chunk, skipped = spool.news(MAX_EVENT_BYTES)
@@ -116,7 +121,14 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             try:
                 async with self._launch(cwd) as launch:
                     ended = await run_supervised(
-                        _shell(), arguments.command, cwd, limits, spool, show_news, launch
+                        _shell(),
+                        arguments.command,
+                        cwd,
+                        limits,
+                        spool,
+                        show_news,
+                        context.withheld,
+                        launch,
                     )
             except OSError as error:
                 return _not_run(_start_problem(error, cwd))

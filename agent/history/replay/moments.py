@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ....state.application import ApplicationState, ExecutionMode
+from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode
 from ....state.calls import CallDecision, PendingCall, restore_arguments
 from ....state.databases.database import Database
 from ....state.errors import StoreError
@@ -67,10 +67,10 @@ class RecordedLogs:
 class StateReader:
     """Follows the steps of a recording; a field that did not change stays the very same object."""
 
-    def __init__(self, logs: RecordedLogs, mode: ExecutionMode) -> None:
-        """Begin with the state of a new session in this mode."""
+    def __init__(self, logs: RecordedLogs, mode: ExecutionMode, graph_version: int) -> None:
+        """Begin with the state of a new session in this mode, of the graph of then."""
         self._logs = logs
-        self.values: Values = dict(ApplicationState(execution_mode=mode))
+        self.values: Values = dict(ApplicationState(execution_mode=mode, graph_version=graph_version))
 
     def take(self, step: RecordedStep) -> Values:
         """Return every field after the next step."""
@@ -83,7 +83,7 @@ class StateReader:
         decoded = decode_fields(ApplicationState, changed, self._logs)
         values = {**self.values, **{name: decoded[name] for name in changed if name in decoded}}
         if "pending_tool_calls" in changed and values["pending_tool_calls"]:
-            asked = ApplicationState.model_construct(**values).active_history.last
+            asked = ApplicationState.model_construct(**values).active_history.asking
             values["pending_tool_calls"] = restore_arguments(values["pending_tool_calls"], asked)
         self.values = values
         return values
@@ -159,7 +159,9 @@ class Recording:
 
     def moments(self) -> Iterator[Moment]:
         """Yield every step, oldest first."""
-        reader = StateReader(self.logs, self.owners[0].settings.mode)
+        first = self.owners[0]
+        version = first.steps[0].after.get("graph_version", 1) if first.steps else GRAPH_VERSION
+        reader = StateReader(self.logs, first.settings.mode, version)
         action: str | None = None
         for owner in self.owners:
             for moment in _moments(owner, reader, action):

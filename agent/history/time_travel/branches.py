@@ -10,6 +10,8 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from ....actions.masking.kept_contents import kept_contents
+from ....actions.masking.masker import TextMasker
 from ....state.application import ApplicationState, ExecutionMode, StepStatus, VibeStep
 from ....state.errors import UsageError
 from ....state.json_text import json_or_text
@@ -41,8 +43,9 @@ async def restore_files(
     plan = await store.database.offload(lambda: plan_restore(store.file_changes(session_id), seq, roots))
     if plan.steps:
         files = store.files(into)
+        kept, _ = await kept_contents(plan.changes, plan.pre_images, TextMasker())
         async with _claimed(store, into) as writer:
-            writer.queue_loose(files.contents(plan.pre_images))
+            writer.queue_loose(files.contents(kept))
             await writer.commit(files.entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))
             return plan, await asyncio.to_thread(apply, plan)
     return plan, apply(plan)

@@ -10,14 +10,15 @@ from typing import NamedTuple, Protocol
 
 from ....actions.workspace.atomic_write import (
     missing_folders,
-    one_at_a_time,
-    refuse_stale,
+    remove_file,
     replace_content,
     replace_link,
     sync_folder,
 )
+from ....actions.workspace.beneath import folder_at
 from ....actions.workspace.content_cache import FileState, state_at
 from ....actions.workspace.paths import FileProblem, translated
+from ....actions.workspace.secret_files import is_secret_file
 from ....state.calls import FileChange
 from ....state.store.file_history import RecordedChange
 
@@ -119,7 +120,7 @@ class _Planner:
             return None
         content = None if first.before is None else self._history.content(first.before)
         if content is None and first.before_mode is not None:
-            raise FileProblem("its old content is not in the store")
+            raise FileProblem(_why_not_stored(path))
         self._take_room(len(content or b"") + len(now.content or b""))
         change = FileChange(
             path=str(path),
@@ -157,6 +158,12 @@ class _Planner:
         self._room -= size
 
 
+def _why_not_stored(path: Path) -> str:
+    if is_secret_file(str(path)):
+        return "what is in files of secrets is not kept"
+    return "its old content is not in the store"
+
+
 def _goes(path: Path, first: FileChange) -> bool:
     """Tell whether the run made this file, unless a folder has its place by now."""
     is_new = first.before_mode is None and first.is_restorable
@@ -190,9 +197,7 @@ def apply(plan: RestorePlan) -> Restored:
 
 def _done(step: FileStep, roots: tuple[Path, ...]) -> None:
     if step.content is None or step.mode is None:
-        with one_at_a_time(step.path.parent):
-            refuse_stale(step.path, step.now.version)
-            step.path.unlink()
+        remove_file(step.path, step.now.version)
         _remove_folders(step.path, step.made_folders, roots)
     elif stat.S_ISLNK(step.mode):
         replace_link(step.path, os.fsdecode(step.content), step.now.version)
@@ -207,7 +212,8 @@ def _remove_folders(path: Path, count: int, roots: tuple[Path, ...]) -> None:
         for folder in list(path.parents)[:count]:
             if folder in roots:
                 return
-            folder.rmdir()
+            with folder_at(folder.parent) as above:
+                os.rmdir(folder.name, dir_fd=above)
 
 
 def _require_below(path: Path, roots: tuple[Path, ...]) -> None:

@@ -16,7 +16,7 @@ from places import ROOT
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")]
 
 
 async def run(folder: Path, command: str, **options: object) -> ToolOutcome:

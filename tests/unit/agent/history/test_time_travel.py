@@ -79,6 +79,7 @@ def test_a_hostile_step_cannot_steer_the_terminal(command: Command) -> None:
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
+@pytest.mark.slow
 async def test_the_steps_of_a_long_session_are_read_in_a_moment(store: Store) -> None:
     session = await open_session(store, ScriptedModel(*[act("x" * 2000)] * 400, "end"), Recorder())
     await collect(session.send("go"))
