@@ -449,6 +449,8 @@ class Ports:
     """Share of the model's window that a request may fill."""
     roots: tuple[Path, ...] = ()
     """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
+    sandbox: str = "off"
+    """Kind and network of what commands run in."""
     max_replans: int = 3
     max_concurrent_reads: int = 8
     withheld: frozenset[str] = frozenset()

@@ -12,7 +12,7 @@ from ..state.application import GRAPH_VERSION, ApplicationState
 from ..state.databases.ownership import require_own
 from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
 from ..state.messages import encodable
-from ..state.session import SessionSettings
+from ..state.session import SandboxWish, SessionSettings
 from ..state.store.store import Store
 from .config.load import load_settings
 from .config.paths import config_home
@@ -21,6 +21,7 @@ from .session.run import Limits
 
 if TYPE_CHECKING:
     from ..actions.ports import Masker, Model, Trace
+    from ..actions.tools.shell.sandbox.sandbox import Sandbox
     from .history.time_travel.restore import Restored, RestorePlan
     from .session.session import Session
     from .telemetry.session_telemetry import SessionTelemetry
@@ -44,6 +45,7 @@ class Runtime:
         self.env = env
         self._on_notice = on_notice
         self._models: list[Model] = []
+        self._sandboxes: list[Sandbox] = []
         self._telemetry: Telemetry | None = None
 
     @classmethod
@@ -66,6 +68,8 @@ class Runtime:
     async def aclose(self) -> None:
         for model in self._models:
             await model.aclose()
+        for sandbox in self._sandboxes:
+            await asyncio.to_thread(sandbox.close)
         self.store.close()
         await self._end_telemetry()
 
@@ -93,6 +97,8 @@ class Runtime:
             if self.settings.web_tools
             else (),
             mode=self.settings.mode,
+            sandbox=self.settings.sandbox,
+            allow_net=self.settings.allow_net,
             system_prompt=masker_for(self.env, self.settings.cwd).text(system),
         )
         session_id = session_id or str(uuid.uuid4())
@@ -107,7 +113,7 @@ class Runtime:
             if self.said.get("model") is not None or self.settings.model is None:
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
-        opened.notices = (*self.settings.notices, *notices, *more)
+        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more)
         await self._clear_up()
         return opened
 
@@ -132,7 +138,7 @@ class Runtime:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
-        opened.notices = (*self.settings.notices, *damages)
+        opened.notices = (*self.settings.notices, *opened.notices, *damages)
         await self._clear_up()
         return opened
 
@@ -217,13 +223,16 @@ class Runtime:
 
             model = NoModel(settings.model)
         self._models.append(model)
+        # Without a model nothing is run.
+        sandbox, said = await self._confine(settings) if needs_model else (None, "")
         journal = await self.store.open_journal(session_id)
         trace = await self.store.open_trace(session_id)
         places = places_of(self.settings.home, session_id)
         telemetry = self._telemetry_of(session_id, trace, masker)
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
-        toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env))
+        toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env), sandbox)
+        compress_at = self.settings.compress_at
         ports = bind_ports(
             settings,
             gate,
@@ -232,9 +241,10 @@ class Runtime:
             trace,
             masker,
             places,
-            self.settings.compress_at,
+            compress_at,
             toolbox,
             withheld=keys,
+            sandbox=sandbox,
         )
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
@@ -249,7 +259,16 @@ class Runtime:
 
         observe = telemetry.note if telemetry is not None else nobody
         session = Session(session_id, application, ports, self.store, settings, limits, add_rule, observe)
+        session.notices = (said,) if said else ()
         return session
+
+    async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
+        from .wiring import sandbox_of
+
+        sandbox, said = await asyncio.to_thread(sandbox_of, session, self.settings, self.env)
+        if sandbox is not None:
+            self._sandboxes.append(sandbox)
+        return sandbox, said
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
         said, settings = self.said, self.settings
@@ -260,9 +279,18 @@ class Runtime:
             "add_dirs": tuple(map(_readable, settings.add_dirs)) if said.get("add_dirs") else None,
             "allow": (*stored.allow, *said.get("allow", ())),
             "deny": (*stored.deny, *said.get("deny", ())),
+            "sandbox": self._sandbox_wish(stored),
+            "allow_net": said.get("allow_net"),
             "ask": (*stored.ask, *said.get("ask", ())),
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
+
+    def _sandbox_wish(self, stored: SessionSettings) -> "SandboxWish":
+        """Return what a flag says, else the stricter of what the session keeps and what is configured now."""
+        from .wiring import stricter
+
+        said: SandboxWish | None = self.said.get("sandbox")
+        return said or stricter(stored.sandbox, self.settings.sandbox)
 
     def _telemetry_of(self, session_id: str, trace: "Trace", masker: "Masker") -> "SessionTelemetry | None":
         """Return what tells a collector of this session's runs, if that is switched on."""

@@ -24,7 +24,8 @@ from ..actions.tools.registry import FindsService, builtin_tools, declared
 from ..actions.turn.binding import DiskWitness
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
-from ..state.session import SessionSettings
+from ..state.session import SandboxWish, SessionSettings
+from .config.load import store_files
 from .config.settings import Settings
 from .policy.gate import Policy
 from .policy.rules import parse_rules
@@ -32,6 +33,7 @@ from .pricing import PriceOf, price_of
 
 if TYPE_CHECKING:
     from ..actions.tools.network.search_services import SearchService
+    from ..actions.tools.shell.sandbox.sandbox import Sandbox
 
 
 class SessionGate:
@@ -74,6 +76,34 @@ def places_of(home: Path, session_id: str) -> Places:
     return Places(home / "scratch" / name, home / "snapshots", home)
 
 
+def sandbox_of(
+    session: SessionSettings, settings: Settings, env: Mapping[str, str]
+) -> "tuple[Sandbox | None, str]":
+    """Return what confines the commands of a session, if anything does, and what to say about it.
+
+    Raises `SandboxMissing` if one is required and none works here.
+    """
+    if session.sandbox == "off":
+        said = "--allow-net means nothing without a sandbox." if session.allow_net else ""
+        return None, said
+    from ..actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
+    from .config.paths import config_home, user_home
+
+    place = Workplace(
+        roots=(Path(session.cwd), *map(Path, session.add_dirs)),
+        home=user_home(env),
+        private=(settings.home, *store_files(settings.store)),
+        own_settings=(config_home(env),),
+    )
+    sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
+    return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."
+
+
+def stricter(one: SandboxWish, other: SandboxWish) -> SandboxWish:
+    both: tuple[SandboxWish, SandboxWish] = (one, other)
+    return max(both, key=("off", "auto", "required").index)
+
+
 def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:
     """Return what a model is told of the working and the decision tools."""
     return (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
@@ -105,9 +135,10 @@ def bind_ports(
     toolbox: Toolbox | None = None,
     withheld: frozenset[str] = frozenset(),
     witness: Witness | None = None,
+    sandbox: "Sandbox | None" = None,
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
-    toolbox = builtin_tools() if toolbox is None else toolbox
+    toolbox = builtin_tools(sandbox) if toolbox is None else toolbox
     specs = specs_of(toolbox)
     described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
     fixed = session.system_prompt.encode() + described.encode()
@@ -130,6 +161,7 @@ def bind_ports(
         compress_at=compress_at,
         roots=(Path(session.cwd), *map(Path, session.add_dirs)),
         withheld=withheld,
+        sandbox="off" if sandbox is None else sandbox.status,
     )
 
 

@@ -3,6 +3,7 @@
 SandburError
 ├── UsageError               2    a flag, argument or command that does not fit
 ├── ConfigError              52   a configuration file or value that does not fit
+├── SandboxMissing           44   the sandbox that was asked for does not work here
 ├── CredentialsError         41   no key, or one the provider refuses
 ├── UntrustedFolder          55   a folder or file that another user of the machine owns
 ├── StoreError               1    the store cannot be opened, read or written
@@ -53,6 +54,11 @@ class UsageError(SandburError):
 class ConfigError(SandburError):
     exit_code = 52
     code = "config"
+
+
+class SandboxMissing(SandburError):
+    exit_code = 44
+    code = "sandbox"
 
 
 class CredentialsError(SandburError):

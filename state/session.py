@@ -10,6 +10,8 @@ from pydantic import Field
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
 
+SandboxWish = Literal["auto", "required", "off"]
+
 
 class SessionSettings(Record):
     """What a session keeps until flags change it."""
@@ -27,6 +29,9 @@ class SessionSettings(Record):
     """Names of tools beside those of every session; fixed at its start, as all that a model is told."""
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
+    sandbox: SandboxWish = Field("off", exclude_if=lambda wish: wish == "off")
+    allow_net: tuple[str, ...] = Field((), exclude_if=lambda domains: not domains)
+    """Domains that commands in the sandbox may reach; `*`: all there is."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)

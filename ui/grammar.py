@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
-from ..agent.config.settings import MODES, SETTINGS, Kind, Said
+from ..agent.config.settings import MODES, SANDBOXES, SETTINGS, Kind, Said
 from ..state.errors import UsageError
 from .argument_types import amount, count, names, one_of
 from .terminal.terminal import put
@@ -225,6 +225,8 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
     "line": {},
     "names": {"type": names, "default": ()},
     "mode": {"type": one_of(MODES)},
+    "sandbox": {"type": one_of(SANDBOXES)},
+    "domains": {"action": "append", "default": [], "nargs": "?", "const": "*"},
     "rules": {"action": "append", "default": []},
     "folders": {"action": "append", "default": [], "type": Path},
     "folder": {"type": Path},

@@ -32,6 +32,16 @@ def default_store_url(home: Path) -> str:
     return f"{_SQLITE}{home / 'sandbur.db'}"
 
 
+def store_files(url: str) -> tuple[Path, ...]:
+    """Return the files of a store that is one, with what lies beside it; nothing of a server's."""
+    if not url.startswith(_SQLITE):
+        return ()
+    database = Path(url.removeprefix(_SQLITE))
+    return tuple(
+        database.with_name(database.name + end) for end in ("", "-wal", "-shm", "-journal", "-marks")
+    )
+
+
 def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
     """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from ...state.application import ExecutionMode
     from ...state.databases.database import Durability
+    from ...state.session import SandboxWish
     from ..models.providers import ProviderOverride
     from ..pricing import Price
 
 MODES = ("interactive", "plan", "auto-edit", "yolo")
+SANDBOXES = ("auto", "required", "off")
 Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
-    "tenant", "switch", "address", "search", "durability", "prices", "windows", "providers", "catastrophic",
+    "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
+    "providers", "catastrophic",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
@@ -90,6 +93,15 @@ class Settings:
     add_dirs: tuple[Path, ...] = _row(
         (), "folders", "SANDBUR_ADD_DIR", "all", "run",
         ("--add-dir", "DIR", "one more folder to work in; repeatable"),
+    )  # fmt: skip
+    sandbox: "SandboxWish" = _row(
+        "off", "sandbox", "SANDBUR_SANDBOX", group="run",
+        flag=("--sandbox", "WISH", "confine shell commands: " + " | ".join(SANDBOXES)),
+    )  # fmt: skip
+    allow_net: tuple[str, ...] = _row(
+        (), "domains", "SANDBUR_ALLOW_NET", group="run",
+        flag=("--allow-net", "DOMAIN", "what a sandbox may reach, such as pypi.org or *.npmjs.org;"
+              " no DOMAIN: everything; repeatable"),
     )  # fmt: skip
     max_turns: int | None = _row(
         None, "count", "SANDBUR_MAX_TURNS", group="limits",

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ...state.application import ExecutionMode
 from ...state.databases.database import Durability
 from ...state.errors import ConfigError, SandburError, UsageError
+from ...state.session import SandboxWish
 from ..models.providers import WireFormat
 from ..pricing import Price
 from .paths import decoded
@@ -71,11 +72,14 @@ class _Kind(NamedTuple):
 
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Domain = Annotated[str, StringConstraints(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_:.-]{1,253})$")]
 _ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 _KINDS: Mapping[Kind, _Kind] = {
     "line": _Kind(Line),
     "names": _Kind(list[Line], _names),
     "mode": _Kind(ExecutionMode),
+    "sandbox": _Kind(SandboxWish),
+    "domains": _Kind(list[_Domain], _names),
     "rules": _Kind(list[str], _rules),
     "folders": _Kind(list[Line], _folders),
     "count": _Kind(Annotated[int, Field(ge=1)], int, "a whole number"),

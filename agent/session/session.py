@@ -251,4 +251,11 @@ class Session:
         yield finished(self.id, self.state, self.next_action, is_command=True)
 
     def _started(self) -> RunStarted:
-        return RunStarted(self.id, self.model_name, self.state.execution_mode, self.settings.cwd, VERSION)
+        return RunStarted(
+            self.id,
+            self.model_name,
+            self.state.execution_mode,
+            self.settings.cwd,
+            VERSION,
+            self._ports.sandbox,
+        )

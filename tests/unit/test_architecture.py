@@ -30,6 +30,10 @@ SHORT_IDEAS = {
 """Files under 20 lines, with their reason."""
 ONE_IMPORTER = {
     "actions/tools/search/worker.py": "a program of its own, which can be killed",
+    "actions/tools/shell/sandbox/bubblewrap.py": "a sandbox in the words of bubblewrap",
+    "actions/tools/shell/sandbox/landlock.py": "a sandbox as orders to a supervisor",
+    "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the words of macOS",
+    "actions/tools/shell/sandbox/seccomp.py": "a filter in the kernel's own language",
     "actions/tools/shell/supervisor.py": "a program of its own, which outlives the agent",
     "actions/turn/repetition.py": "what going round in circles is",
     "actions/turn/start_check.py": "the whole of what is looked at before a start",

@@ -12,6 +12,7 @@ from typing import cast
 
 from ....state.cancellation import to_the_end
 from ....state.crashpoints import reach
+from .sandbox.launch import NO_SANDBOX, Launch
 from .spool import CommandLimits, Ended, Reason, Spool, ended
 from .supervisor import KILLING_S, REASONS, STOP_GRACE_S
 
@@ -105,6 +106,7 @@ async def run_supervised(
     spool: Spool,
     grew: Callable[[], bool],
     withheld: Set[str] = frozenset(),
+    launch: Launch = NO_SANDBOX,
 ) -> Ended:
     """Run a command with `shell -c`; `grew` looks into the spool, and tells whether there was something new.
 
@@ -112,7 +114,7 @@ async def run_supervised(
 
     Raises `OSError` if nothing could be started. A cancellation leaves when every process is gone.
     """
-    run = _Run(shell, command, cwd, limits, spool, grew, withheld)
+    run = _Run(shell, command, cwd, limits, spool, grew, withheld, launch)
     reason: Reason = "cancelled"
     try:
         await to_the_end(run.connect())
@@ -134,15 +136,18 @@ class _Run:
         spool: Spool,
         grew: Callable[[], bool],
         withheld: Set[str],
+        launch: Launch,
     ) -> None:
         self._limits = limits
         self._marker = spool.marker
         self._news = _News(grew)
+        own_words = (str(limits.max_bytes), str(launch.orders), *launch.words)
         own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": str(spool.folder)}
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, shell, str(limits.max_bytes)],
+            [sys.executable, "-I", "-S", _SUPERVISOR, shell, *own_words],
             cwd=cwd,
-            env=shell_environment(os.environ, spool.marker, withheld) | own,
+            env={**shell_environment(os.environ, spool.marker, withheld), **launch.environment, **own},
+            pass_fds=launch.descriptors,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ import errno
 import secrets
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +22,8 @@ from ..schema import PlainText, ToolArguments, whole
 
 if TYPE_CHECKING:
     from ...workspace.snapshot import FilesBefore
+    from .sandbox.launch import Launch
+    from .sandbox.sandbox import Sandbox
     from .spool import CommandLimits, Spool
 
 DEFAULT_TIMEOUT_S = 120
@@ -50,11 +52,17 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     effect: Effect = "effect"
     traits = ToolTraits(subject="command", runs_commands=True, also_called=("bash", "shell", "exec"))
 
-    def __init__(self, idle_s: float = 300, max_output_bytes: int = MAX_OUTPUT_BYTES) -> None:
+    def __init__(
+        self,
+        idle_s: float = 300,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+        sandbox: "Sandbox | None" = None,
+    ) -> None:
         description = _DESCRIPTION.format(idle_s=idle_s)
         super().__init__("run_shell_command", description, RunShellCommandArguments)
         self._idle_s = idle_s
         self._max_output_bytes = max_output_bytes
+        self._sandbox = sandbox
         self._has_noted = False
 
     def effect_of(self, arguments: RunShellCommandArguments) -> Effect:
@@ -96,6 +104,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         before: "FilesBefore",
         context: ToolContext,
     ) -> ToolOutcome:
+        from .advice import advice_on
         from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
         from .process import run_supervised
 
@@ -110,9 +119,17 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
                 return bool(chunk)
 
             try:
-                ended = await run_supervised(
-                    _shell(), arguments.command, cwd, limits, spool, show_news, context.withheld
-                )
+                async with self._launch(cwd) as launch:
+                    ended = await run_supervised(
+                        _shell(),
+                        arguments.command,
+                        cwd,
+                        limits,
+                        spool,
+                        show_news,
+                        context.withheld,
+                        launch,
+                    )
             except OSError as error:
                 return _not_run(_start_problem(error, cwd))
             except asyncio.CancelledError:
@@ -121,9 +138,9 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         if ended.is_refused:
             return _not_run("another process took the call over")
         changed = await asyncio.to_thread(before.compare)
-        outcome = outcome_of(
-            await asyncio.to_thread(captured, spool.output), ended, limits, self._new_note(before)
-        )
+        found = await asyncio.to_thread(captured, spool.output)
+        notes = filter(None, [advice_on(found.text, ended, self._sandbox), self._new_note(before)])
+        outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
 
     async def recover(self, arguments: RunShellCommandArguments, context: ToolContext) -> Recovered:
@@ -139,6 +156,11 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         if found.outcome is None:
             return replace(found, changed=changed)
         return replace(found, outcome=replace(found.outcome, changed=changed))
+
+    def _launch(self, cwd: Path) -> "AbstractAsyncContextManager[Launch]":
+        from .sandbox.launch import NO_SANDBOX
+
+        return nullcontext(NO_SANDBOX) if self._sandbox is None else self._sandbox.launch(cwd)
 
     def _new_note(self, before: "FilesBefore") -> str:
         """Return what cannot be undone, the first time that there is anything."""

@@ -30,7 +30,7 @@ def alive(marker: str) -> list[str]:
     found: list[str] = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode()
+            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             state = entry.joinpath("stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             continue
