@@ -104,7 +104,7 @@ class Listed(NamedTuple):
 
 COMMANDS: Mapping[str, Listed] = {
     "sessions": Listed(
-        "sessions.SessionsCommand",
+        "sessions.command.SessionsCommand",
         "list, show, verify, delete, prune, export or import sessions",
     ),
     "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
@@ -148,7 +148,7 @@ CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment
 
 def declared(name: str) -> type[Command]:
     """Return the class of a command; `chat` is the one without a name."""
-    module, _, kind = COMMANDS.get(name, CHAT).home.partition(".")
+    module, _, kind = COMMANDS.get(name, CHAT).home.rpartition(".")
     return getattr(import_module(f".commands.{module}", __package__), kind)
 
 

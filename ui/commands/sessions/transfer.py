@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from ...state.errors import OutputLost, UsageError
-from ..json_output import encoded
-from ..open_session import opened
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import put, say
+from ....state.errors import OutputLost, UsageError
+from ...json_output import encoded
+from ...open_session import opened
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import put, say
 
 if TYPE_CHECKING:
-    from ...state.maintenance.import_ import Imported
-    from ...state.store.store import Store
-    from .sessions import SessionsCommand
+    from ....state.maintenance.import_ import Imported
+    from ....state.store.store import Store
+    from .command import SessionsCommand
 
 
 async def export_session(command: "SessionsCommand") -> int:
@@ -37,16 +37,16 @@ async def export_session(command: "SessionsCommand") -> int:
 def _pieces(store: "Store", session_id: str, form: str) -> Iterable[str]:
     """Return what the file holds: every record as a line of JSON, or the report."""
     if form != "jsonl":
-        from ..report.html import report
+        from ...report.html import report
 
         return report(store, session_id, form)
-    from ...state.maintenance.export import export_session
+    from ....state.maintenance.export import export_session
 
     return (encoded(record) + "\n" for record in export_session(store.database, session_id))
 
 
 async def import_session(command: "SessionsCommand") -> int:
-    from ...state.maintenance.import_ import import_session
+    from ....state.maintenance.import_ import import_session
 
     with _source(command.session) as file:
         async with opened(command) as runtime:
