@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..state.application import GRAPH_VERSION, ApplicationState
 from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
-from ..state.messages import encodable
 from ..state.session import SessionSettings
 from ..state.store.store import Store
 from .config.load import load_settings
@@ -75,19 +74,12 @@ class Runtime:
         from .models.connect import choose_model
         from .prompts import session_prompt
         from .secrets import masker_for
+        from .wiring import settings_of_session
 
         model, notices = choose_model(self.settings.model, self.env, or_demo)
         system, more = session_prompt(self.settings.cwd, self.settings.add_dirs, self.env)
-        session = SessionSettings(
-            model=model,
-            cwd=_readable(self.settings.cwd),
-            add_dirs=tuple(map(_readable, self.settings.add_dirs)),
-            fallback_models=self.settings.fallback_models,
-            allow=self.settings.allow,
-            deny=self.settings.deny,
-            mode=self.settings.mode,
-            system_prompt=masker_for(self.env, self.settings.cwd).text(system),
-        )
+        system = masker_for(self.env, self.settings.cwd).text(system)
+        session = settings_of_session(self.settings, model, system)
         session_id = session_id or str(uuid.uuid4())
         if self.store.index.exists(session_id):
             raise UsageError(
@@ -214,12 +206,14 @@ class Runtime:
         return session
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
+        from .wiring import readable
+
         said, settings = self.said, self.settings
         changes: dict[str, Any] = {
             "model": said.get("model"),
             "fallback_models": said.get("fallback_models"),
-            "cwd": _readable(settings.cwd) if said.get("cwd") is not None else None,
-            "add_dirs": tuple(map(_readable, settings.add_dirs)) if said.get("add_dirs") else None,
+            "cwd": readable(settings.cwd) if said.get("cwd") is not None else None,
+            "add_dirs": tuple(map(readable, settings.add_dirs)) if said.get("add_dirs") else None,
             "allow": (*stored.allow, *said.get("allow", ())),
             "deny": (*stored.deny, *said.get("deny", ())),
         }
@@ -262,14 +256,6 @@ def _make_private(home: Path) -> None:
             home.chmod(0o700)
     except OSError:
         return
-
-
-def _readable(folder: Path) -> str:
-    """Return the folder's name as text that can be stored; raises `UsageError`."""
-    name = str(folder)
-    if encodable(name) != name:
-        raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
-    return name
 
 
 def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:

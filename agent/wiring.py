@@ -11,6 +11,8 @@ from ..actions.ports import Gate, Journal, Masker, Model, Ports, Tool, Toolbox, 
 from ..actions.tools.registry import builtin_tools, declared
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
+from ..state.errors import UsageError
+from ..state.messages import encodable
 from ..state.session import SessionSettings
 from .config.settings import Settings
 from .policy.gate import Policy
@@ -26,6 +28,28 @@ class SessionGate:
 
     def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
         return self.policy.judge(tool, arguments, mode)
+
+
+def settings_of_session(settings: Settings, model: str, system_prompt: str = "") -> SessionSettings:
+    """Return what a new session keeps of the settings; raises `UsageError`."""
+    return SessionSettings(
+        model=model,
+        cwd=readable(settings.cwd),
+        add_dirs=tuple(map(readable, settings.add_dirs)),
+        fallback_models=settings.fallback_models,
+        allow=settings.allow,
+        deny=settings.deny,
+        mode=settings.mode,
+        system_prompt=system_prompt,
+    )
+
+
+def readable(folder: Path) -> str:
+    """Return the folder's name as text that can be stored; raises `UsageError`."""
+    name = str(folder)
+    if encodable(name) != name:
+        raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
+    return name
 
 
 def policy_of(session: SessionSettings) -> Policy:

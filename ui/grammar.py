@@ -118,6 +118,10 @@ COMMANDS: Mapping[str, Listed] = {
         "carry on every session whose time has come (for cron or a timer)",
     ),
     "fork": Listed("fork.ForkCommand", "start a new session from a point of another"),
+    "policy": Listed(
+        "policy.command.PolicyCommand",
+        "say what the gate says to a command in this folder, and why",
+    ),
     "graph": Listed("graph.GraphCommand", "print the state machine"),
     "doctor": Listed("doctor.DoctorCommand", "check this installation"),
     "ui": Listed(
