@@ -32,6 +32,7 @@ ONE_IMPORTER = {
     "actions/tools/search/worker.py": "a program of its own, which can be killed",
     "actions/tools/shell/supervisor.py": "a program of its own, which outlives the agent",
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
+    "agent/policy/call_fates.py": "runs the real gate step; the proof over it only reasons",
     "agent/policy/shell_rules.py": "what a deny rule means for a command line",
     "agent/session/backlog.py": "back-pressure between a run and whoever follows it",
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",
