@@ -120,7 +120,7 @@ COMMANDS: Mapping[str, Listed] = {
     "fork": Listed("fork.ForkCommand", "start a new session from a point of another"),
     "policy": Listed(
         "policy.command.PolicyCommand",
-        "say what the gate says to a command in this folder, and why",
+        "what the gate says to a command, would have said to past calls, and which rules would help",
     ),
     "graph": Listed("graph.GraphCommand", "print the state machine"),
     "doctor": Listed("doctor.DoctorCommand", "check this installation"),

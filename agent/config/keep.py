@@ -68,6 +68,13 @@ def keep(place: ConfigPlace, key: str, value: str, env: Mapping[str, str]) -> No
         trust(place.project, env, new)
 
 
+def toml_string(text: str) -> str:
+    """Return a text as TOML writes it, with every character that cannot be seen written out."""
+    return "".join(
+        each if each.isprintable() else f"\\U{ord(each):08x}" for each in json.dumps(text, ensure_ascii=False)
+    )
+
+
 def _own(env: Mapping[str, str]) -> ConfigPlace:
     return ConfigPlace(config_home(env) / "config.toml", None)
 
@@ -85,7 +92,7 @@ def _changed(text: str, key: str, value: str, path: Path) -> str:
     """Return the text of a configuration with the value in it."""
     parse_config(text.encode(), path)
     old: dict[str, Any] = tomllib.loads(text)
-    literal = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    literal = toml_string(value)
     if key == "mode":
         wanted, line = {**old, key: value}, f"{key} = {literal}"
         options = _other_lines(text, key, literal) if key in old else _more_lines(text, line)

@@ -23,7 +23,7 @@ _PREFIX = re.compile(
     r"(?P<words>(?:run(?:-script)?[ \t]+)?[a-z][a-z0-9:_-]*)(?=\s|$)"
 )
 _VERSION = re.compile(r"[0-9.]+$")
-_NO_PREFIX = frozenset((
+NO_PREFIX = frozenset((
     # shells, interpreters, and what takes a program as text
     "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "rbash", "sh", "tcsh", "zsh", "pwsh",
     "powershell", "awk", "gawk", "mawk", "nawk", "bun", "deno", "ed", "emacs", "ex", "expect", "gdb",
@@ -61,7 +61,7 @@ def prefix_of(command: str) -> str | None:
     if found is None:
         return None
     program, words = found["program"], found["words"].split()
-    if {program, _VERSION.sub("", program)} & _NO_PREFIX or words[-1] in _NO_SUBCOMMAND:
+    if {program, _VERSION.sub("", program)} & NO_PREFIX or words[-1] in _NO_SUBCOMMAND:
         return None
     return " ".join((program, *words, "*"))
 
