@@ -84,8 +84,10 @@ STEP_OPEN = TransitionCondition(
 IN_STEP = TransitionCondition("in a step", lambda s: s.active_step_id is not None)
 OTHERWISE = TransitionCondition("otherwise", lambda s: True)
 
+Transitions = tuple[tuple[str, str, TransitionCondition], ...]
+
 # Of one action's transitions the first that holds is taken.
-TRANSITIONS: tuple[tuple[str, str, TransitionCondition], ...] = (
+TRANSITIONS: Transitions = (
     ("prompt", "router", TURN_OPEN),
     ("prompt", "prompt", OTHERWISE),
     ("router", "context_compressor", OVERFLOW),
@@ -123,11 +125,11 @@ TRANSITIONS: tuple[tuple[str, str, TransitionCondition], ...] = (
 )
 
 
-def build_graph(ports: Ports) -> Graph:
+def build_graph(ports: Ports, transitions: Transitions = TRANSITIONS) -> Graph:
     """Bind the actions to what they need from outside."""
     bound = {name: action.bind(ports=ports) for name, action in ACTIONS.items()}
     builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**bound))
-    return builder.with_transitions(*TRANSITIONS).build()
+    return builder.with_transitions(*transitions).build()
 
 
 async def build_application(

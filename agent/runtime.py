@@ -5,17 +5,16 @@ import os
 import stat
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..state.application import GRAPH_VERSION, ApplicationState
 from ..state.databases.ownership import require_own
 from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
-from ..state.messages import encodable
 from ..state.session import SandboxWish, SessionSettings
 from ..state.store.store import Store
 from .config.load import load_settings
-from .config.paths import config_home
 from .config.settings import Said, Settings
 from .session.run import Limits
 
@@ -78,29 +77,15 @@ class Runtime:
 
         Without any model it raises `CredentialsError`, or takes the demo.
         """
-        from ..actions.tools.registry import usual_network_tools
         from .models.connect import choose_model
         from .prompts import session_prompt
         from .secrets import masker_for
+        from .wiring import settings_of_session
 
         model, notices = choose_model(self.settings.model, self.env, or_demo)
         system, more = session_prompt(self.settings.cwd, self.settings.add_dirs, self.env)
-        session = SessionSettings(
-            model=model,
-            cwd=_readable(self.settings.cwd),
-            add_dirs=tuple(map(_readable, self.settings.add_dirs)),
-            fallback_models=self.settings.fallback_models,
-            allow=self.settings.allow,
-            deny=self.settings.deny,
-            ask=self.settings.ask,
-            network_tools=usual_network_tools(self.settings.search_provider is not None)
-            if self.settings.web_tools
-            else (),
-            mode=self.settings.mode,
-            sandbox=self.settings.sandbox,
-            allow_net=self.settings.allow_net,
-            system_prompt=masker_for(self.env, self.settings.cwd).text(system),
-        )
+        system = masker_for(self.env, self.settings.cwd).text(system)
+        session = settings_of_session(self.settings, model, system)
         session_id = session_id or str(uuid.uuid4())
         if self.store.index.exists(session_id):
             raise UsageError(
@@ -209,11 +194,19 @@ class Runtime:
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
-        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of, search_of
+        from .wiring import (
+            SessionGate,
+            bind_ports,
+            connect_models,
+            own_folders,
+            places_of,
+            policy_of,
+            search_of,
+        )
 
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
-        own = (self.settings.home, config_home(self.env))
-        gate = SessionGate(policy_of(settings, own))
+        gate_of = partial(policy_of, own=own_folders(self.settings, self.env))
+        gate = SessionGate(gate_of(settings))
         keys = key_names(self.settings.providers)
         masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
         if needs_model:
@@ -252,13 +245,10 @@ class Runtime:
         _check_position(session_id, application.state, ACTIONS)
         limits = self._limits(settings)
 
-        def add_rule(rule: str) -> SessionSettings:
-            changed = session.settings.model_copy(update={"allow": (*session.settings.allow, rule)})
-            gate.policy = policy_of(changed, own)
-            return changed
-
         observe = telemetry.note if telemetry is not None else nobody
-        session = Session(session_id, application, ports, self.store, settings, limits, add_rule, observe)
+        session = Session(
+            session_id, application, ports, self.store, settings, limits, gate_of, gate.change, observe
+        )
         session.notices = (said,) if said else ()
         return session
 
@@ -271,12 +261,14 @@ class Runtime:
         return sandbox, said
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
+        from .wiring import readable
+
         said, settings = self.said, self.settings
         changes: dict[str, Any] = {
             "model": said.get("model"),
             "fallback_models": said.get("fallback_models"),
-            "cwd": _readable(settings.cwd) if said.get("cwd") is not None else None,
-            "add_dirs": tuple(map(_readable, settings.add_dirs)) if said.get("add_dirs") else None,
+            "cwd": readable(settings.cwd) if said.get("cwd") is not None else None,
+            "add_dirs": tuple(map(readable, settings.add_dirs)) if said.get("add_dirs") else None,
             "allow": (*stored.allow, *said.get("allow", ())),
             "deny": (*stored.deny, *said.get("deny", ())),
             "sandbox": self._sandbox_wish(stored),
@@ -337,14 +329,6 @@ def _make_private(home: Path) -> None:
             home.chmod(0o700)
     except OSError:
         return
-
-
-def _readable(folder: Path) -> str:
-    """Return the folder's name as text that can be stored; raises `UsageError`."""
-    name = str(folder)
-    if encodable(name) != name:
-        raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
-    return name
 
 
 def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:

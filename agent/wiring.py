@@ -20,10 +20,12 @@ from ..actions.ports import (
     Verdict,
     Witness,
 )
-from ..actions.tools.registry import FindsService, builtin_tools, declared
+from ..actions.tools.registry import FindsService, builtin_tools, declared, usual_network_tools
 from ..actions.turn.binding import DiskWitness
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
+from ..state.errors import UsageError
+from ..state.messages import encodable
 from ..state.session import SandboxWish, SessionSettings
 from .config.load import store_files
 from .config.settings import Settings
@@ -39,17 +41,54 @@ if TYPE_CHECKING:
 class SessionGate:
     """The policy of a session; replaced when the person adds a rule while it runs."""
 
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
+    def __init__(self, policy: Gate) -> None:
+        self._policy = policy
+
+    def change(self, policy: Gate) -> None:
+        self._policy = policy
 
     def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
-        return self.policy.judge(tool, arguments, mode)
+        return self._policy.judge(tool, arguments, mode)
+
+
+def settings_of_session(settings: Settings, model: str, system_prompt: str = "") -> SessionSettings:
+    """Return what a new session keeps of the settings; raises `UsageError`."""
+    return SessionSettings(
+        model=model,
+        cwd=readable(settings.cwd),
+        add_dirs=tuple(map(readable, settings.add_dirs)),
+        fallback_models=settings.fallback_models,
+        allow=settings.allow,
+        deny=settings.deny,
+        ask=settings.ask,
+        catastrophic=settings.catastrophic,
+        network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
+        mode=settings.mode,
+        sandbox=settings.sandbox,
+        allow_net=settings.allow_net,
+        system_prompt=system_prompt,
+    )
+
+
+def readable(folder: Path) -> str:
+    """Return the folder's name as text that can be stored; raises `UsageError`."""
+    name = str(folder)
+    if encodable(name) != name:
+        raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
+    return name
+
+
+def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the folders of Sandbur's own, which no call writes to unasked."""
+    from .config.paths import config_home
+
+    return (settings.home, config_home(env))
 
 
 def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
 
-    `own` are the folders of Sandbur's own.
+    `own`: see `own_folders`.
     """
     known = declared() if session.allow or session.deny or session.ask else ()
     return Policy(

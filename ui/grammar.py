@@ -104,7 +104,7 @@ class Listed(NamedTuple):
 
 COMMANDS: Mapping[str, Listed] = {
     "sessions": Listed(
-        "sessions.SessionsCommand",
+        "sessions.command.SessionsCommand",
         "list, show, verify, delete, prune, export or import sessions",
     ),
     "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
@@ -118,6 +118,10 @@ COMMANDS: Mapping[str, Listed] = {
         "carry on every session whose time has come (for cron or a timer)",
     ),
     "fork": Listed("fork.ForkCommand", "start a new session from a point of another"),
+    "policy": Listed(
+        "policy.command.PolicyCommand",
+        "what the gate says to a command, would have said to past calls, and which rules would help",
+    ),
     "graph": Listed("graph.GraphCommand", "print the state machine"),
     "doctor": Listed("doctor.DoctorCommand", "check this installation"),
     "ui": Listed(
@@ -149,7 +153,7 @@ CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment
 
 def declared(name: str) -> type[Command]:
     """Return the class of a command; `chat` is the one without a name."""
-    module, _, kind = COMMANDS.get(name, CHAT).home.partition(".")
+    module, _, kind = COMMANDS.get(name, CHAT).home.rpartition(".")
     return getattr(import_module(f".commands.{module}", __package__), kind)
 
 

@@ -136,7 +136,7 @@ def _project_layer(
     cwd: Path, env: Mapping[str, str], notices: list[str]
 ) -> tuple[_Layer | None, Path | None]:
     """Return the nearest project file's layer if its folder is trusted, else the file that is ignored."""
-    for folder in _project_folders(cwd):
+    for folder in project_folders(cwd):
         path = folder / CONFIG_NAME
         content = _content(path)
         if content is None:
@@ -149,7 +149,7 @@ def _project_layer(
     return None, None
 
 
-def _project_folders(cwd: Path) -> Iterator[Path]:
+def project_folders(cwd: Path) -> Iterator[Path]:
     """Yield the folders from the working folder up to the root of its repository."""
     root = repository_root(cwd) or cwd
     for folder in (cwd, *cwd.parents):

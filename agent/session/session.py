@@ -3,13 +3,14 @@
 import asyncio
 import os
 import pwd
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence, Set
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import Ports
+from ...actions.ports import BadArguments, Gate, Ports
 from ...actions.turn.commands import answer_command
 from ...actions.turn.proposals import judge
 from ...actions.turn.recovery import triage, waiting_or_told
@@ -22,7 +23,7 @@ from ...state.messages import encodable
 from ...state.session import SessionSettings
 from ...state.store.store import Store
 from ...state.trace import RunBegan, RunEnded
-from ..policy.rules import exact_rule
+from ..policy.offers import EDITING, Offer, rules_for
 from ..version import VERSION
 from .conditions import conditions_of
 from .position import Position
@@ -58,7 +59,8 @@ class Session:
         store: Store,
         settings: SessionSettings,
         limits: Limits,
-        on_allow: Callable[[str], SessionSettings],
+        gate_of: Callable[[SessionSettings], Gate],
+        change_gate: Callable[[Gate], None],
         observe: Observe = nobody,
     ) -> None:
         self.id = session_id
@@ -67,7 +69,8 @@ class Session:
         """What the person should know before the first run."""
         self._ports = ports
         self._limits = limits
-        self._on_allow = on_allow
+        self._gate_of = gate_of
+        self._change_gate = change_gate
         self._observe = observe
         self._position = Position(session_id, application, store)
         self._run: Run | None = None
@@ -115,6 +118,7 @@ class Session:
         """
         if self.next_action != "human_confirm":
             raise UsageError(f"No call of session {self.id} waits for a decision.")
+        self._judge_again(but={each.call_id for each in decisions})
         signed = (each if each.by else each.model_copy(update={"by": whoami()}) for each in decisions)
         return self._start("human_confirm", {"decisions": tuple(signed)}, record_only)
 
@@ -130,7 +134,16 @@ class Session:
 
     def allow_always(self, rule: str) -> None:
         """Let what `rule` covers pass unasked for the rest of this session."""
-        self.settings = self._on_allow(rule)
+        changed = self._allowing(rule)
+        self._change_gate(self._gate_of(changed))
+        self.settings = changed
+
+    def accept(self, offer: Offer) -> None:
+        """Let what was offered pass unasked for the rest of this session."""
+        if offer.rule:
+            self.allow_always(offer.rule)
+        else:
+            self.change_mode(EDITING)
 
     def change_mode(self, mode: ExecutionMode) -> None:
         """Change what runs unasked; recorded with the next step."""
@@ -143,10 +156,28 @@ class Session:
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
 
-    def suggested_rule(self, call: PendingCall) -> str:
-        """Return the rule that "always" offers: this very command or path, nothing wider."""
-        tool = self._ports.toolbox[call.tool]
-        return exact_rule(call.tool, tool.subject(tool.parse(call.arguments)))
+    def offers(self, call: PendingCall) -> tuple[Offer, ...]:
+        """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
+        tool = self._ports.toolbox.get(call.tool)
+        if tool is None:
+            return ()
+        try:
+            arguments = tool.parse(call.arguments)
+        except BadArguments:
+            return ()
+        mode = self.state.execution_mode
+        offered: list[Offer] = []
+        for offer in rules_for(tool, arguments):
+            with suppress(UsageError):  # of a command that no rule can be written for
+                gate = self._gate_of(self._allowing(offer.rule))
+                offered += [offer] if gate.judge(tool, arguments, mode).decision == "allow" else []
+        if tool.traits.writes_files and mode == "interactive":
+            edits = self._gate_of(self.settings).judge(tool, arguments, EDITING)
+            offered += [Offer("edits")] if edits.decision == "allow" else []
+        return tuple(offered)
+
+    def _allowing(self, rule: str) -> SessionSettings:
+        return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
 
     def shown_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""
@@ -157,9 +188,13 @@ class Session:
         if self._run is not None:
             await self._run.interrupt()
 
-    def _judge_again(self) -> None:
-        """Let mode and rules of now decide what mode and rules decided when a call was proposed."""
-        self._change_calls(tuple(map(self._judged_again, self.state.pending_tool_calls)))
+    def _judge_again(self, but: Set[str] = frozenset()) -> None:
+        """Let mode and rules of now decide what mode and rules decided when a call was proposed.
+
+        `but` are the ids of calls that a person has just decided about.
+        """
+        calls = self.state.pending_tool_calls
+        self._change_calls(tuple(c if c.call_id in but else self._judged_again(c) for c in calls))
 
     def _judged_again(self, call: PendingCall) -> PendingCall:
         mode = self.state.execution_mode

@@ -126,19 +126,67 @@ def test_always_is_asked_once(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")
     terminal.type("run touch one")
-    terminal.see("always in this session: run_shell_command(touch one)")
-    terminal.see(ASKS)
-    time.sleep(DEAF_S)
-    terminal.keys("a")
-    terminal.see("Enter confirms")
+    answered(terminal, ASKS, "a")
+    answered(terminal, "Always what? [", "x")
+    shown = terminal.see("Add it? [s/g]")
+    assert "run_shell_command(touch one)" in shown.partition("From now on this passes unasked")[2]
     assert not (terminal.folder / "one").exists()
-    terminal.keys("Enter")
+    answered(terminal, "Add it? [", "s")
     terminal.see("exit 0")
     terminal.see("❯", after="model calls")
     (terminal.folder / "one").unlink()
     terminal.type("run touch one")
     wait((terminal.folder / "one").exists, 5, terminal.screen)
     assert terminal.screen().count("yes, once") == 1
+    assert not (terminal.folder / ".sandbur").exists()
+
+
+def test_always_for_good_holds_in_the_next_chat(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch one")
+    answered(terminal, ASKS, "a")
+    answered(terminal, "Always what? [", "p")
+    answered(terminal, "Add it? [", "g")
+    terminal.see("Enter confirms")
+    assert not (terminal.folder / ".sandbur").exists()
+    terminal.keys("Enter")
+    terminal.see("Kept in")
+    terminal.see("exit 0")
+    kept = terminal.folder / ".sandbur/config.toml"
+    assert kept.read_text() == 'allow = ["run_shell_command(touch one *)"]\n'
+    terminal.close()
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch one two")
+    wait((terminal.folder / "two").exists, 60, terminal.screen)
+    assert ASKS not in terminal.screen()
+
+
+def test_words_typed_behind_always_grant_nothing(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch one")
+    answered(terminal, ASKS, "a")
+    answered(terminal, "Always what? [", "x")
+    terminal.see("Add it? [")
+    time.sleep(DEAF_S)
+    terminal.type("sure")
+    terminal.see("That is none of the keys s/g.")
+    time.sleep(DEAF_S)
+    terminal.keys("Escape")
+    terminal.see(ASKS, after="left open")
+    assert not (terminal.folder / "one").exists()
+    answered(terminal, ASKS, "n")
+    terminal.see("❯", after="model calls")
+    assert not (terminal.folder / "one").exists()
+
+
+def answered(terminal: Terminal, question: str, key: str) -> None:
+    """Wait for a question, and press a key once it listens."""
+    terminal.see(question)
+    time.sleep(DEAF_S)
+    terminal.keys(key)
 
 
 def test_keys_typed_before_the_question_approve_nothing(terminal: Terminal) -> None:

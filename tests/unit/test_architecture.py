@@ -41,6 +41,7 @@ ONE_IMPORTER = {
     "agent/policy/call.py": "what rules know of a call, the same for all of them",
     "agent/policy/hidden_files.py": "what a rule against reading means for everything else that reads",
     "agent/policy/shell/repository.py": "what git reads before it looks, and nothing of command lines",
+    "agent/policy/call_fates.py": "runs the real gate step; the proof over it only reasons",
     "agent/policy/shell_rules.py": "what a deny rule means for a command line",
     "agent/session/backlog.py": "back-pressure between a run and whoever follows it",
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",

@@ -7,14 +7,15 @@ import shlex
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...state.calls import CallDecision, PendingCall
 from ...state.json_text import json_object
 from ..headless import clean
 from ..terminal.drive import ctrl_c_left_alone
 from ..terminal.lines import Line, preview, unknown_lines
-from ..terminal.sanitize import exposed, one_line
+from ..terminal.sanitize import one_line
+from .always import Always
 from .questions import Questions
 
 
@@ -65,23 +66,15 @@ async def _in_editor(editor: list[str], text: str) -> str:
 
 
 _SHOWN_LINES = 60
-_MAX_RULE = 80
-
-
-class Rules(Protocol):
-    """The part of a session that "always" needs."""
-
-    def suggested_rule(self, call: PendingCall) -> str: ...
-    def allow_always(self, rule: str) -> None: ...
 
 
 class Approvals:
     """The dialogue about the calls of one turn."""
 
-    def __init__(self, questions: Questions, rules: Rules, cwd: str) -> None:
+    def __init__(self, questions: Questions, always: Always, cwd: str) -> None:
         self._questions = questions
         self._renderer = questions.renderer
-        self._rules = rules
+        self._always = always
         self._cwd = cwd
 
     async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
@@ -95,25 +88,24 @@ class Approvals:
             answer = await self._ask_one(call)
             if answer is None:
                 return None
-            decision, rule = answer
+            decision, is_for_more = answer
             decisions.append(decision)
-            if rule:
-                self._rules.allow_always(rule)
+            if is_for_more:
                 break
         return decisions
 
-    async def _ask_one(self, call: PendingCall) -> tuple[CallDecision, str] | None:
-        """Return the decision and the rule to keep, or None if the question was left open."""
-        rule = self._rules.suggested_rule(call)
+    async def _ask_one(self, call: PendingCall) -> tuple[CallDecision, bool] | None:
+        """Return the decision and whether it is about other calls, too; None: the question was left open."""
         changed: str | None = None
         while True:
             shown = call if changed is None else call.model_copy(update={"arguments": changed})
+            offers = self._always.offers(shown)
             self._show(shown, full=False)
-            choices = self._choices(shown, rule if changed is None else "")
-            answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="a")
+            choices = self._choices(shown, bool(offers))
+            answer = await self._questions.answer("Run it?", choices, "no, with this reason")
             key = answer.key
             if answer.text:
-                return CallDecision(call_id=call.call_id, approved=False, reason=answer.text), ""
+                return CallDecision(call_id=call.call_id, approved=False, reason=answer.text), False
             if key == "v":
                 self._show(shown, full=True)
             elif key == "e":
@@ -121,13 +113,13 @@ class Approvals:
             elif key == "r":
                 reason = await self._questions.line("Reason: ")
                 if reason is not None:
-                    return CallDecision(call_id=call.call_id, approved=False, reason=reason), ""
-            elif key:
+                    return CallDecision(call_id=call.call_id, approved=False, reason=reason), False
+            elif not key:
+                return None
+            elif key != "a" or await self._always.choose(offers):
                 self._renderer.know([shown])
                 decision = CallDecision(call_id=call.call_id, approved=key != "n", arguments=changed)
-                return (decision, rule if key == "a" else "")
-            else:
-                return None
+                return decision, key == "a"
 
     def _show(self, call: PendingCall, full: bool) -> None:
         why = f" {self._renderer.glyphs.dot} {one_line(call.reason)}" if call.reason else ""
@@ -142,10 +134,10 @@ class Approvals:
         gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
         return [*lines[:half], gap, *lines[-half:]]
 
-    def _choices(self, call: PendingCall, rule: str) -> dict[str, str]:
+    def _choices(self, call: PendingCall, has_offers: bool) -> dict[str, str]:
         choices = {"y": "yes, once"}
-        if rule:
-            choices["a"] = f"always in this session: {_named(rule, call)}"
+        if has_offers:
+            choices["a"] = "always: choose what, and for how long"
         choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
         if len(preview(call.arguments, self._cwd)) > _SHOWN_LINES:
             choices["v"] = "view everything"
@@ -157,13 +149,6 @@ class Approvals:
         except BadEdit as problem:
             self._renderer.lines([("red", str(problem))])
             return None
-
-
-def _named(rule: str, call: PendingCall) -> str:
-    """Return the rule, or what it covers if that is too much to read a second time."""
-    if len(rule) <= _MAX_RULE and "\n" not in rule:
-        return exposed(rule)
-    return f"exactly this {'path' if 'path' in (json_object(call.arguments) or {}) else 'command'}"
 
 
 _CHOICES = {

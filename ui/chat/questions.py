@@ -213,9 +213,9 @@ class Questions:
         barred = ((style, f"  {glyphs.bar} {text}") for style, text in body)
         self.renderer.lines([("", ""), ("bold yellow", f"{glyphs.point} {heading}"), *barred])
 
-    async def key(self, question: str, choices: dict[str, str]) -> str:
+    async def key(self, question: str, choices: dict[str, str], firm: str = "") -> str:
         """Return the key pressed for a choice; empty if the question is left open."""
-        while (answer := await self._ask(question, choices)).text:
+        while (answer := await self._ask(question, choices, firm=firm)).text:
             self.renderer.lines([("yellow", f"  That is none of the keys {'/'.join(choices)}.")])
         return answer.key
 

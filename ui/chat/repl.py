@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +25,7 @@ from ..terminal.drive import StopSignals, drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say, typing_unseen
+from .always import Always
 from .approvals import Approvals, Settling
 from .composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
 from .consent import ask_about_links, knows_yolo, newly_trusted
@@ -179,7 +181,8 @@ class Chat:
 
     def _take(self, session: "Session") -> None:
         self._entered = session
-        self._approvals = Approvals(self._questions, session, session.settings.cwd)
+        always = Always(self._questions, session, Path(session.settings.cwd), self._runtime.env)
+        self._approvals = Approvals(self._questions, always, session.settings.cwd)
         self._settling = Settling(self._questions, session.settings.cwd)
 
     def recall(self) -> None:

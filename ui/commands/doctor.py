@@ -16,7 +16,7 @@ from ..grammar import Command
 from ..open_session import said_by
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import glyphs_for, put, say
-from .prune import size_text
+from .sessions.prune import size_text
 
 if TYPE_CHECKING:
     from ...agent.config.settings import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...agent.history.insight import account as told
 from ...agent.version import VERSION
 from ...state.application import Usage
-from ..commands.prune import size_text
+from ..commands.sessions.prune import size_text
 from . import words
 from .markup import Html, block, joined, opening, prose, tag
 from .plot import plot

@@ -13,7 +13,10 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+from sandbur.agent.config.trust import trust
+from sandbur.agent.policy.offers import Offer
 from sandbur.state.calls import CallDecision, PendingCall
+from sandbur.ui.chat.always import Always
 from sandbur.ui.chat.approvals import Approvals
 from sandbur.ui.chat.composer import Leave
 from sandbur.ui.chat.questions import DEAF_S, CommandTyped, Questions
@@ -21,17 +24,17 @@ from sandbur.ui.terminal.render import Renderer
 
 
 class Rules:
-    """The rules of a session that keeps them in memory."""
+    """What "always" can mean in a session that keeps it in memory."""
 
     def __init__(self) -> None:
-        self.allowed: list[str] = []
-        self.rule = ""
+        self.accepted: list[Offer] = []
+        self.offered = [Offer("exact", "run_shell_command(df -h)")]
 
-    def suggested_rule(self, call: PendingCall) -> str:
-        return self.rule or f"{call.tool}(*)"
+    def offers(self, call: PendingCall) -> list[Offer]:
+        return self.offered
 
-    def allow_always(self, rule: str) -> None:
-        self.allowed.append(rule)
+    def accept(self, offer: Offer) -> None:
+        self.accepted.append(offer)
 
 
 class Desk:
@@ -42,7 +45,9 @@ class Desk:
         self.rules = Rules()
         console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
         self.questions = Questions(Renderer(console, answers=True))
-        self.approvals = Approvals(self.questions, self.rules, str(cwd))
+        self.config = cwd / ".sandbur/config.toml"
+        env = {"HOME": str(cwd / "home")}
+        self.approvals = Approvals(self.questions, Always(self.questions, self.rules, cwd, env), str(cwd))
         self._keys = keys
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
@@ -86,34 +91,95 @@ def pasted(text: str) -> str:
 
 async def test_y_approves_once_and_unchanged(desk: Desk) -> None:
     assert await desk.decide("y") == [CallDecision(call_id="c1", approved=True)]
-    assert desk.rules.allowed == []
+    assert desk.rules.accepted == []
 
 
 async def test_n_denies(desk: Desk) -> None:
     assert await desk.decide("n") == [CallDecision(call_id="c1", approved=False)]
 
 
-async def test_a_keeps_the_rule_it_shows_and_leaves_the_rest_to_it(desk: Desk) -> None:
-    decisions = await desk.decide("a\r", calls=[shell("df"), shell("du", "c2")])
+async def test_always_shows_the_rule_and_takes_a_second_key_for_it(desk: Desk) -> None:
+    decisions = await desk.decide("a", "s", calls=[shell("df -h"), shell("du", "c2")])
     assert decisions == [CallDecision(call_id="c1", approved=True)]
-    assert desk.rules.allowed == ["run_shell_command(*)"]
-    assert "always in this session: run_shell_command(*)" in desk.out.getvalue()
+    assert desk.rules.accepted == desk.rules.offered
+    assert not desk.config.exists()
+    asked, _, shown = desk.out.getvalue().partition("From now on this passes unasked")
+    assert "run_shell_command(df -h)" not in asked
+    assert "run_shell_command(df -h)" in shown.partition("Add it?")[0]
 
 
-@pytest.mark.parametrize(
-    ("call", "thing"),
-    [
-        (PendingCall(call_id="c", tool="run_shell_command", arguments='{"command": "x"}'), "command"),
-        (PendingCall(call_id="c", tool="write_file", arguments='{"path": "x", "content": ""}'), "path"),
-    ],
-)
-@pytest.mark.parametrize("rule", ["t(echo\nrm)", f"t({'x' * 100})"])
-async def test_a_long_rule_is_not_repeated(desk: Desk, call: PendingCall, thing: str, rule: str) -> None:
-    desk.rules.rule = rule
-    await desk.decide("a\r", calls=[call])
-    assert f"always in this session: exactly this {thing}\n" in desk.out.getvalue()
-    assert rule not in desk.out.getvalue()
-    assert desk.rules.allowed == [rule]
+async def test_for_good_it_stands_in_the_configuration_of_the_project(desk: Desk) -> None:
+    assert await desk.decide("a", "g\r") == [CallDecision(call_id="c1", approved=True)]
+    assert desk.config.read_text() == 'allow = ["run_shell_command(df -h)"]\n'
+    assert desk.rules.accepted == desk.rules.offered
+    assert f"in this project for good ({desk.config})" in desk.out.getvalue()
+
+
+async def test_for_good_waits_for_enter(desk: Desk) -> None:
+    assert await desk.decide("a", "g", "\x7f\x1b", "n") == [CallDecision(call_id="c1", approved=False)]
+    assert desk.rules.accepted == []
+    assert not desk.config.exists()
+
+
+async def test_of_several_offers_one_is_chosen(desk: Desk) -> None:
+    desk.rules.offered += [Offer("prefix", "run_shell_command(df x *)"), Offer("edits")]
+    assert await desk.decide("a", "p", "s") == [CallDecision(call_id="c1", approved=True)]
+    assert desk.rules.accepted == [desk.rules.offered[1]]
+    choices, _, shown = desk.out.getvalue().partition("From now on this passes unasked")
+    for line in ("[x] exactly this: ", "[p] whatever begins like this: ", "[w] all edits in this workspace"):
+        assert line in choices
+    assert "run_shell_command(df x *)" in shown
+
+
+async def test_all_edits_for_good_are_a_mode_of_the_project(desk: Desk) -> None:
+    desk.rules.offered = [Offer("edits")]
+    desk.config.parent.mkdir()
+    desk.config.write_text('# ours\nmode = "plan" # for now\n')
+    trust(desk.config.parent.parent, {"HOME": str(desk.config.parent.parent / "home")})
+    await desk.decide("a", "g\r")
+    assert desk.config.read_text() == '# ours\nmode = "auto-edit" # for now\n'
+
+
+async def test_without_an_offer_there_is_no_always(desk: Desk) -> None:
+    desk.rules.offered = []
+    assert await desk.decide("a\r", "n") is not None
+    assert "always" not in desk.out.getvalue()
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03", "\x04"])
+async def test_who_thinks_better_of_always_is_asked_again(desk: Desk, key: str) -> None:
+    assert await desk.decide("a", key, "n") == [CallDecision(call_id="c1", approved=False)]
+    assert desk.rules.accepted == []
+
+
+@pytest.mark.parametrize("text", ["yes", "sure, go", "ss", "always", "S", "/mode yolo", "y", "a"])
+async def test_words_at_the_question_behind_always_grant_nothing(desk: Desk, text: str) -> None:
+    assert await desk.decide("a", f"{text}\r", "\x1b", "n") == [CallDecision(call_id="c1", approved=False)]
+    assert desk.rules.accepted == []
+
+
+async def test_a_rule_of_many_lines_is_shown_whole_before_it_is_added(desk: Desk) -> None:
+    lines = [f"echo {number}" for number in range(100)]
+    desk.rules.offered = [Offer("exact", f"run_shell_command({chr(10).join(lines)})")]
+    await desk.decide("a", "s")
+    shown = desk.out.getvalue().partition("From now on this passes unasked")[2].partition("[s]")[0]
+    for line in lines:
+        assert line in shown
+
+
+async def test_hidden_characters_of_a_rule_are_shown(desk: Desk) -> None:
+    desk.rules.offered = [Offer("exact", "run_shell_command(rm \u202e\x1b[8m x)")]
+    await desk.decide("a", "s")
+    assert "<U+202E>" in desk.out.getvalue()
+    assert not {"\u202e", "\x1b"} & set(desk.out.getvalue())
+
+
+async def test_a_file_that_cannot_be_written_grants_nothing(desk: Desk) -> None:
+    desk.config.parent.write_text("a file where the folder would be")
+    decisions = await desk.decide("a", "g\r", "n")
+    assert decisions == [CallDecision(call_id="c1", approved=False)]
+    assert desk.rules.accepted == []
+    assert "cannot be written" in desk.out.getvalue()
 
 
 async def test_r_denies_with_a_reason(desk: Desk) -> None:
@@ -173,7 +239,7 @@ async def test_only_the_offered_keys_decide(desk: Desk, noise: str) -> None:
 )
 async def test_a_line_of_text_is_a_no_with_this_reason(desk: Desk, text: str) -> None:
     assert await desk.decide(f"{text}\r") == [CallDecision(call_id="c1", approved=False, reason=text)]
-    assert desk.rules.allowed == []
+    assert desk.rules.accepted == []
 
 
 @pytest.mark.parametrize(
@@ -191,7 +257,7 @@ async def test_a_letter_that_something_follows_is_no_answer(
         (decision,) = await asking or []
     assert not decision.approved
     assert decision.reason in ("yes", "ask me", "err, no", "yo")
-    assert desk.rules.allowed == []
+    assert desk.rules.accepted == []
 
 
 async def test_escape_right_after_a_letter_takes_it_back(desk: Desk) -> None:
@@ -205,11 +271,6 @@ async def test_a_letter_alone_counts_with_and_without_enter(desk: Desk, typed: s
 
 async def test_lines_that_come_at_once_grant_nothing(desk: Desk) -> None:
     assert await desk.decide("y\nwhat?\n") == [CallDecision(call_id="c1", approved=False, reason="ywhat?")]
-
-
-async def test_always_waits_for_enter(desk: Desk) -> None:
-    assert await desk.decide("a", "\x7f", "n") == [CallDecision(call_id="c1", approved=False)]
-    assert desk.rules.allowed == []
 
 
 async def test_a_pasted_reason_arrives_whole(desk: Desk) -> None:

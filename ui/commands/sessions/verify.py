@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..open_session import opened
-from ..terminal.lines import local_time
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import make_console, put, say
+from ...open_session import opened
+from ...terminal.lines import local_time
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
-    from ...state.maintenance.verify import Audit, AuditedCall, Breach
-    from .sessions import SessionsCommand
+    from ....state.maintenance.verify import Audit, AuditedCall, Breach
+    from .command import SessionsCommand
 
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record"}  # fmt: skip
 
 
 async def verify_session(command: "SessionsCommand") -> int:
-    from ...state.maintenance.verify import audit
+    from ....state.maintenance.verify import audit
 
     async with opened(command) as runtime:
         store = runtime.store

@@ -8,11 +8,11 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...state.errors import UsageError
-from ..argument_types import duration, one_of, position, size
-from ..grammar import ID, Command, flag, switch, word
-from ..open_session import opened
-from ..terminal.lines import (
+from ....state.errors import UsageError
+from ...argument_types import duration, one_of, position, size
+from ...grammar import ID, Command, flag, switch, word
+from ...open_session import opened
+from ...terminal.lines import (
     local_time,
     plan_lines,
     step_lines,
@@ -21,12 +21,12 @@ from ..terminal.lines import (
     usage_text,
     waiting_lines,
 )
-from ..terminal.sanitize import one_line, plain
-from ..terminal.terminal import Glyphs, glyphs_for, make_console, put, say, shortened
+from ...terminal.sanitize import one_line, plain
+from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say, shortened
 
 if TYPE_CHECKING:
-    from ...state.messages import Block, Message
-    from ...state.session import SessionSummary, SessionView
+    from ....state.messages import Block, Message
+    from ....state.session import SessionSummary, SessionView
 
 _MAX_RESULT_CHARS = 300
 
@@ -56,8 +56,8 @@ def view_lines(view: "SessionView") -> Iterator[str]:
 
 
 def view_object(view: "SessionView") -> dict[str, Any]:
-    from ...agent.graph import next_action
-    from ..json_output import pending_objects, plan_objects, usage_object
+    from ....agent.graph import next_action
+    from ...json_output import pending_objects, plan_objects, usage_object
 
     state = view.state
     undecided = [call for call in state.pending_tool_calls if call.decision == "undecided"]
@@ -75,7 +75,7 @@ def view_object(view: "SessionView") -> dict[str, Any]:
 
 
 def _position(view: "SessionView") -> str:
-    from ...agent.graph import next_action
+    from ....agent.graph import next_action
 
     return f"next: {next_action(view.position, view.state)}"
 
@@ -174,10 +174,10 @@ class SessionsCommand(Command):
 
 
 _DOING = {
-    "list": (".sessions", "list_sessions"),
-    "show": (".sessions", "show_session"),
+    "list": (".command", "list_sessions"),
+    "show": (".command", "show_session"),
     "verify": (".verify", "verify_session"),
-    "delete": (".sessions", "delete_session"),
+    "delete": (".command", "delete_session"),
     "prune": (".prune", "prune_sessions"),
     "export": (".transfer", "export_session"),
     "import": (".transfer", "import_session"),
@@ -213,7 +213,7 @@ async def show_session(command: SessionsCommand) -> int:
 
 
 async def _show_steps(command: SessionsCommand) -> int:
-    from ...state.store.timeline import timeline
+    from ....state.store.timeline import timeline
 
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -226,7 +226,7 @@ async def _show_steps(command: SessionsCommand) -> int:
 
 
 async def delete_session(command: SessionsCommand) -> int:
-    from ...agent.leftovers import clear_scratch
+    from ....agent.leftovers import clear_scratch
 
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)

@@ -5,21 +5,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..open_session import opened
-from ..terminal.lines import local_time
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import put, say
+from ...open_session import opened
+from ...terminal.lines import local_time
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import put, say
 
 if TYPE_CHECKING:
-    from ...state.maintenance.prune import PrunePlan, Reason, StoredSession
-    from ...state.store.store import Store
-    from .sessions import SessionsCommand
+    from ....state.maintenance.prune import PrunePlan, Reason, StoredSession
+    from ....state.store.store import Store
+    from .command import SessionsCommand
 
 _REASONS = {"age": "not used for long", "size": "to keep the size"}
 
 
 async def prune_sessions(command: "SessionsCommand") -> int:
-    from ...state.maintenance.prune import PruneRules, plan_prune
+    from ....state.maintenance.prune import PruneRules, plan_prune
 
     rules = PruneRules(command.older_than, command.keep, command.max_size)
     async with opened(command) as runtime:
@@ -38,8 +38,8 @@ async def prune_sessions(command: "SessionsCommand") -> int:
 
 def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
     """Delete what was chosen; return the ids of those that were used in the meantime."""
-    from ...agent.leftovers import clear_scratch
-    from ...state.maintenance.prune import delete, drop_unused_contents
+    from ....agent.leftovers import clear_scratch
+    from ....state.maintenance.prune import delete, drop_unused_contents
 
     kept: set[str] = set()
     for session, _ in plan.goes:

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from ...state.errors import OutputLost, UsageError
-from ..json_output import encoded
-from ..open_session import opened
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import is_interactive, put, say
+from ....state.errors import OutputLost, UsageError
+from ...json_output import encoded
+from ...open_session import opened
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import is_interactive, put, say
 
 if TYPE_CHECKING:
-    from ...state.maintenance.import_ import Imported
-    from ...state.store.store import Store
-    from .sessions import SessionsCommand
+    from ....state.maintenance.import_ import Imported
+    from ....state.store.store import Store
+    from .command import SessionsCommand
 
 
 async def export_session(command: "SessionsCommand") -> int:
@@ -37,18 +37,18 @@ async def export_session(command: "SessionsCommand") -> int:
 def _pieces(store: "Store", session_id: str, form: str) -> Iterable[str]:
     """Return what the file holds: every record as a line of JSON, or the report."""
     if form != "jsonl":
-        from ..report.html import report
+        from ...report.html import report
 
         return report(store, session_id, form)
-    from ...state.maintenance.export import export_session
+    from ....state.maintenance.export import export_session
 
     return (encoded(record) + "\n" for record in export_session(store.database, session_id))
 
 
 async def import_session(command: "SessionsCommand") -> int:
     """Take a session in after the person has seen what it brings."""
-    from ...agent.session.session import whoami
-    from ...state.maintenance.import_ import checked_import, take_in
+    from ....agent.session.session import whoami
+    from ....state.maintenance.import_ import checked_import, take_in
 
     with _source(command.session) as file:
         async with opened(command) as runtime:
@@ -86,7 +86,7 @@ async def _confirm(name: str) -> None:
             "Nothing was imported: the settings above have to be confirmed.",
             "Add --yes if you trust whoever made the file.",
         )
-    from ..chat.questions import OneKey
+    from ...chat.questions import OneKey
 
     if (await OneKey("Import it with these settings? [y/n] ", "yn", safe="n").ask()).key != "y":
         raise UsageError("Nothing was imported.")

@@ -1,0 +1,79 @@
+"""The calls that a store recorded, each with what was decided about it then; read session by session."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast, get_args
+
+from ....state.application import ExecutionMode
+from ....state.session import SessionSettings
+from ....state.store.recording import CallMove, call_moves, tool_uses, traces
+from ....state.store.store import Store
+from ....state.trace import RunBegan
+
+_MODES: tuple[str, ...] = get_args(ExecutionMode)
+Then = Literal["allowed", "approved", "declined", "open", "refused"]
+"""It passed unasked; it was asked about, and a person said yes, or no, or nothing; it was denied unasked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    session: SessionSettings
+    tool: str
+    arguments: str
+    """As the model wrote them."""
+    mode: ExecutionMode
+    """Of the run in which it was asked for."""
+    then: Then
+    is_edited: bool
+    """Whether a person approved it with other arguments."""
+
+
+class _Said(NamedTuple):
+    row: int
+    then: Then
+    is_edited: bool = False
+
+
+def past_calls(store: Store, since: str = "") -> Iterator[PastCall]:
+    """Yield the calls since a time (UTC, ISO 8601) that could run; what a fork inherited counts once."""
+    for summary in store.sessions():
+        if summary.updated_at >= since:
+            yield from _calls_of(store, summary.id, since)
+
+
+def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:
+    said = _said(call_moves(store.database, session_id), since)
+    if not said:
+        return
+    session = store.index.settings(session_id)
+    began = [(traced.row, traced.record) for traced in traces(store.database, session_id)]
+    runs = [(row, record.mode) for row, record in began if isinstance(record, RunBegan)]
+    rows = [row for row, _ in runs]
+    for use in tool_uses(store.database, session_id):
+        found = said.pop(use.call_id, None)
+        if found is not None:
+            run = bisect_right(rows, found.row)
+            mode = runs[run - 1][1] if run else session.mode
+            known = cast(ExecutionMode, mode) if mode in _MODES else session.mode
+            yield PastCall(session, use.tool, use.arguments, known, found.then, found.is_edited)
+
+
+def _said(moves: Iterator[CallMove], since: str) -> dict[str, _Said]:
+    """Return what was decided about each call that could run."""
+    said: dict[str, _Said] = {}
+    for move in moves:
+        decision, known = move.text("decision"), said.get(move.call_id)
+        if move.move == "proposed" and move.at >= since and decision != "invalid":
+            # The oldest records, and those of decision tools, say nothing of what was let through.
+            first: dict[str, Then] = {"undecided": "open", "denied": "refused"}
+            said[move.call_id] = _Said(move.row, first.get(decision, "allowed"))
+        elif known is not None and known.then == "open" and _is_about_running(move):
+            then: Then = "approved" if decision == "approved" else "declined"
+            said[move.call_id] = _Said(known.row, then, bool(move.body.get("edited")))
+    return said
+
+
+def _is_about_running(move: CallMove) -> bool:
+    """Tell whether somebody decided that a call may run, or not; and not what had come of it."""
+    return move.move == "decided" and not move.text("settled_as")

@@ -1,0 +1,306 @@
+"""Proves over the graph that runs that no path reaches an effect without an approval or a rule.
+
+What conditions look at is abstracted to a few thousand states. From the start every action is taken in every
+state that it can be reached in, with every value that it may write: what is not reached here is not reached
+at all. Calls are what the real gate step and the real `human_confirm` make of them.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, product
+from typing import Any, NamedTuple, cast, get_args
+
+from burr.core.graph import Graph
+
+from ...state.application import ApplicationState, Phase, VibeStep
+from ...state.calls import PendingCall
+from ...state.errors import SandburError
+from ...state.messages import Record
+from ..graph import TransitionCondition
+from .call_fates import CallKind, made_by_a_person, made_by_the_gate
+
+EFFECT = "execute_tools"
+"""The one action that runs calls."""
+_START = "prompt"
+_KINDS: tuple[CallKind, ...] = get_args(CallKind)
+_GATED = frozenset({"router", "vibe_step_executor", "vibe_result_analyzer", EFFECT})
+"""The actions that put calls through the gate."""
+_CLEARING = frozenset({_START, EFFECT})
+_ASKING = "human_confirm"
+_STEP = "1"
+
+
+class _Abstract(NamedTuple):
+    """The state as far as conditions look at it."""
+
+    calls: frozenset[CallKind] = frozenset()
+    phase: str = "idle"
+    turn_open: bool = False
+    overflow_from: str | None = None
+    return_to: str | None = None
+    step: str = "none"
+    """none, open, closed, or gone: its id is not in the plan."""
+
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "calls": ("pending_tool_calls",),
+    "phase": ("phase",),
+    "turn_open": ("turn_open",),
+    "overflow_from": ("overflow_from",),
+    "return_to": ("return_to",),
+    "step": ("vibe_plan", "active_step_id"),
+}
+"""Part of the abstract state -> the fields that it stands for."""
+_LOOKED_AT = frozenset(name for names in _FIELDS.values() for name in names)
+
+
+class UnprovableGraph(SandburError):
+    """The graph is none that this proof covers."""
+
+    code = "unprovable"
+
+
+class _Unforeseen(Exception):
+    """A condition looks at what the abstract state does not hold."""
+
+
+class _WatchedState(ApplicationState):
+    def __getattribute__(self, name: str) -> Any:
+        _watch(name, "state", ApplicationState, _LOOKED_AT)
+        return super().__getattribute__(name)
+
+
+class _WatchedCall(PendingCall):
+    def __getattribute__(self, name: str) -> Any:
+        _watch(name, "call", PendingCall, {"decision"})
+        return super().__getattribute__(name)
+
+
+class _WatchedStep(VibeStep):
+    def __getattribute__(self, name: str) -> Any:
+        _watch(name, "step", VibeStep, {"step_id", "status"})
+        return super().__getattribute__(name)
+
+
+def _watch(name: str, whose: str, record: type[Record], looked_at: Set[str]) -> None:
+    if name in record.model_fields and name not in looked_at:
+        raise _Unforeseen(f"`{name}` of a {whose}")
+
+
+_DECISIONS: Mapping[CallKind, str] = {
+    "undecided": "undecided",
+    "granted": "approved",
+    "ungranted": "approved",
+    "refused": "denied",
+}
+
+
+_ANY = _WatchedState()
+_CALLS = {
+    kind: _WatchedCall.model_construct(decision=cast(Any, decision)) for kind, decision in _DECISIONS.items()
+}
+_STEPS = {
+    "open": (_WatchedStep(step_id=_STEP, description="", status="in_progress"),),
+    "closed": (_WatchedStep(step_id=_STEP, description="", status="completed"),),
+}
+
+
+@cache
+def _real(state: _Abstract) -> ApplicationState:
+    """Return a state of the application that conditions can be asked about."""
+    return _ANY.model_copy(
+        update={
+            "pending_tool_calls": tuple(_CALLS[kind] for kind in state.calls),
+            "phase": state.phase,
+            "turn_open": state.turn_open,
+            "overflow_from": state.overflow_from,
+            "return_to": state.return_to,
+            "vibe_plan": _STEPS.get(state.step, ()),
+            "active_step_id": None if state.step == "none" else _STEP,
+        }
+    )
+
+
+class _Point(NamedTuple):
+    """An action that is about to run in a state."""
+
+    action: str
+    state: _Abstract
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    actions: int
+    transitions: int
+    states: int
+    """Abstract states that can be reached."""
+    points: int
+    """Pairs of an action and a state in which it can begin."""
+    steps: int
+    """Steps from one such pair to another that were looked at."""
+    problem: str = ""
+    """What is reached that must not be; empty if the graph holds."""
+    path: tuple[str, ...] = ()
+    """The shortest way there, a line each."""
+
+    @property
+    def holds(self) -> bool:
+        return not self.problem
+
+
+async def prove(graph: Graph) -> Proof:
+    """Look at every path of the graph."""
+    return _Explorer(graph, made_by_the_gate(), await made_by_a_person()).proof()
+
+
+class _Explorer:
+    def __init__(
+        self, graph: Graph, gated: frozenset[CallKind], confirmed: Mapping[CallKind, frozenset[CallKind]]
+    ) -> None:
+        self._gated = gated
+        self._confirmed = confirmed
+        self._writes = {action.name: frozenset(action.writes) for action in graph.actions}
+        self._ways: dict[str, list[tuple[str, TransitionCondition]]] = {name: [] for name in self._writes}
+        for one in graph.transitions:
+            self._ways[one.from_.name].append((one.to.name, cast(TransitionCondition, one.condition)))
+        callers = [name for name, written in self._writes.items() if "overflow_from" in written]
+        self._places = (None, *sorted(callers))
+        self._domains = {
+            "phase": get_args(Phase),
+            "turn_open": (False, True),
+            "overflow_from": self._places,
+            "return_to": self._places,
+            "step": ("none", "open", "closed", "gone"),
+        }
+        self._next: dict[_Point, tuple[str, str]] = {}
+        self._came_from: dict[_Point, tuple[_Point, str] | None] = {}
+        self._steps = 0
+
+    def proof(self) -> Proof:
+        start = _Point(_START, _Abstract())
+        self._came_from[start] = None
+        waiting = deque([start])
+        done: set[tuple[str, _Abstract]] = set()
+        problem = ""
+        while waiting and not problem:
+            point = waiting.popleft()
+            kept = (point.action, self._kept(point))
+            if kept in done:
+                continue
+            done.add(kept)
+            for following, why in self._following(point):
+                self._steps += 1
+                if following in self._came_from:
+                    continue
+                self._came_from[following] = (point, why)
+                waiting.append(following)
+                if problem := _problem(following, why):
+                    return self._result(problem, following)
+        return self._result("", start)
+
+    def _result(self, problem: str, last: _Point) -> Proof:
+        return Proof(
+            actions=len(self._writes),
+            transitions=sum(map(len, self._ways.values())),
+            states=len({point.state for point in self._came_from}),
+            points=len(self._came_from),
+            steps=self._steps,
+            problem=problem,
+            path=tuple(self._path(last)) if problem else (),
+        )
+
+    def _kept(self, point: _Point) -> _Abstract:
+        """Return what the action leaves of the state: it does the same wherever this is the same."""
+        free = {
+            part: self._domains[part][0] for part in self._domains if self._is_written(part, point.action)
+        }
+        return point.state._replace(**free)
+
+    def _is_written(self, part: str, action: str) -> bool:
+        return not self._writes[action].isdisjoint(_FIELDS[part])
+
+    def _following(self, point: _Point) -> Iterator[tuple[_Point, str]]:
+        """Yield what can begin after an action, and why; a pause may come between, and a new message."""
+        for state in self._results(point):
+            after = _Point(point.action, state)
+            if after not in self._next:
+                self._next[after] = self._taken(after)
+            action, why = self._next[after]
+            yield _Point(action, state), why
+            yield _Point(_START, state), "a new message"
+
+    def _results(self, point: _Point) -> Iterator[_Abstract]:
+        """Yield every state that the action may leave behind."""
+        action, state = point
+        values = (
+            self._domains[part] if self._is_written(part, action) else (getattr(state, part),)
+            for part in self._domains
+        )
+        yield from map(_Abstract._make, product(self._calls_after(action, state.calls), *values))
+
+    def _calls_after(self, action: str, calls: frozenset[CallKind]) -> list[frozenset[CallKind]]:
+        """Return what may wait after an action, simple ones first.
+
+        A session that goes on judges what waits once more.
+        """
+        left = {calls}
+        if self._is_written("calls", action):
+            left = self._written_calls(action, calls)
+        judged = _subsets(self._gated)
+        left |= {some | kept for kept in left if kept for some in judged if some}
+        return sorted(left, key=lambda kinds: (len(kinds), sorted(kinds)))
+
+    def _written_calls(self, action: str, calls: frozenset[CallKind]) -> set[frozenset[CallKind]]:
+        if action == _ASKING:
+            fates = [_subsets(self._confirmed[kind]) - {frozenset()} for kind in calls]
+            return {frozenset[CallKind]().union(*chosen) for chosen in product(*fates)}
+        if action not in _GATED | _CLEARING:
+            return set(_subsets(_KINDS))
+        cleared = {frozenset[CallKind](), calls} if action in _CLEARING else {calls}
+        return cleared | (_subsets(self._gated) if action in _GATED else set())
+
+    def _taken(self, after: _Point) -> tuple[str, str]:
+        """Return the action that the graph goes to, and the condition of that way."""
+        real = _real(after.state)
+        for to, condition in self._ways[after.action]:
+            try:
+                if condition.holds(real):
+                    return to, condition.name
+            except _Unforeseen as found:
+                raise UnprovableGraph(
+                    f"The way {after.action} -> {to} ({condition.name}) depends on {found},"
+                    " which the proof does not look at."
+                ) from None
+        return _START, "no way on"
+
+    def _path(self, last: _Point) -> list[str]:
+        lines: list[str] = []
+        point: _Point | None = last
+        while point is not None:
+            came = self._came_from[point]
+            why = f"  ({came[1]})" if came is not None else ""
+            lines.append(f"{point.action}{why}{_shown(point.state)}")
+            point = came[0] if came is not None else None
+        return lines[::-1]
+
+
+def _problem(point: _Point, why: str) -> str:
+    """Say what is wrong with an effect that begins like this; empty: nothing."""
+    if point.action != EFFECT:
+        return ""
+    if "undecided" in point.state.calls:
+        return f"{EFFECT} begins while a call waits for a decision"
+    if "ungranted" in point.state.calls:
+        return f"{EFFECT} runs a call that neither a rule, nor the mode, nor a person let through"
+    return ""
+
+
+def _shown(state: _Abstract) -> str:
+    return f"  calls: {', '.join(sorted(state.calls))}" if state.calls else ""
+
+
+def _subsets(kinds: Iterable[CallKind]) -> set[frozenset[CallKind]]:
+    found = sorted(kinds)
+    return {frozenset(some) for count in range(len(found) + 1) for some in combinations(found, count)}

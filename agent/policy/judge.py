@@ -1,0 +1,37 @@
+"""Says what the gate says to a call that nobody made: without session, model or store."""
+
+import json
+
+from ...actions.ports import BadArguments, Gate, Toolbox, Verdict
+from ...state.application import ExecutionMode
+
+
+class Judge:
+    """A gate with the tools that it judges."""
+
+    def __init__(self, gate: Gate, toolbox: Toolbox) -> None:
+        self._gate = gate
+        self._toolbox = toolbox
+
+    def knows(self, tool: str) -> bool:
+        return tool in self._toolbox
+
+    def verdict(self, tool: str, arguments: str, mode: ExecutionMode) -> Verdict:
+        """Return the verdict on JSON arguments; a call that could not run at all is denied."""
+        known = self._toolbox.get(tool)
+        if known is None:
+            return Verdict("deny", f"There is no tool named {tool[:80]!r}. They are: {self._names()}.")
+        try:
+            parsed = known.parse(arguments)
+        except BadArguments as error:
+            return Verdict("deny", str(error))
+        return self._gate.judge(known, parsed, mode)
+
+    def command_verdict(self, command: str, mode: ExecutionMode) -> Verdict:
+        """Return the verdict on a shell command."""
+        tool = next(tool for tool in self._toolbox.values() if tool.traits.runs_commands)
+        arguments = json.dumps({tool.traits.subject: command})
+        return self.verdict(tool.spec.name, arguments, mode)
+
+    def _names(self) -> str:
+        return ", ".join(self._toolbox)

@@ -1,0 +1,88 @@
+"""The questions behind "always": which rule, shown in full, and for how long it is to hold."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ...agent.config.keep import ConfigPlace, keep, place_for
+from ...agent.policy.offers import EDITING, Offer
+from ...state.calls import PendingCall
+from ...state.errors import SandburError
+from ..terminal.lines import Line
+from ..terminal.sanitize import exposed, one_line
+from .questions import Questions
+
+_KEYS = {"exact": "x", "prefix": "p", "edits": "w"}
+_NAMES = {"exact": "exactly this", "prefix": "whatever begins like this"}
+_EDITS = f"all edits in this workspace: mode {EDITING}, which leaves protected places alone"
+_MAX_CHARS = 80
+
+
+class Rules(Protocol):
+    """The part of a session that "always" needs."""
+
+    def offers(self, call: PendingCall) -> Sequence[Offer]: ...
+    def accept(self, offer: Offer) -> None: ...
+
+
+class Always:
+    """Offers what lets a call, and calls like it, pass from now on."""
+
+    def __init__(self, questions: Questions, rules: Rules, cwd: Path, env: Mapping[str, str]) -> None:
+        self._questions = questions
+        self._rules = rules
+        self._cwd = cwd
+        self._env = env
+
+    def offers(self, call: PendingCall) -> Sequence[Offer]:
+        return self._rules.offers(call)
+
+    async def choose(self, offers: Sequence[Offer]) -> bool:
+        """Ask which, and for how long; return whether the person took one: then it holds."""
+        offer = offers[0] if len(offers) == 1 else await self._which(offers)
+        if offer is None:
+            return False
+        try:
+            return await self._for_how_long(offer)
+        except SandburError as problem:
+            self._questions.renderer.lines([("red", one_line(str(problem)))])
+            return False
+
+    async def _which(self, offers: Sequence[Offer]) -> Offer | None:
+        by_key = {_KEYS[offer.kind]: offer for offer in offers}
+        choices = {key: _named(offer) for key, offer in by_key.items()}
+        return by_key.get(await self._questions.key("Always what?", choices))
+
+    async def _for_how_long(self, offer: Offer) -> bool:
+        """Show in full what will hold, and take a key for it."""
+        self._questions.show("From now on this passes unasked", _shown(offer))
+        place = place_for(self._cwd, self._env)
+        where = exposed(str(place.path))
+        whose = "in this project" if place.project is not None else "in every folder"
+        choices = {"s": "yes, in this session", "g": f"yes, {whose} for good ({where})"}
+        key = await self._questions.key("Add it?", choices, firm="g")
+        if key == "g":
+            self._keep(offer, place)
+            self._questions.renderer.lines([("dim", f"  Kept in {where}.")])
+        if key:
+            self._rules.accept(offer)
+        return bool(key)
+
+    def _keep(self, offer: Offer, place: ConfigPlace) -> None:
+        key, value = ("allow", offer.rule) if offer.rule else ("mode", EDITING)
+        keep(place, key, value, self._env)
+
+
+def _named(offer: Offer) -> str:
+    """Return what an offer means, without a rule that is too long to choose by."""
+    if not offer.rule:
+        return _EDITS
+    name = _NAMES[offer.kind]
+    is_short = len(offer.rule) <= _MAX_CHARS and "\n" not in offer.rule
+    return f"{name}: {exposed(offer.rule)}" if is_short else name
+
+
+def _shown(offer: Offer) -> list[Line]:
+    if not offer.rule:
+        return [("", _EDITS)]
+    return [("", exposed(line)) for line in offer.rule.split("\n")]

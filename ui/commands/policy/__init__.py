@@ -1,0 +1,1 @@
+"""`sandbur policy`: what the gate says, and what it would have said."""

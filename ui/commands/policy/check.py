@@ -1,0 +1,102 @@
+"""`sandbur policy check`: one verdict for a command, or one for each call that comes in as a line of JSON."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, cast, get_args
+
+from ....state.application import ExecutionMode
+from ....state.json_text import json_object
+from ...json_output import encoded
+from ...open_session import said_by
+from ...terminal.sanitize import exposed, one_line, plain
+from ...terminal.terminal import put, say
+
+if TYPE_CHECKING:
+    from ....actions.ports import Verdict
+    from ....agent.config.settings import Settings
+    from ....agent.policy.judge import Judge
+    from .command import PolicyCommand
+
+_MAX_LINE_BYTES = 16 << 20
+_MODES: tuple[str, ...] = get_args(ExecutionMode)
+
+
+class NoCall(Exception):
+    """A line that is no call; the message says what is wrong with it."""
+
+
+async def check(command: "PolicyCommand") -> int:
+    """Print what the gate says here; 2 if a line of the input was no call, else 0."""
+    from ....actions.tools.registry import builtin_tools
+    from ....agent.config.load import load_settings
+    from ....agent.policy.judge import Judge
+    from ....agent.wiring import policy_of, settings_of_session
+
+    settings = load_settings(said_by(command), os.environ)
+    for notice in settings.notices:
+        say(plain(notice))
+    judge = Judge(policy_of(settings_of_session(settings, model="")), builtin_tools())
+    if command.what == "-":
+        return _check_lines(judge, settings.mode)
+    verdict = judge.command_verdict(command.what, settings.mode)
+    if command.json:
+        put(encoded(_object(verdict)))
+    else:
+        put("\n".join(_lines(command.what, verdict, settings)))
+    return 0
+
+
+def _lines(command: str, verdict: "Verdict", settings: "Settings") -> Iterator[str]:
+    yield f"command  {exposed(command)}"
+    yield f"verdict  {verdict.decision}"
+    yield f"why      {one_line(verdict.reason)}"
+    yield f"rule     {exposed(verdict.rule) if verdict.rule else f'none; mode {settings.mode} decides'}"
+    yield f"folder   {one_line(str(settings.cwd))}"
+
+
+def _object(verdict: "Verdict") -> dict[str, Any]:
+    return {"verdict": verdict.decision, "rule": verdict.rule or None, "reason": verdict.reason}
+
+
+def _check_lines(judge: "Judge", mode: ExecutionMode) -> int:
+    """Answer each line with one; what is no call would not run, so that it is denied."""
+    # Python goes on reading after a Ctrl-C that only cancels the task.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = 0
+    for number, line in enumerate(_read_lines(sys.stdin.buffer), 1):
+        try:
+            answer = _object(_judged(line, judge, mode))
+        except NoCall as problem:
+            answer = {"verdict": "deny", "rule": None, "reason": f"line {number} is no call: {problem}"}
+            code = 2
+        put(encoded(answer))
+    return code
+
+
+def _read_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines as they come; of one that is too long only its beginning."""
+    while line := stream.readline(_MAX_LINE_BYTES + 1):
+        rest = line
+        while len(rest) > _MAX_LINE_BYTES and not rest.endswith(b"\n"):
+            rest = stream.readline(_MAX_LINE_BYTES + 1)
+        yield line
+
+
+def _judged(line: bytes, judge: "Judge", usual: ExecutionMode) -> "Verdict":
+    if len(line) > _MAX_LINE_BYTES:
+        raise NoCall(f"it has more than {_MAX_LINE_BYTES:,} bytes.")
+    call = json_object(line.decode("utf-8", "replace"))
+    if call is None:
+        raise NoCall('it is no JSON object such as {"tool": "...", "arguments": {...}}.')
+    tool, arguments, mode = call.get("tool"), call.get("arguments"), call.get("mode")
+    if not isinstance(tool, str):
+        raise NoCall("`tool` has to be the name of a tool.")
+    if not isinstance(arguments, str | dict):
+        raise NoCall("`arguments` has to be an object, or the JSON text of one.")
+    if mode is not None and mode not in _MODES:
+        raise NoCall(f"`mode` has to be one of {', '.join(_MODES)}.")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return judge.verdict(tool, text, usual if mode is None else cast("ExecutionMode", mode))

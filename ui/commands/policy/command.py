@@ -1,0 +1,53 @@
+"""The flags of `sandbur policy`, and what each of its words does."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module
+
+from ....state.errors import UsageError
+from ...argument_types import duration, one_of
+from ...grammar import Command, flag, switch, word
+
+ACTIONS = ("check", "test", "suggest")
+_USUAL_DAYS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyCommand(Command):
+    GROUPS = ("run", "place")
+    action: str = word("|".join(ACTIONS), "check a command, test rules on the past, suggest rules", "",
+                       type=one_of(ACTIONS))  # fmt: skip
+    what: str = word(
+        "WHAT",
+        "check: a shell command, or - for calls as JSON lines on stdin; test: a file with other rules",
+        nargs="?",
+    )
+    last: timedelta = flag(
+        "--last", f"test, suggest: the calls of so long, such as 12h, {_USUAL_DAYS}d (the default)",
+        timedelta(days=_USUAL_DAYS), type=duration, metavar="AGE",
+    )  # fmt: skip
+    json: bool = switch("--json", "JSON on stdout")
+
+    def check(self) -> None:
+        if self.action == "check" and not self.what:
+            raise UsageError(
+                "`sandbur policy check` needs a shell command.", "Such as: sandbur policy check 'git status'"
+            )
+        if self.action == "check" and self.what == "-" and not self.json:
+            raise UsageError("`sandbur policy check -` reads and writes JSON lines.", "Say --json, too.")
+        if self.action == "suggest" and self.what:
+            raise UsageError(f"`{self.what}` is one word too many.", "`sandbur policy --help` helps.")
+        if self.action == "check" and self.last != PolicyCommand().last:
+            raise UsageError("--last belongs to `sandbur policy test` and `sandbur policy suggest`.")
+
+    async def run(self) -> int:
+        module, function = _DOING[self.action]
+        return await getattr(import_module(module, __package__), function)(self)
+
+
+_DOING = {
+    "check": (".check", "check"),
+    "test": (".past", "test_rules"),
+    "suggest": (".past", "suggest_rules"),
+}
+"""Action -> the module of this package and the function in it."""

@@ -1,0 +1,177 @@
+"""`sandbur policy test` and `suggest`: rules held against the calls that the store recorded."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....state.errors import ConfigError, UsageError
+from ...open_session import opened
+from ...terminal.sanitize import one_line, plain
+from ...terminal.terminal import put, say
+
+if TYPE_CHECKING:
+    from ....agent.config.settings import Settings
+    from ....agent.policy.retrial import ChangedVerdict, Retrial
+    from ....agent.policy.suggest import Suggestions
+    from .command import PolicyCommand
+
+_MOST_SHOWN = 40
+_MOST_IN_JSON = 1000
+_SUBJECT_CHARS = 100
+_WORDS = {
+    "allowed": "passed",
+    "approved": "asked, yes",
+    "declined": "asked, no",
+    "open": "asked, left open",
+    "refused": "denied",
+}
+
+
+async def test_rules(command: "PolicyCommand") -> int:
+    """Say what the rules of today, or those in a file, would have said to each recorded call."""
+    from ....agent.history.insight.past_calls import past_calls
+    from ....agent.policy.retrial import Court, tried_again
+    from ....agent.wiring import settings_of_session
+
+    async with opened(command) as runtime:
+        _warn(runtime.settings)
+        settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
+        court = Court(settings_of_session(settings, model=""))
+        mode = settings.mode if command.said.get("mode") else None
+        since = _since(command)
+        found = await runtime.store.database.offload(
+            lambda: tried_again(past_calls(runtime.store, since), court, mode)
+        )
+    put(
+        json.dumps(_retrial_object(found, since), indent=1)
+        if command.json
+        else "\n".join(_lines(found, since))
+    )
+    return 0
+
+
+async def suggest_rules(command: "PolicyCommand") -> int:
+    """Print the rules that would have saved the most questions, as they are written into a configuration."""
+    from ....agent.history.insight.past_calls import past_calls
+    from ....agent.policy.retrial import Court
+    from ....agent.policy.suggest import suggestions
+    from ....agent.wiring import settings_of_session
+
+    async with opened(command) as runtime:
+        _warn(runtime.settings)
+        store, since = runtime.store, _since(command)
+        court = Court(settings_of_session(runtime.settings, model=""))
+        denied = (call for call in past_calls(store) if call.then in ("declined", "refused"))
+        found = await store.database.offload(lambda: suggestions(past_calls(store, since), denied, court))
+    if command.json:
+        put(json.dumps(_suggestions_object(found, since), indent=1))
+    else:
+        put("\n".join(_suggested(found, since)))
+    return 0
+
+
+def _warn(settings: "Settings") -> None:
+    for notice in settings.notices:
+        say(plain(notice))
+
+
+def _since(command: "PolicyCommand") -> str:
+    from ....state.clock import text_of
+
+    return text_of(datetime.now(UTC) - command.last)
+
+
+def _with_rules_of(name: str, settings: "Settings") -> "Settings":
+    """Return the settings with the rules that a file holds, and with no others."""
+    from ....actions.tools.registry import declared
+    from ....agent.config.paths import read_bytes
+    from ....agent.config.settings import SETTINGS
+    from ....agent.config.sources import parse_config
+    from ....agent.config.trust import MAX_CONFIG_BYTES
+    from ....agent.policy.rules import parse_rules
+
+    path = Path(name)
+    found = read_bytes(path, MAX_CONFIG_BYTES)
+    if found is None:
+        raise UsageError(f"There is no file {name}.", 'It holds rules as config.toml does: allow = ["..."]')
+    said = parse_config(found[0], path)
+    rules = {row.key: tuple(said.get(row.key, ())) for row in SETTINGS if row.kind == "rules"}
+    try:
+        for texts in rules.values():
+            parse_rules(texts, declared())
+    except UsageError as error:
+        raise ConfigError(f"{path}: {error.message}", error.hint) from None
+    return replace(settings, **rules)
+
+
+def _lines(found: "Retrial", since: str) -> Iterator[str]:
+    yield f"{_count(found.calls, 'call')} since {since[:10]}: {found.changed} would be judged differently."
+    if found.unknown:
+        yield f"{_count(found.unknown, 'call')} more of tools that are not here today."
+    if found.changed:
+        yield ""
+        yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _changed(found))
+        yield ""
+    shown = found.differences.most_common(_MOST_SHOWN)
+    for difference, count in shown:
+        yield f"{count:6}  {_WORDS[difference.then]} -> {difference.now}: {_title(difference)}"
+        yield f"        {one_line(difference.reason)}"
+    if rest := found.changed - sum(count for _, count in shown):
+        yield f"{rest:6}  more: --json"
+
+
+def _changed(found: "Retrial") -> "list[tuple[tuple[str, str], int]]":
+    from ....agent.policy.retrial import AS_THEN
+
+    return [(pair, count) for pair, count in found.verdicts.most_common() if AS_THEN[pair[0]] != pair[1]]
+
+
+def _title(difference: "ChangedVerdict") -> str:
+    return f"{one_line(difference.tool)} {one_line(difference.subject)[:_SUBJECT_CHARS]}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _retrial_object(found: "Retrial", since: str) -> dict[str, Any]:
+    kept = found.differences.most_common(_MOST_IN_JSON)
+    return {
+        "since": since,
+        "calls": found.calls,
+        "calls_of_unknown_tools": found.unknown,
+        "changed": found.changed,
+        "verdicts": [
+            {"then": then, "now": now, "calls": count} for (then, now), count in found.verdicts.most_common()
+        ],
+        "differences": [{"calls": count, **difference._asdict(), "rule": difference.rule or None}
+                        for difference, count in kept],
+        "calls_left_out": found.changed - sum(count for _, count in kept),
+    }  # fmt: skip
+
+
+def _suggested(found: "Suggestions", since: str) -> Iterator[str]:
+    from ....agent.config.keep import toml_string
+
+    asked = f"{_count(found.questions, 'question')} since {since[:10]}"
+    saved = sum(one.saved for one in found.rules)
+    if not found.rules:
+        yield f"# Of {asked}, no rule would have saved two."
+        return
+    yield f"# Of {asked}, {saved} would not have been asked; nothing that was denied would have passed."
+    yield "allow = ["
+    for one in found.rules:
+        yield f"    {toml_string(one.rule)},  # {_count(one.saved, 'question')}"
+    yield "]"
+
+
+def _suggestions_object(found: "Suggestions", since: str) -> dict[str, Any]:
+    return {
+        "since": since,
+        "questions": found.questions,
+        "rules": [{"rule": one.rule, "saved": one.saved} for one in found.rules],
+        "not_suggested": list(found.refused),
+    }

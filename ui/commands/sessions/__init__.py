@@ -1,0 +1,1 @@
+"""`sandbur sessions`: what the store holds, one module for what belongs together."""
