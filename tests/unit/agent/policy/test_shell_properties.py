@@ -23,7 +23,8 @@ JOINTS = st.sampled_from(["; ", " && ", " || ", " | ", "\n", " & "])
 
 def _nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     forms = ("({})", "{{ {}; }}", "echo $({})", 'echo "$({})"', "if {}; then {}; fi", "! {}",
-             "for x in a; do {}; done", "while {}; do {}; done", "cat <({})", "echo `ls`; {}", "{} > out", "A=1 {}")  # fmt: skip
+             "for x in a; do {}; done", "while {}; do {}; done",
+             "cat <({})", "echo `ls`; {}", "{} > out", "A=1 {}")  # fmt: skip
     formed = st.builds(lambda form, text: form.format(text, text), st.sampled_from(forms), inner)
     return formed | st.builds(lambda a, joint, b: a + joint + b, inner, JOINTS, inner)
 
