@@ -35,7 +35,10 @@ class Workspace:
         return realpath(join(self.cwd, expanduser(path)))
 
     def contains(self, path: str) -> bool:
-        real = self.real(path)
+        return self.holds(self.real(path))
+
+    def holds(self, real: str) -> bool:
+        """Tell the same of a path whose links are resolved."""
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
 
     def outside(self, paths: Iterable[str]) -> str | None:

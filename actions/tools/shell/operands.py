@@ -175,10 +175,10 @@ def _walks(program: str, words: tuple[str, ...]) -> tuple[bool, bool]:
     if program == "find":
         return True, "-L" in words or "-follow" in words
     if program == "git":
-        return "grep" in words, False
+        return "grep" in words and any(word.startswith(("--untr", "--no-i")) for word in words), False
     if program in ("rg", "tree", "du", "ls"):
         walks = program != "ls" or "R" in letters or any("--recursive".startswith(word) for word in options)
-        follows = "L" in letters or (program == "tree" and "l" in letters)
+        follows = ("l" if program == "tree" else "L") in letters
         return walks, walks and (follows or "--follow" in options or "--dereference" in options)
     return False, False
 
@@ -195,7 +195,7 @@ def _only(program: str, words: tuple[str, ...]) -> Iterator[str]:
 
 def _shows_unnamed(words: tuple[str, ...]) -> bool:
     at = next((at for at, word in enumerate(words) if word in GIT_SHOWS_CONTENT), None)
-    if at is None or words[at] in ("blame", "cat-file", "grep"):
+    if at is None or words[at] in ("blame", "cat-file") or "--" in words[at:-1]:
         return False
     rest = words[at + 1 :]
     if words[at] in ("log", "reflog", "stash", "whatchanged"):

@@ -270,8 +270,10 @@ def _printf(words: Sequence[str]) -> bool:
 
 
 def _test(words: Sequence[str]) -> bool:
-    """Say no to `-v`, for the same reason."""
-    return all(not word.startswith("-") or word in _TESTS or word[1:].isdecimal() for word in words)
+    """Say no to `-v` and to subscripts, for the same reason."""
+    return not any("[" in word for word in words) and all(
+        not word.startswith("-") or word in _TESTS or word[1:].isdecimal() for word in words
+    )
 
 
 def _date(words: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ....state.application import ApplicationState, VibeStep
+from ....state.calls import PendingCall
 from ....state.messages import Message, ToolResult
 from ....state.trace import RequestShape
 from ....state.transcript import Transcript, TranscriptRange
@@ -35,9 +36,19 @@ def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Dif
             found += _in_histories(name, old, new, logs)
         elif name == "vibe_plan":
             found += _in_plans(name, old, new, logs)
+        elif name == "pending_tool_calls":
+            found += between(name, *(_json(tuple(map(_unexplained, calls))) for calls in (old, new)))
         elif old != new:
             found += between(name, _json(old), _json(new))
     return found
+
+
+def _unexplained(call: PendingCall) -> PendingCall:
+    """Return a call that may run or waits without why it may or has to: that gets better with time."""
+    if call.decision in ("denied", "invalid"):
+        return call
+    by = call.decided_by if call.decided_by == "person" else "policy"
+    return call.model_copy(update={"reason": "", "effect": "effect", "decided_by": by})
 
 
 def _in_plans(

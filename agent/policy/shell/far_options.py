@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from posixpath import basename
 from typing import NamedTuple
 
@@ -130,7 +131,7 @@ def is_far_reaching(words: Sequence[str], pattern: str) -> bool:
         return _evaluates(program, words)
     if program == "git":
         return _git_reaches_far(words, named)
-    if program in ("sed", "awk") and not all(map(_is_plain_script, words[1:])):
+    if program in ("sed", "awk") and any(map(_SCRIPT_RISKS.search, _scripts(words))):
         return True
     if program == "uniq" and sum(not word.startswith("-") for word in words[1:]) > 1:
         return True
@@ -147,11 +148,18 @@ def _evaluates(program: str, words: Sequence[str]) -> bool:
     return any("[" in word or word in ("-v", "-R") for word in rest) and program != "printf"
 
 
-def _is_plain_script(word: str) -> bool:
-    """Say no to scripts that may run or write something."""
-    return re.search(
-        r"system|\||>|getline|@|/[a-z0-9]*[we]|(?:^|[;{}\d$/!\s])[ewWrR](?:\s|$)", word
-    ) is None or ("/" in word and re.fullmatch(r"[\w./-]+", word) is not None)
+def _scripts(words: Sequence[str]) -> Sequence[str]:
+    """Return the scripts that `sed` or `awk` is given, as far as they stand in the command."""
+    named = [
+        word for before, word in pairwise(words) if before in ("-e", "--expression", "-ne", "-Ee", "-nEe")
+    ]
+    attached = [word for word in words[1:] if word.startswith(("-e", "--expression="))]
+    return named + attached or [word for word in words[1:] if not word.startswith("-")][:1]
+
+
+_SCRIPT_RISKS = re.compile(
+    r"system|\||>|getline|@|[/|#,;][a-zA-Z0-9]*[we](?:[\s;}]|$)|(?:^|[;{}\d$/!\s])[ewWrR](?:\s|$)"
+)
 
 
 def _git_reaches_far(words: Sequence[str], named: set[str]) -> bool:

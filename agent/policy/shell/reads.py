@@ -146,7 +146,7 @@ def _why_not_path(path: str, reading: Reading, workspace: Workspace, here: str) 
 
 def _why_not_place(place: str, reading: Reading, workspace: Workspace) -> str | None:
     real = realpath(place)
-    if not workspace.contains(real):
+    if not workspace.holds(real):
         return f"leads outside the workspace: {real}"
     if reading.shows_content and (is_secret(real) or is_secret(normpath(place))):
         return f"shows a secret file: {real}"
@@ -199,18 +199,24 @@ def below(folder: str, skips_hidden: bool = False) -> Iterator["os.DirEntry[str]
             continue
 
 
+@lru_cache(maxsize=2)
+def _secret_among(index: bytes) -> str | None:
+    names = (found[0][1:-1].decode(errors="replace") for found in _SECRET_IN_INDEX.finditer(index))
+    return next(filter(is_secret, names), None)
+
+
 def _why_not_git(command: SimpleCommand, reading: Reading, workspace: Workspace, here: str) -> str | None:
     words = command.words
     at = 1
     while words[at] in ("--no-pager", "-C"):
         if words[at] == "-C":
             here = realpath(join(here, expanduser(words[at + 1])))
-            if not workspace.contains(here):
+            if not workspace.holds(here):
                 return f"leads outside the workspace: {here}"
             at += 1
         at += 1
     repository = find_repository(here)
-    if repository is not None and not workspace.contains(repository):
+    if repository is not None and not workspace.holds(repository):
         return f"leads outside the workspace: {repository}"
     if why := why_git_may_run_more(here):
         return f"may run a program of the repository: {why}"
@@ -218,7 +224,7 @@ def _why_not_git(command: SimpleCommand, reading: Reading, workspace: Workspace,
         if not word.startswith("-") and (why := _why_not_path(word, reading, workspace, here)):
             return why
     if reading.shows_unnamed:
-        found = _SECRET_IN_INDEX.search(tracked_names(here))
+        found = _secret_among(tracked_names(here))
         if found is not None:
-            return f"may show a secret file: {found[0][1:-1].decode(errors='replace')}"
+            return f"may show a secret file: {found}"
     return None

@@ -47,7 +47,7 @@ def why_git_may_run_more(folder: str) -> str | None:
     if repository is None:
         return None
     git = join(repository, ".git")
-    if repository == git or not stat.S_ISDIR(os.lstat(git).st_mode):
+    if not lexists(git) or not stat.S_ISDIR(os.lstat(git).st_mode):
         return f"{repository} has no plain .git folder"
     for name in ("commondir", "config.worktree", "objects/info/alternates", "modules"):
         if lexists(join(git, name)):
@@ -64,7 +64,7 @@ def find_repository(folder: str) -> str | None:
         if lexists(join(here, ".git")):
             return here
         if looks_like_repository(here):
-            return join(here, ".git")
+            return here
         if here == dirname(here):
             return None
         here = dirname(here)

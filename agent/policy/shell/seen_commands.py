@@ -359,6 +359,8 @@ def _interpret(seen: SeenCommand, sight: Sight) -> None:
             if seen.computed[at + 1] and word.startswith("/dev/fd/"):
                 sight.doubts[MADE_TEXT] = None
             return
+    if "-" in words:
+        sight.doubts[MADE_TEXT] = None
     for redirection in seen.redirections:
         if redirection.operator.startswith("<") and redirection.target != "/dev/null":
             sight.doubts[GIVEN_PROGRAM] = None

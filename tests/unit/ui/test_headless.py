@@ -10,6 +10,8 @@ from typing import IO
 import pytest
 from command import Command
 
+from sandbur.agent.config.trust import trust
+
 KEYS = [
     "type", "session_id", "status", "exit_code", "result", "workflow_mode", "steps", "pending", "usage",
     "duration_ms", "error",
@@ -225,7 +227,7 @@ def test_what_no_undo_reaches_waits_for_a_person_in_yolo_mode(command: Command) 
     history = command.folder / ".git" / "objects"
     history.mkdir(parents=True)
     ended = command.run("-p", "run rm -rf .git", "-m", "demo", "-y", "--output-format", "json")
-    assert (ended.code, ended.result["status"]) == (3, "needs_decision")
+    assert (ended.code, ended.result["status"]) == (3, "needs_approval")
     [pending] = ended.result["pending"]
     assert "erases the repository's history" in pending["reason"]
     assert history.is_dir()
@@ -241,7 +243,7 @@ def test_the_users_own_configuration_lets_it_run_and_a_projects_does_not(command
     project.parent.mkdir()
     project.write_text('catastrophic = "run"\n')
     said = ("-p", "run rm -rf .git", "-m", "demo", "-y")
-    assert command.run("trust").code == 0
+    trust(command.folder, command.env)
     ended = command.run(*said)
     assert ended.code == 3
     assert "Ignored `catastrophic`" in ended.err

@@ -29,6 +29,8 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         mode="interactive",
         allow=(),
         deny=(),
+        ask=(),
+        catastrophic="ask",
         cwd=machine.project,
         add_dirs=(),
         max_turns=None,

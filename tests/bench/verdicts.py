@@ -1,0 +1,88 @@
+"""Prints the CPU time of a verdict of the gate, and how the gate judges many kinds of command lines."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+
+from command_samples import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
+from gate import TOOLS, command
+
+from sandbur.agent.policy.gate import Policy
+from sandbur.agent.policy.rules import parse_rules
+from sandbur.state.application import ExecutionMode
+
+DENY = ["run_shell_command(rm *)"]
+TYPICAL = (
+    "ls -la src",
+    "git status --short",
+    "grep -n x src/a.py",
+    "npm test",
+    "cd src && cat a.py | head -5",
+)
+ROUNDS = 400
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        workspace = Path(name, "work")
+        furnish(workspace)
+        for text in TYPICAL:
+            print(f"{milliseconds(workspace, text):7.3f} ms  interactive  {text}")
+        print(f"{milliseconds(workspace, 'make && ls', 'yolo'):7.3f} ms  yolo, one deny rule  make && ls")
+
+        def passes(text: str) -> bool:
+            return command(workspace, text).decision == "allow"
+
+        def stays(text: str) -> bool:
+            return command(workspace, text, "yolo", deny=DENY).decision == "allow"
+
+        def runs(text: str) -> bool:
+            return command(workspace, text, "yolo").decision == "allow"
+
+        told("unsafe commands that pass unasked", UNSAFE, passes)
+        told("plainly read-only commands that ask", READS, lambda text: not passes(text))
+        told("variants of what is denied that run in yolo", DENIED, stays)
+        told("mentions of what is denied that do not run in yolo", MENTIONS, lambda text: not stays(text))
+        told("catastrophes that run in yolo", CATASTROPHES, runs)
+        told("harmless commands that ask in yolo", HARMLESS, lambda text: not runs(text))
+
+
+def furnish(workspace: Path) -> None:
+    """Make a workspace with a repository, secrets, and a way out."""
+    (workspace / "src").mkdir(parents=True)
+    (workspace.parent / "outside").mkdir()
+    for name in ("src/a.py", "src/b.py", "package.json", ".env.example", ".gitignore", "README.md"):
+        (workspace / name).write_text('{"name": 1}\n')
+    git = "git init -q; git add .; git -c user.name=a -c user.email=a@a commit -qm x"
+    subprocess.run(["bash", "-c", git], cwd=workspace, check=True)
+    for name in (".env", "server.pem", "id_rsa", "credentials.json", ".npmrc", "../outside/key", "../secret"):
+        (workspace / name).write_text("secret\n")
+    (workspace / "way_out").symlink_to(workspace.parent / "outside")
+    (workspace / "src" / "out").symlink_to("/etc")
+
+
+def milliseconds(workspace: Path, text: str, mode: ExecutionMode = "interactive") -> float:
+    tool = TOOLS["run_shell_command"]
+    policy = Policy((), parse_rules(DENY, TOOLS), workspace)
+    arguments = tool.parse(f'{{"command": "{text}"}}')
+    policy.judge(tool, arguments, mode)
+    begin = time.process_time()
+    for _ in range(ROUNDS):
+        policy.judge(tool, arguments, mode)
+    return (time.process_time() - begin) * 1000 / ROUNDS
+
+
+def told(what: str, commands: list[str], is_bad: Callable[[str], bool]) -> None:
+    bad = [text for text in commands if is_bad(text)]
+    print(f"{len(bad):3} of {len(commands)} {what}")
+    for text in bad:
+        print(f"        {text!r}")
+
+
+if __name__ == "__main__":
+    main()
