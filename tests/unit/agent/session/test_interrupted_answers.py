@@ -23,7 +23,8 @@ from sandbur.agent.session.session import Session
 from sandbur.state.messages import Message
 from sandbur.state.store.store import Store
 
-HALF = "Half of an answer"
+HALF = "Half of an answer "
+"""Ends with a blank: a last word is shown once it is whole, as it may be the beginning of a secret."""
 READ = [("read_file", {"path": "none"})]
 
 
