@@ -404,6 +404,10 @@ class Masker(Protocol):
         """Return what a placeholder may stand for."""
         ...
 
+    def learn(self, text: str) -> None:
+        """Get to know the secrets of the files that a call or its result names."""
+        ...
+
     def way(self, placeholder: str) -> str:
         """Say how a command gets at the value behind a placeholder; empty if that is not known."""
         ...

@@ -8,9 +8,12 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 
+from ..actions.masking.key_formats import LABEL as PRIVATE_KEY
 from ..actions.masking.masker import StreamMasker, TextMasker, value_label
 from ..actions.masking.named_values import is_random, is_ruled_out
 from ..actions.masking.references import References
+from ..actions.workspace.paths import resolved
+from ..actions.workspace.secret_files import is_secret_file
 from ..state.errors import ConfigError
 from .config.paths import read_bytes
 
@@ -83,6 +86,7 @@ class SecretMasker:
         self._seen: tuple[object, ...] = ()
         self._in_files: dict[str, Path] = {}
         """Name of a setting -> the file that says it last."""
+        self._learned: dict[Path, tuple[int, ...]] = {}
         self._masker = TextMasker(named=self._environment, references=references)
 
     def text(self, text: str) -> str:
@@ -103,6 +107,14 @@ class SecretMasker:
 
     def named(self, label: str) -> set[str]:
         return self._current().named(label)
+
+    def learn(self, text: str) -> None:
+        for word in set(_PATH_WORD.findall(text[:MOST_FILE_BYTES])):
+            if is_secret_file(word):
+                path = resolved(word, self._cwd)
+                if (version := _version(path)) and self._learned.get(path) != version:
+                    self._learned[path] = version
+                    self.references.filled_in.update(islice(_in_secret_file(path), MOST_VALUES))
 
     def way(self, placeholder: str) -> str:
         """Say how a command gets at the value behind a placeholder; empty if that is not known."""
@@ -131,6 +143,23 @@ class SecretMasker:
             named = (*((name, value) for _, name, value in found[:MOST_VALUES]), *self._environment)
             self._masker = TextMasker(named=named, references=self.references)
         return self._masker
+
+
+_PATH_WORD = re.compile(r"[\w./~@%+-]{3,512}")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,512}")
+
+
+def _in_secret_file(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the secrets of a file with their labels: lines of a private key, or values of settings."""
+    try:
+        found = read_bytes(path, MOST_FILE_BYTES)
+    except ConfigError:
+        return
+    text = "" if found is None else found[0].decode("utf-8-sig", "replace")
+    if "PRIVATE KEY" in text:
+        yield from ((line, PRIVATE_KEY) for line in text.split() if _KEY_LINE.fullmatch(line))
+    else:
+        yield from ((value, value_label(name)) for name, value in _secrets(settings(text), is_file=True))
 
 
 def masker_for(

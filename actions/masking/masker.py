@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
-from .key_formats import BEGIN, FOLD, MOST_BYTES, block_end, format_spans, key_block_spans
+from .key_formats import BEGIN, FOLD, MOST_BYTES, block_end, format_spans, key_block_spans, key_part_spans
 from .named_values import header_spans, named_spans, url_spans, user_flag_spans
 from .references import References
 from .span import PLACEHOLDER as PLACEHOLDER
@@ -158,7 +158,8 @@ class TextMasker:
     def spans(self, data: bytes) -> list[SecretSpan]:
         """Return the secrets in order, none overlapping another."""
         folded = data.translate(FOLD)
-        found = [*self._known_spans(data), *key_block_spans(data), *format_spans(data, folded)]
+        found = [*self._known_spans(data), *key_block_spans(data), *key_part_spans(data)]
+        found += format_spans(data, folded)
         found += header_spans(data, folded)
         found += url_spans(data)
         found += user_flag_spans(data)
@@ -183,6 +184,9 @@ class TextMasker:
         """Return the known values with this label, and those that were masked with it."""
         known = {value.decode("utf-8", "replace") for value, own in self._plain.items() if own == label}
         return known | self.references.values(label)
+
+    def learn(self, text: str) -> None:
+        pass
 
     def way(self, placeholder: str) -> str:
         return ""

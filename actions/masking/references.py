@@ -28,7 +28,7 @@ class References:
         self._originals: dict[str, str | None] = {}
         self._lock = Lock()
         self.filled_in: set[tuple[str, str]] = set()
-        """Values that tools wrote, with their labels: masked by value from then on."""
+        """Values with their labels that are masked wherever they stand: what tools wrote, or may show."""
 
     @property
     def tells_apart(self) -> bool:

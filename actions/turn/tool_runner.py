@@ -89,6 +89,7 @@ class ToolRunner:
         await refused(self._ports, answer, self._step_id)
 
     async def _run_approved(self, offset: int, call: PendingCall, looked: Looked) -> None:
+        self._ports.masker.learn(call.arguments)
         shown = self._ports.masker.stream()
 
         def emit(chunk: str) -> None:
@@ -184,6 +185,7 @@ async def record_outcome(
     changes, pre_images = outcome.changed
     kept, note = await kept_contents(changes, pre_images, ports.masker)
     outcome = noted(outcome, note)
+    ports.masker.learn(outcome.content)
     answer = result(call, outcome.outcome, before + ports.masker.text(outcome.content), duration_ms)
     if outcome.full_output is not None:
         whole = await asyncio.to_thread(ports.masker.data, outcome.full_output)

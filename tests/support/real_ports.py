@@ -1,5 +1,6 @@
 """A scripted model on the ports of a real session: built-in tools, policy, journal, prompts."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,18 @@ async def open_real(
     folder: Path,
     session_id: str = "s1",
     mode: ExecutionMode = "yolo",
+    key: bytes = b"",
+    env: Mapping[str, str] | None = None,
     **rules: Any,
 ) -> Session:
-    """Open a session that works in `folder`; `rules` are `allow` and `deny`."""
+    """Open a session that works in `folder`; `rules` are `allow` and `deny`.
+
+    With a `key` placeholders of secrets can be filled in again.
+    """
     settings = SessionSettings(
         model=model.name, cwd=str(folder), mode=mode, system_prompt="You are a test.", **rules
     )
-    env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home")}
+    env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home"), **(env or {})}
     config = load_settings({}, env)
     ports = bind_ports(
         settings,
@@ -35,7 +41,7 @@ async def open_real(
         model,
         await store.open_journal(session_id),
         await store.open_trace(session_id),
-        masker_for(env, folder),
+        masker_for(env, folder, key),
         places_of(config.home, session_id),
         config.compress_at,
     )

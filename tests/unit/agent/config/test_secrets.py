@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from secret_samples import drawn
 
+from sandbur.actions.tools.shell.process import shell_environment
+from sandbur.agent.models.providers import ProviderOverride, key_names
 from sandbur.agent.secrets import masker_for, says_secret, settings
 
 SECRET = drawn(24)
@@ -112,3 +114,15 @@ def test_live_output_is_masked_with_the_values_of_the_session(tmp_path: Path):
     stream = masker_for({"A_TOKEN": SECRET}, tmp_path).stream()
     assert stream.feed(SECRET[:9]) + stream.feed(SECRET[9:]) + stream.end() == "[masked value of A_TOKEN]"
     assert masker_for({"A_TOKEN": SECRET}, tmp_path).data(SECRET.encode()) == b"[masked value of A_TOKEN]"
+
+
+def test_the_key_that_a_provider_names_is_masked_whatever_its_name_and_no_command_sees_it(tmp_path: Path):
+    names = key_names({"mine": ProviderOverride("http://127.0.0.1:1/v1", "MY_ACCESS")})
+    assert {"MY_ACCESS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"} <= names
+    env = {"MY_ACCESS": "Kx81-ppQz-77", "EDITOR": "vi", "SANDBUR_STORE": "x"}
+    assert (
+        masker_for(env, tmp_path, withheld=names).text("it is Kx81-ppQz-77")
+        == "it is [masked value of MY_ACCESS]"
+    )
+    assert {"MY_ACCESS", "SANDBUR_STORE"} & shell_environment(env, "call", names).keys() == set()
+    assert shell_environment(env, "call", names)["EDITOR"] == "vi"

@@ -25,7 +25,8 @@ from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
 
-HALF = "Half of an answer"
+HALF = "Half of an answer "
+"""Ends with a blank: a last word is shown once it is whole, as it may be the beginning of a secret."""
 READ = [("read_file", {"path": "none"})]
 
 
