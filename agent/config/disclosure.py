@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...state.errors import ConfigError
+from .settings import SETTINGS
 from .sources import ProviderTable, Values, parse_config
 
-_HARMLESS = frozenset({
-    "deny", "max_turns", "max_budget_usd", "timeout_s", "compress_at", "context_windows", "prices",
-})  # fmt: skip
-"""Keys that cannot let more happen. A key that is not named here counts as dangerous."""
+_HARMLESS = frozenset(row.key for row in SETTINGS if row.is_harmless)
+"""A key that no row calls harmless counts as dangerous."""
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*(?=@)")
 
 

@@ -43,6 +43,8 @@ class Setting(NamedTuple):
     """Of the environment; empty: none."""
     group: Group
     flag: Flag | None
+    is_harmless: bool
+    """Whatever a project sets it to, no more happens than without it."""
 
 
 def _row(
@@ -52,10 +54,11 @@ def _row(
     merge: Merge = "first",
     group: Group = "",
     flag: tuple[str, str, str] | None = None,
+    harmless: bool = False,
 ) -> Any:
     """Declare a setting; `flag` is its names, what stands for its value, and its help."""
     made = None if flag is None else Flag(tuple(flag[0].split()), *flag[1:])
-    return field(metadata={"row": (default, kind, merge, variable, group, made)})
+    return field(metadata={"row": (default, kind, merge, variable, group, made, harmless)})
 
 
 _RULE = "tool or tool(glob); repeatable"
@@ -86,7 +89,7 @@ class Settings:
     )
     """Beats `allow`, and is beaten by `deny`."""
     deny: tuple[str, ...] = _row(
-        (), "rules", "SANDBUR_DENY", "all", "run", ("--deny", "RULE", f"never run: {_RULE}")
+        (), "rules", "SANDBUR_DENY", "all", "run", ("--deny", "RULE", f"never run: {_RULE}"), harmless=True
     )
     catastrophic: Catastrophic = _row("ask", "catastrophic")
     """Whether what no undo reaches asks in every mode; only the user's own file may say `run`."""
@@ -105,16 +108,16 @@ class Settings:
     )  # fmt: skip
     max_turns: int | None = _row(
         None, "count", "SANDBUR_MAX_TURNS", group="limits",
-        flag=("--max-turns", "N", "stop after N model calls"),
+        flag=("--max-turns", "N", "stop after N model calls"), harmless=True,
     )  # fmt: skip
     """Model calls of one run."""
     max_budget_usd: float | None = _row(
         None, "amount", "SANDBUR_MAX_BUDGET_USD", group="limits",
-        flag=("--max-budget-usd", "X", "stop when X US dollars are spent"),
+        flag=("--max-budget-usd", "X", "stop when X US dollars are spent"), harmless=True,
     )  # fmt: skip
     timeout_s: float | None = _row(
         None, "seconds", "SANDBUR_TIMEOUT", group="limits",
-        flag=("--timeout", "SECONDS", "stop after this time"),
+        flag=("--timeout", "SECONDS", "stop after this time"), harmless=True,
     )  # fmt: skip
     cwd: Path = _row(Path(), "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
     store: str = _row(
@@ -124,7 +127,7 @@ class Settings:
     """A URL, a file's with an absolute path; without one the store in `home`."""
     tenant: str = _row("", "tenant", "SANDBUR_TENANT")
     """Whose sessions of the store these are; empty: nobody's in particular."""
-    compress_at: float = _row(0.8, "share", "SANDBUR_COMPRESS_AT")
+    compress_at: float = _row(0.8, "share", "SANDBUR_COMPRESS_AT", harmless=True)
     durability: "Durability" = _row("full", "durability", "SANDBUR_DURABILITY")
     otel: bool = _row(False, "switch", "SANDBUR_OTEL")
     """Whether runs are told to an OpenTelemetry collector; the standard `OTEL_*` variables say to which."""
@@ -136,9 +139,9 @@ class Settings:
     """Where that is, if not at the usual place."""
     search_key_env: str | None = _row(None, "line", "SANDBUR_SEARCH_KEY_ENV")
     """The variable that holds its key, if not the usual one; `search_url` gets no other."""
-    prices: "Mapping[str, Price]" = _row({}, "prices", merge="entries")
+    prices: "Mapping[str, Price]" = _row({}, "prices", merge="entries", harmless=True)
     """`provider/model` -> the user's own price."""
-    context_windows: Mapping[str, int] = _row({}, "windows", merge="entries")
+    context_windows: Mapping[str, int] = _row({}, "windows", merge="entries", harmless=True)
     """`provider/model` -> tokens."""
     providers: "Mapping[str, ProviderOverride]" = _row({}, "providers", merge="entries")
     home: Path

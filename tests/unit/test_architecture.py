@@ -47,6 +47,7 @@ ONE_IMPORTER = {
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",
     "state/databases/migrations.py": "grows with each version of the schema",
     "ui/arguments.py": "what words mean, and which were meant",
+    "ui/chat/consent.py": "what a person agrees to before anything counts",
     "ui/chat/rewind.py": "one slash command",
     "ui/report/style.py": "a style sheet",
     "ui/terminal/answer.py": "the words of an answer as they come, apart from the work that is shown",

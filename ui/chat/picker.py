@@ -144,5 +144,6 @@ def _is_of(session: SessionSummary, cwd: Path) -> bool:
 def _choice(session: SessionSummary, with_folder: bool = False) -> Choice:
     title = one_line(session.title)[:60] or "(no message yet)"
     folder = f"{one_line(Path(session.cwd).name)[:16]:<16} " if with_folder else ""
-    line = f"{session.id[:8]}  {local_time(session.updated_at)}  {session.status:<14} {folder}{title}"
+    status = "imported" if session.is_foreign else session.status
+    line = f"{session.id[:8]}  {local_time(session.updated_at)}  {status:<14} {folder}{title}"
     return Choice(session.id, line, f"{session.title} {session.id} {session.cwd} {session.model}")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from command import Command
@@ -60,23 +61,19 @@ def test_a_store_of_another_user_is_refused(command: Command, tmp_path: Path, wh
 
 
 @needs_root
-def test_another_user_may_use_a_folder_of_roots_that_everybody_shares(
-    command: Command, tmp_path: Path
-) -> None:
+def test_another_user_may_use_a_folder_of_roots_that_everybody_shares(command: Command) -> None:
     """Such as a mounted one; only its own file is theirs."""
     script = (
         "import os, sys; from pathlib import Path; from sandbur.state.databases.sqlite import SqliteDatabase;"
         "os.setgid(65534); os.setuid(65534); SqliteDatabase(Path(sys.argv[1])).close(); print('opened')"
     )
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
-    line = [sys.executable, "-c", script, str(shared / "x.db")]
-    done = subprocess.run(line, capture_output=True, text=True, env=command.env, check=False)
-    assert done.stdout == "opened\n", done.stderr
-    assert (shared / "x.db").stat().st_uid == 65534
+    with TemporaryDirectory() as shared:
+        store = Path(shared) / "x.db"
+        Path(shared).chmod(0o1777)
+        line = [sys.executable, "-c", script, str(store)]
+        done = subprocess.run(line, capture_output=True, text=True, env=command.env, check=False)
+        assert done.stdout == "opened\n", done.stderr
+        assert store.stat().st_uid == 65534
 
 
 def test_a_link_at_the_stores_place_that_leads_nowhere_is_refused(command: Command, tmp_path: Path) -> None:
