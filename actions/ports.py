@@ -123,6 +123,8 @@ class ToolOutcome:
     """The whole output where `content` is a cut of it; kept in the store."""
     changed: Changed = UNCHANGED
     """What the call did to files, where that was not known before it started."""
+    seen: Mapping[str, str] | None = field(default=None, compare=False)
+    """Real path -> the version of a file that the model knows by this call, as `version_at` names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,9 @@ class ToolContext:
     """Folders of Sandbur's own, which no snapshot of files takes in."""
     prepared: Prepared | None = None
     """What `prepare` returned for this call; None: the tool prepares by itself."""
+    known: Mapping[str, str] | None = None
+    """Versions of files, as in `ToolOutcome.seen`, that the model, or who approved the call, has read last.
+    None: that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +316,13 @@ class Journal(Protocol):
         flush: bool,
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
+        seen: Mapping[str, str] | None = None,
     ) -> None:
         """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
+
+    async def known_files(self) -> Mapping[str, str] | None:
+        """Return what the results of the session have shown of files last; see `ToolOutcome.seen`."""
+        ...
 
     async def changed(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]

@@ -10,7 +10,9 @@ from typing import BinaryIO
 
 from pydantic import Field
 
+from ...state.messages import encodable
 from ..ports import ToolContext, ToolOutcome, ToolTraits
+from ..workspace.content_cache import version_at
 from ..workspace.line_reader import LineReader, shown_line
 from ..workspace.paths import FileProblem, IsFolder, open_regular, resolved, shown, size_text, translated
 from ..workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
@@ -47,12 +49,14 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
         path = resolved(arguments.path, context.cwd)
         try:
+            # Before the page: a change in between makes the page the newer one, and the version stale.
+            seen = await asyncio.to_thread(version_at, os.fspath(path))
             page = await asyncio.to_thread(_page, path, arguments.offset, min(arguments.limit, MAX_LINES))
         except IsFolder:
             return ToolOutcome("error", f"{shown(path)} is a folder; use list_directory to look into it.")
         except FileProblem as error:
             return ToolOutcome("error", str(error))
-        return ToolOutcome("ok", page)
+        return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
 
 
 def _page(path: Path, offset: int, limit: int) -> str:
