@@ -172,8 +172,7 @@ class ToolContext:
     prepared: Prepared | None = None
     """What `prepare` returned for this call; None: the tool prepares by itself."""
     known: Mapping[str, str] | None = None
-    """Versions of files, as in `ToolOutcome.seen`, that the model, or who approved the call, has read last.
-    None: that is not kept."""
+    """The versions of files that the model has read last, see `ToolOutcome.seen`. None: that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,13 @@ class WriteFile(WritingTool[WriteFileArguments]):
         self.plan = _plan
 
     async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
-        from ..workspace.planned_write import unread
+        from ..workspace.planned_write import outdated
 
         prepared = await super().prepare(arguments, context)
         if isinstance(prepared, ToolOutcome) or context.known is None:
             return prepared
         name = shown_from(resolved(arguments.path, context.cwd), context.cwd)
-        return unread(prepared, context.known, name) or prepared
+        return outdated(prepared, context.known, name) or prepared
 
 
 def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -83,7 +83,8 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        context = replace(context, known=await self._known_to(looked))
+        if self._ports.toolbox[call.tool].traits.writes_files:
+            context = replace(context, known=await self._ports.journal.known_files())
         ready = await guarded(call, lambda: self._prepared(call, arguments, context))
         if not fits_approval(looked, ready):
             self._ask(offset, asked_again(call, looked.seen, OTHER_FILE))
@@ -101,15 +102,6 @@ class ToolRunner:
             await self._record(offset, call, outcome, began, flush=True)
             raise
         await self._record(offset, call, outcome, began, flush=self._running > 1)
-
-    async def _known_to(self, looked: Looked) -> Mapping[str, str] | None:
-        """Return the versions of files that the model has read last, or else the person has approved."""
-        known = None
-        if self._ports.toolbox[looked.call.tool].traits.writes_files:
-            known = await self._ports.journal.known_files()
-        if known is None or looked.seen is None:
-            return known
-        return {**{file.real: file.content for file in looked.seen.files}, **known}
 
     async def _prepared(
         self, call: PendingCall, arguments: Any, context: ToolContext

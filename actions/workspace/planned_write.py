@@ -65,17 +65,13 @@ async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
     return replace(outcome, seen={change.path: change.after or "" for change in prepared.changes})
 
 
-def unread(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOutcome | None:
-    """Return why a file may not be replaced as a whole: what is in it now, nobody has read."""
+def outdated(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOutcome | None:
+    """Return why a file may not be replaced as a whole: it is not the one that was read."""
     work, [change] = prepared.work, prepared.changes
     if not isinstance(work, PlannedWrite) or work.expected is None or change.before == change.after:
         return None
     version = known.get(change.path)
-    if version is None:
-        return ToolOutcome(
-            "error", f"{name} exists, and you have not read it: nothing was written. Read it first."
-        )
-    if version in (change.before, large_version(work.expected.size, work.expected.modified_ns)):
+    if version in (None, change.before, large_version(work.expected.size, work.expected.modified_ns)):
         return None
     return ToolOutcome("error", f"{name} has changed since you read it: nothing was written. Read it again.")
 

@@ -344,17 +344,6 @@ async def test_a_call_that_was_changed_in_the_store_after_it_was_approved_is_ref
     assert not (place / "b").exists()
 
 
-async def test_write_file_does_not_replace_what_the_model_has_not_read(store: Store, place: Path) -> None:
-    model = ScriptedModel(
-        [write("src/a.txt", "mine\n")], [read("src/a.txt")], [write("src/a.txt", "mine\n")], "end"
-    )
-    events, _ = await collect((await open_real(store, model, place)).send("go"))
-    assert outcomes(events) == {"c1_0": "error", "c2_0": "ok", "c3_0": "ok"}
-    said = next(event.content for event in events if isinstance(event, ToolFinished))
-    assert said == "src/a.txt exists, and you have not read it: nothing was written. Read it first."
-    assert (place / "src" / "a.txt").read_text() == "mine\n"
-
-
 async def test_write_file_does_not_replace_what_has_changed_since_the_model_read_it(
     store: Store, place: Path
 ) -> None:
@@ -383,14 +372,3 @@ async def test_write_file_goes_on_from_what_the_model_itself_wrote_or_read_befor
     session = await open_real(reopened(store), ScriptedModel([write("new", "z")], "end"), place)
     events, _ = await collect(session.send("go"))
     assert set(outcomes(events).values()) == {"ok"}
-
-
-async def test_a_person_may_let_a_file_be_replaced_that_the_model_has_not_read(
-    store: Store, place: Path
-) -> None:
-    session = await open_real(
-        store, ScriptedModel([write("src/a.txt", "mine\n")], "end"), place, mode="interactive"
-    )
-    await collect(session.send("go"))
-    events, _ = await collect(session.decide(yes("c1_0")))
-    assert outcomes(events) == {"c1_0": "ok"}
