@@ -187,8 +187,8 @@ class CallJournal:
     def _stored_versions(self) -> dict[str, str]:
         """Read what earlier processes recorded of this session; a fork has not read what its parent read."""
         rows = self._database.query(
-            "SELECT body FROM calls WHERE session_id = ? AND move = 'finished' AND body LIKE ? ORDER BY n",
-            (self._writer.session_id, f'%"{_SEEN}":%'),
+            "SELECT body FROM calls WHERE session_id = ? AND move = 'finished' ORDER BY n",
+            (self._writer.session_id,),
         )
         known: dict[str, str] = {}
         for (body,) in rows:
