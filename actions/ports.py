@@ -125,6 +125,8 @@ class ToolOutcome:
     """The whole output where `content` is a cut of it; kept in the store."""
     changed: Changed = UNCHANGED
     """What the call did to files, where that was not known before it started."""
+    seen: Mapping[str, str] | None = field(default=None, compare=False)
+    """Real path -> the version of a file that the model knows by this call, as `version_at` names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,8 @@ class ToolContext:
     """Where the tool may open files."""
     judge: Callable[[Any], Verdict] = _unjudged
     """What the gate says of the same tool with other arguments, such as where a redirect leads."""
+    known: Mapping[str, str] | None = None
+    """The versions of files that the model has read last, see `ToolOutcome.seen`. None: that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,8 +344,13 @@ class Journal(Protocol):
         flush: bool,
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
+        seen: Mapping[str, str] | None = None,
     ) -> None:
         """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
+
+    async def known_files(self) -> Mapping[str, str] | None:
+        """Return what the results of the session have shown of files last; see `ToolOutcome.seen`."""
+        ...
 
     async def changed(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]

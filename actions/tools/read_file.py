@@ -10,8 +10,10 @@ from typing import BinaryIO
 
 from pydantic import Field
 
+from ...state.messages import encodable
 from ..ports import ToolContext, ToolOutcome, ToolTraits
 from ..workspace.beneath import Reach
+from ..workspace.content_cache import version_at
 from ..workspace.line_reader import LineReader, shown_line
 from ..workspace.paths import (
     FileProblem,
@@ -58,12 +60,14 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
         path = resolved(arguments.path, context.cwd)
         limit = min(arguments.limit, MAX_LINES)
         try:
+            # Before the page: a change in between makes the page the newer one, and the version stale.
+            seen = await asyncio.to_thread(version_at, os.fspath(path))
             page = await asyncio.to_thread(_page, path, context.reach, arguments.offset, limit)
         except IsFolder:
             return ToolOutcome("error", f"{shown(path)} is a folder; use list_directory to look into it.")
         except FileProblem as error:
             return ToolOutcome("error", str(error))
-        return ToolOutcome("ok", page)
+        return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
 
 
 def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:

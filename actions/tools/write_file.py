@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ..ports import Prepared, ToolTraits
+from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits
 from ..workspace.beneath import Reach
 from ..workspace.paths import FileProblem, counted, located, resolved, shown, shown_from, size_text
 from ..workspace.text import FileText, TextForm, load, unified
@@ -36,6 +36,15 @@ class WriteFile(WritingTool[WriteFileArguments]):
     def __init__(self) -> None:
         super().__init__("write_file", _DESCRIPTION, WriteFileArguments)
         self.plan = _plan
+
+    async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
+        from ..workspace.planned_write import outdated
+
+        prepared = await super().prepare(arguments, context)
+        if isinstance(prepared, ToolOutcome) or context.known is None:
+            return prepared
+        name = shown_from(resolved(arguments.path, context.cwd), context.cwd)
+        return outdated(prepared, context.known, name) or prepared
 
 
 def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:

@@ -1,6 +1,7 @@
 """What a person's approval rests on: taken down when the question arises, compared when the call starts."""
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from ...state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
 from ...state.messages import encodable
 from ..ports import RunsFiles, Tool
-from ..workspace.content_cache import state_at
+from ..workspace.content_cache import large_version, state_at
 from ..workspace.paths import resolved, shown, shown_from
 
 
@@ -34,11 +35,11 @@ def _looked_at(path: str, cwd: Path, is_bytewise: bool) -> BoundFile:
     real = os.path.realpath(place)
     file = content = ""
     with suppress(OSError):
-        status = os.stat(real)  # noqa: PTH116 -- the path of a Path would be cut at the end
+        status = os.stat(real)  # noqa: PTH116 -- as realpath names it
         file = f"{status.st_dev}:{status.st_ino}"
-        if is_bytewise and not os.path.isdir(real):  # noqa: PTH112
+        if is_bytewise and not stat.S_ISDIR(status.st_mode):
             # What is too large to be read is known by its size and time.
-            content = state_at(Path(real)).digest or f"{status.st_size}:{status.st_mtime_ns}"
+            content = state_at(Path(real)).digest or large_version(status.st_size, status.st_mtime_ns)
     return BoundFile(path=encodable(path), real=encodable(real), file=file, content=content)
 
 
@@ -91,7 +92,7 @@ def is_made_by(departure: Departure, changes: Sequence[FileChange]) -> bool:
         return False
     made = [change for change in changes if change.path == after.real]
     if not made or not after.content:
-        return bool(made)
+        return bool(made and after.file)
     links = [before.content or None, *(change.after for change in made)]
     is_unbroken = all(change.before == link for change, link in zip(made, links, strict=False))
     return is_unbroken and links[-1] == after.content

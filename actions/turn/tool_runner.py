@@ -99,6 +99,8 @@ class ToolRunner:
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
         named = self._ports.toolbox[call.tool].paths(arguments)
         context = replace(context, reach=Reach.of(self._ports.roots, leads_of(named, context.cwd)))
+        if self._ports.toolbox[call.tool].traits.writes_files:
+            context = replace(context, known=await self._ports.journal.known_files())
         ready = await guarded(call, lambda: self._prepared(call, arguments, context))
         if not fits_approval(looked, ready):
             self._ask(offset, asked_again(call, looked.seen, OTHER_FILE))
@@ -191,7 +193,7 @@ async def record_outcome(
         whole = await asyncio.to_thread(ports.masker.data, outcome.full_output)
         await ports.journal.kept(call.call_id, whole)
     clear_once_committed(ports, call.call_id)
-    await ports.journal.finished(answer, flush, changes, kept)
+    await ports.journal.finished(answer, flush, changes, kept, seen=outcome.seen)
     return answer
 
 

@@ -62,6 +62,29 @@ def state_at(path: Path) -> FileState:
     return FileState(FileStat.of(status), recorded_mode(status.st_mode), content if is_known else None)
 
 
+_DIGESTED_BYTES = 8_000_000
+
+
+def version_at(path: str) -> dict[str, str]:
+    """Return the real path and a name of the version of a file: its digest, or of a large one size and time.
+
+    Empty if there is none.
+    """
+    real = os.path.realpath(path)
+    try:
+        status = os.stat(real)  # noqa: PTH116 -- as realpath names it
+    except OSError:
+        return {}
+    if status.st_size > _DIGESTED_BYTES:
+        return {real: large_version(status.st_size, status.st_mtime_ns)}
+    digest = state_at(Path(real)).digest
+    return {} if digest is None else {real: digest}
+
+
+def large_version(size: int, modified_ns: int) -> str:
+    return f"{size}:{modified_ns}"
+
+
 MAX_CACHED_BYTES = 200_000_000
 _TEMPORARY = "tmp-"
 """Begins the name of a file that is being written; the name of the process follows."""

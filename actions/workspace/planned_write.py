@@ -2,14 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...state.calls import FileChange
 from ..ports import Prepared, ToolOutcome, Verified
 from .atomic_write import done_in_thread, missing_folders, remove_leftovers, replace_content
-from .content_cache import digest_of, state_at
+from .content_cache import digest_of, large_version, state_at
 from .paths import FileProblem, FileStat, shown
 from .text import FileText
 
@@ -57,9 +57,23 @@ async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
     work = prepared.work
     if not isinstance(work, PlannedWrite):
         raise TypeError("this call was prepared by another tool")
-    return await done_in_thread(
+    outcome = await done_in_thread(
         lambda: work.report(replace_content(work.target, work.content, work.expected))
     )
+    if outcome.outcome != "ok":
+        return outcome
+    return replace(outcome, seen={change.path: change.after or "" for change in prepared.changes})
+
+
+def outdated(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOutcome | None:
+    """Return why a file may not be replaced as a whole: it is not the one that was read."""
+    work, [change] = prepared.work, prepared.changes
+    if not isinstance(work, PlannedWrite) or work.expected is None or change.before == change.after:
+        return None
+    version = known.get(change.path)
+    if version in (None, change.before, large_version(work.expected.size, work.expected.modified_ns)):
+        return None
+    return ToolOutcome("error", f"{name} has changed since you read it: nothing was written. Read it again.")
 
 
 async def verified(changes: Sequence[FileChange]) -> Verified:

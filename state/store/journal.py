@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..calls import Effect, FileChange, JournaledCall, PendingCall, arguments_digest
 from ..clock import now
@@ -17,6 +17,7 @@ from .recording import recorded_result
 from .writer import SessionWriter
 
 _DIGEST = "arguments_sha256"
+_SEEN = "seen"
 RESTORE = "restore:"
 """Begins the name under which a session records what bringing files back replaced; the step follows."""
 
@@ -73,6 +74,7 @@ class CallJournal:
         self._calls: dict[str, JournaledCall] = {}
         self._agreed: dict[str, str] = {}
         """Digests of arguments, by call: of those that were proposed or decided about in this process."""
+        self._known: dict[str, str] | None = None
         self._lineage = (*ancestors, writer.session_id)
         self._files = FileHistory(database, writer.session_id)
         undone = undone_calls(database, writer.session_id, self._lineage[:-1])
@@ -139,9 +141,13 @@ class CallJournal:
         flush: bool,
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
+        seen: Mapping[str, str] | None = None,
     ) -> None:
         call = self._moved(result.call_id, "finished", now()).model_copy(update={"result": result})
-        brief = {"outcome": result.outcome}
+        brief: dict[str, Any] = {"outcome": result.outcome}
+        if seen:
+            brief[_SEEN] = dict(seen)
+            (await self.known_files()).update(seen)
         entry = self._entry(call, {**brief, "result": result.model_dump(mode="json")})
         # The step that puts the result into the history needs no second copy of it in the journal.
         self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
@@ -172,6 +178,23 @@ class CallJournal:
             for call_id in call_ids
             if call_id in self._calls
         }
+
+    async def known_files(self) -> dict[str, str]:
+        if self._known is None:
+            self._known = await self._database.offload(self._stored_versions)
+        return self._known
+
+    def _stored_versions(self) -> dict[str, str]:
+        """Read what earlier processes recorded of this session; a fork has not read what its parent read."""
+        rows = self._database.query(
+            "SELECT body FROM calls WHERE session_id = ? AND move = 'finished' ORDER BY n",
+            (self._writer.session_id,),
+        )
+        known: dict[str, str] = {}
+        for (body,) in rows:
+            seen = (json_object(body) or {}).get(_SEEN)
+            known |= cast(dict[str, str], seen) if isinstance(seen, dict) else {}
+        return known
 
     async def agreed(self, call_id: str) -> str:
         if call_id not in self._agreed:

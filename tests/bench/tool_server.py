@@ -14,7 +14,7 @@ from typing import ClassVar
 
 def _events(number: int, turns: int, argument_bytes: int) -> bytes:
     if number <= turns:
-        arguments = json.dumps({"text": "x" * argument_bytes})
+        arguments = json.dumps({"text": str(number).rjust(argument_bytes, "x")})
         call = {"index": 0, "id": f"call_{number}", "type": "function"}
         deltas = [
             {"role": "assistant", "tool_calls": [{**call, "function": {"name": "act", "arguments": ""}}]},

@@ -346,6 +346,8 @@ def waiting_lines(call: "PendingCall", session_id: str, cwd: str) -> Iterator[st
         first, *more = whole(call, cwd)
         yield f"Waiting: {first}"
         yield from more
+        if call.reason:
+            yield f"    asks: {one_line(call.reason)}"
         return
     yield f"Outcome unknown: {one_line(call.call_id)}  {one_line(call.tool)}"
     for _, text in unknown_lines(call, cwd):

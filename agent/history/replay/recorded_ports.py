@@ -213,7 +213,11 @@ class RecordedJournal:
         flush: bool,
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
+        seen: Mapping[str, str] | None = None,
     ) -> None: ...
+
+    async def known_files(self) -> None:
+        """Return nothing: what had been read then is not what is on the disk of today."""
 
     async def changed(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]

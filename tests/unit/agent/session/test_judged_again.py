@@ -342,3 +342,33 @@ async def test_a_call_that_was_changed_in_the_store_after_it_was_approved_is_ref
     events, _ = await collect(session.carry_on())
     assert outcomes(events) == {"c1_0": "error"}
     assert not (place / "b").exists()
+
+
+async def test_write_file_does_not_replace_what_has_changed_since_the_model_read_it(
+    store: Store, place: Path
+) -> None:
+    file = place / "src" / "a.txt"
+    first = await open_real(store, ScriptedModel([read("src/a.txt")], "end"), place)
+    await collect(first.send("go"))
+    file.write_text("somebody's\n")
+    model = ScriptedModel(
+        [write("src/a.txt", "mine\n")], [read("src/a.txt")], [write("src/a.txt", "mine\n")], "end"
+    )
+    session = await open_real(reopened(store), model, place)
+    events, _ = await collect(session.send("go"))
+    contents = [event.content for event in events if isinstance(event, ToolFinished)]
+    assert contents[0] == "src/a.txt has changed since you read it: nothing was written. Read it again."
+    assert file.read_text() == "mine\n"
+
+
+async def test_write_file_goes_on_from_what_the_model_itself_wrote_or_read_before(
+    store: Store, place: Path
+) -> None:
+    edit = "edit_file", {"path": "src/a.txt", "old": "inside", "new": "edited"}
+    calls = [edit, write("src/a.txt", "two\n"), write("new", "x"), write("new", "y")]
+    first = await open_real(store, ScriptedModel(calls, "end"), place)
+    events, _ = await collect(first.send("go"))
+    assert set(outcomes(events).values()) == {"ok"}
+    session = await open_real(reopened(store), ScriptedModel([write("new", "z")], "end"), place)
+    events, _ = await collect(session.send("go"))
+    assert set(outcomes(events).values()) == {"ok"}
