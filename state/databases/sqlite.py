@@ -15,7 +15,7 @@ from typing import Any
 
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import Durability, GuardedUpdate, ResultT, Statement, insert, require_readable, unheard
+from .database import Durability, GuardedUpdate, ResultT, Sealer, Statement, insert, require_readable, unheard
 from .schema import SCHEMA_VERSION, TABLES, if_missing
 
 
@@ -85,6 +85,7 @@ class SqliteDatabase:
         self._durability = durability
         self.name = str(path)
         self.on_notice = on_notice or unheard
+        self.sealer: Sealer | None = None
         self._high_water = HighWater(path)
         self._turn = threading.Lock()
         """Threads may share the connection: each takes its turn."""

@@ -14,6 +14,7 @@ from ..databases.schema import CHAINED
 from ..errors import UsageError
 from ..session import SessionSettings
 from ..store.integrity import place_of
+from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
 from ..store.sessions import new_head, new_session, rows_deleted
 from .export import BadLine, ExportFile, Record, SessionPart, chained_row, content_chunk
 
@@ -35,7 +36,7 @@ class Imported:
 def import_session(database: Database, tenant: str, file: BinaryIO) -> Imported:
     """Bring an exported session and what it was forked from into the store; raises `UsageError`."""
     export = ExportFile(file)
-    checked = {name: _checked(export, name, part) for name, part in export.sessions.items()}
+    checked = {name: _checked(database, export, name, part) for name, part in export.sessions.items()}
     new = [name for name, part in export.sessions.items() if not _is_here(database, export, name, part)]
     for name in new:
         _write(database, tenant, export, name, checked[name])
@@ -44,7 +45,7 @@ def import_session(database: Database, tenant: str, file: BinaryIO) -> Imported:
     return Imported(export.session_id, title, settings, len(last.rows), tuple(new))
 
 
-def _checked(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
+def _checked(database: Database, export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
     """Follow the hash chain from the session's first row to its head; return its settings."""
     number, head = part.place.number, part.head
     if any(not isinstance(head.get(text), str) for text in _TEXTS) or not _has_proper_parent(export, head):
@@ -65,9 +66,22 @@ def _checked(export: ExportFile, name: str, part: SessionPart) -> SessionSetting
         digest = own
     if part.rows and digest != head["chain"]:
         raise BadLine(number, "does not fit the last record of its session")
+    _check_seals(database, export, name, part)
     for sha256 in part.contents:
         _check_content(export, part, sha256)
     return settings
+
+
+def _check_seals(database: Database, export: ExportFile, name: str, part: SessionPart) -> None:
+    """Refuse what was changed after this machine's key had sealed it; another's seals cannot be checked."""
+    seals = read(part.head.get("seals", []))
+    if seals is None or any(seal.records > len(part.rows) for seal in seals):
+        raise BadLine(part.place.number, "has seals that cannot be")
+    ends = {seal.records - 1: part.rows[seal.records - 1] for seal in seals if seal.records}
+    digests = {n: chained_row(place.number, export.read(place))[2] for n, place in ends.items()}
+    end = Chain(len(part.rows), part.head["chain"])
+    if any(broken.problem == CHANGED for broken in broken_seals(database, name, end, seals, digests)):
+        raise BadLine(part.place.number, "is not what was sealed with this machine's key")
 
 
 def _has_proper_parent(export: ExportFile, head: Record) -> bool:
@@ -127,8 +141,9 @@ def _write(database: Database, tenant: str, export: ExportFile, name: str, setti
     batch.append(new_session(name, tenant, settings, parent, made))
     status = "interrupted" if head["status"] == "running" else head["status"]
     batch.append(new_head(name, head["title"].replace("\0", ""), status[:32], head["last_seq"], end))
+    batch += sealed_anew(database, name, read(head.get("seals", [])) or [], end)
     database.commit(batch)
-    database.mark(name, end.records)
+    mark(database, name, end.records)
 
 
 def _statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[Statement]:
