@@ -61,7 +61,7 @@ class Runtime:
         env = os.environ if env is None else env
         settings = load_settings(said, env)
         _make_private(settings.home)
-        store = Store.open(settings.store, settings.tenant, on_notice, settings.durability)
+        store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
         return cls(said, settings, store, env, on_notice)
 
     async def aclose(self) -> None:

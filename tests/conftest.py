@@ -29,6 +29,7 @@ ON_EVERY_DATABASE = (
     "test_tracking_pages",
     "test_audit",
     "test_audit_forgeries",
+    "test_seals",
     "test_stats",
     "test_report",
     "test_report_safety",

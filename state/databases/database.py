@@ -45,6 +45,26 @@ class GuardedUpdate:
     connection broke before the answer to its COMMIT came."""
 
 
+class Sealer(Protocol):
+    """The key over the chains, and what it has sealed."""
+
+    def key(self) -> bytes:
+        """Return the key, which is made if there is none."""
+        ...
+
+    def known_key(self) -> bytes | None:
+        """Return the key if there is one."""
+        ...
+
+    def mark(self, session_id: str, records: int) -> None:
+        """Note outside of the database how many records are sealed; -1: the session is gone."""
+        ...
+
+    def marked(self, session_id: str) -> int:
+        """Return the number last noted, or -1."""
+        ...
+
+
 class Database(Protocol):
     """One database. All errors come as `StoreError`; a lost connection is made again where that is safe."""
 
@@ -52,6 +72,8 @@ class Database(Protocol):
     """For messages: the path, or the URL without its password."""
     on_notice: Callable[[str], None]
     """Told when something takes longer than a person expects: a lock, a reconnect."""
+    sealer: Sealer | None
+    """None: what is written is chained, and sealed by nobody."""
 
     def creation(self, tables: Sequence[str]) -> list[Statement]:
         """Return what creates tables unless they are there, from their texts as in `schema`."""

@@ -53,10 +53,15 @@ def _add_traces(connection: sqlite3.Connection) -> None:
     _create(connection, "traces", "annotations")
 
 
+def _add_seals(connection: sqlite3.Connection) -> None:
+    """3 to 4: seals over the chains, by a key that is in no store."""
+    _create(connection, "seals")
+
+
 def _create(connection: sqlite3.Connection, *names: str) -> None:
     for table in TABLES:
         if table.split()[2] in names:
             connection.execute(table.format(long_text="TEXT", blob="BLOB"))
 
 
-_STEPS = {1: _chain_the_rows, 2: _add_traces}
+_STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals}

@@ -13,7 +13,7 @@ from typing import Any
 from ..cancellation import over
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import GuardedUpdate, ResultT, Statement, require_readable, told_here, unheard, update
+from .database import GuardedUpdate, ResultT, Sealer, Statement, require_readable, told_here, unheard, update
 from .schema import COLUMNS, SCHEMA_VERSION, TABLES, if_missing
 from .server import Connection, Server
 from .troubles import Trouble
@@ -219,7 +219,7 @@ def prepare(server: Server, connection: Connection) -> None:
         raise _foreign(server, ["meta"])
     require_readable(server.name, version)
     if version < SCHEMA_VERSION:
-        # Version 3 added tables, and changed none.
+        # Versions 3 and 4 added tables, and changed none.
         connection.commit([*_creation(server), _UP_TO_DATE], None)
 
 
@@ -281,6 +281,7 @@ class NetworkDatabase:
     ) -> None:
         self.name = server.name
         self.on_notice = on_notice or unheard
+        self.sealer: Sealer | None = None
         self._server = server
         self._pool = Pool(server, connections)
         self._outage = Outage()

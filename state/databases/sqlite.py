@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import Durability, GuardedUpdate, ResultT, Statement, insert, require_readable, unheard
+from .database import Durability, GuardedUpdate, ResultT, Sealer, Statement, insert, require_readable, unheard
 from .ownership import require_own
 from .schema import SCHEMA_VERSION, TABLES, if_missing
 
@@ -95,6 +95,7 @@ class SqliteDatabase:
         self._durability = durability
         self.name = str(path)
         self.on_notice = on_notice or unheard
+        self.sealer: Sealer | None = None
         self._high_water = HighWater(path)
         self._turn = threading.Lock()
         """Threads may share the connection: each takes its turn."""

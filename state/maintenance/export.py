@@ -16,6 +16,7 @@ from ..session import SessionSettings
 from ..store.file_history import BEFORE_AT
 from ..store.integrity import AFTER_THE_END
 from ..store.recording import lineage_of
+from ..store.seals import exported, head_with_seals
 
 FORMAT = 1
 TABLES = {
@@ -69,15 +70,21 @@ def _compact(value: Any) -> str:
 def _head(database: Database, session_id: str) -> Record:
     columns = ("title", "status", "created_at", "updated_at", "parent_id", "parent_seq", "last_seq",
                "records", "chain", "settings")  # fmt: skip
-    rows = database.query(
-        f"SELECT {', '.join(columns)} FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?",
-        (session_id,),
-    )
-    if not rows:
-        raise SessionNotFound(f"There is no session {session_id!r}.", "See them with: sandbur sessions list")
-    head = dict(zip(columns, rows[0], strict=True))
+    select = f"SELECT {', '.join(columns)} FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
+    while True:
+        rows = database.query(select, (session_id,))
+        if not rows:
+            raise SessionNotFound(
+                f"There is no session {session_id!r}.", "See them with: sandbur sessions list"
+            )
+        head = dict(zip(columns, rows[0], strict=True))
+        end, seals = head_with_seals(database, session_id) or (None, [])
+        # A running session goes on: its seals have to be of the same moment.
+        if end == (head["records"], head["chain"]):
+            break
     settings = SessionSettings.model_validate_json(head.pop("settings"))
-    return {"kind": "session", "id": session_id, **head, "settings": settings.model_dump(mode="json")}
+    record = {"kind": "session", "id": session_id, **head, "settings": settings.model_dump(mode="json")}
+    return {**record, "seals": exported(seals)} if seals else record
 
 
 def _record(table: str, row: Sequence[Any]) -> Record:

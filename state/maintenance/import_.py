@@ -18,6 +18,7 @@ from ..json_text import json_object
 from ..session import SessionSettings
 from ..store.deltas import PATCH
 from ..store.integrity import place_of
+from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
 from ..store.sessions import new_head, new_session, rows_deleted
 from ..trace import SessionImported
 from .export import BadLine, ExportFile, Record, SessionPart, chained_row, content_chunk
@@ -77,7 +78,9 @@ def checked_import(database: Database, file: BinaryIO) -> CheckedImport:
     """Read an export and check all of it; raises `UsageError`."""
     export = ExportFile(file)
     references = _References(tuple(export.sessions))
-    checked = {name: _checked(export, name, part, references) for name, part in export.sessions.items()}
+    checked = {
+        name: _checked(database, export, name, part, references) for name, part in export.sessions.items()
+    }
     references.require_messages()
     new = (name for name, part in export.sessions.items() if not _is_here(database, export, name, part))
     return CheckedImport(export, checked, tuple(new))
@@ -92,8 +95,8 @@ def take_in(database: Database, tenant: str, checked: CheckedImport, by: str = "
         settings = found.settings.model_copy(update=ours)
         taken = SessionImported(by=by, settings_sha256=settings.digest)
         body = taken.model_dump_json(exclude={"kind"})
-        mark = Entry("traces", (found.next_trace, head["last_seq"], taken.kind, now(), body))
-        _write(database, tenant, checked.export, name, settings, [mark])
+        note = Entry("traces", (found.next_trace, head["last_seq"], taken.kind, now(), body))
+        _write(database, tenant, checked.export, name, settings, [note])
     return replace(checked.imported, settings=checked.offered.model_copy(update={"add_dirs": ()}))
 
 
@@ -105,7 +108,9 @@ def import_recording(database: Database, tenant: str, file: BinaryIO) -> str:
     return checked.export.session_id
 
 
-def _checked(export: ExportFile, name: str, part: SessionPart, references: "_References") -> _Checked:
+def _checked(
+    database: Database, export: ExportFile, name: str, part: SessionPart, references: "_References"
+) -> _Checked:
     """Follow the hash chain from the session's first row to its head."""
     number, head = part.place.number, part.head
     settings = _checked_head(export, name, part)
@@ -126,11 +131,24 @@ def _checked(export: ExportFile, name: str, part: SessionPart, references: "_Ref
         digest = own
     if digest != head["chain"]:
         raise BadLine(number, "does not fit the last record of its session")
+    _check_seals(database, export, name, part)
     if settings_sha256 and settings_sha256 != settings.digest:
         raise BadLine(number, "has other settings than its session ran with last")
     for sha256 in part.contents:
         _check_content(export, part, sha256)
     return _Checked(settings, traces)
+
+
+def _check_seals(database: Database, export: ExportFile, name: str, part: SessionPart) -> None:
+    """Refuse what was changed after this machine's key had sealed it; another's seals cannot be checked."""
+    seals = read(part.head.get("seals", []))
+    if seals is None or any(seal.records > len(part.rows) for seal in seals):
+        raise BadLine(part.place.number, "has seals that cannot be")
+    ends = {seal.records - 1: part.rows[seal.records - 1] for seal in seals if seal.records}
+    digests = {n: chained_row(place.number, export.read(place))[2] for n, place in ends.items()}
+    end = Chain(len(part.rows), part.head["chain"])
+    if any(broken.problem == CHANGED for broken in broken_seals(database, name, end, seals, digests)):
+        raise BadLine(part.place.number, "is not what was sealed with this machine's key")
 
 
 def _settled_with(trace: str) -> str:
@@ -325,8 +343,9 @@ def _write(
     batch.append(new_session(name, tenant, settings, parent, head["created_at"]))
     status = "interrupted" if head["status"] == "running" else head["status"]
     batch.append(new_head(name, head["title"].replace("\0", ""), status, head["last_seq"], end))
+    batch += sealed_anew(database, name, read(head.get("seals", [])) or [], end)
     database.commit(batch)
-    database.mark(name, end.records)
+    mark(database, name, end.records)
 
 
 def _statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[Statement]:

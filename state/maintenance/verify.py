@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..databases.chain import Chain, chain_of, rows_in_order
+from ..databases.chain import Chain, rows_in_order
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..store.integrity import Health, examine, numbered_rows
 from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, tool_uses
+from ..store.seals import Stretch, head_with_seals, stretches
 from ..trace import RunBegan, SessionImported
 
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
@@ -179,6 +180,8 @@ class AuditedSession:
     records: int
     chain: str
     """The digest of the newest record: it covers all of them. Kept elsewhere, it proves them."""
+    stretches: tuple[Stretch, ...] = ()
+    """Whose key sealed which of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +198,9 @@ def audit(database: Database, lineage: list[str]) -> Audit:
     breaches: list[Breach] = []
     trails: Trails = {}
     for session_id in lineage:
-        records, chain = chain_of(database, session_id) or Chain(0, "")
-        sessions.append(AuditedSession(session_id, records, chain))
+        end, seals = head_with_seals(database, session_id) or (Chain(0, ""), [])
+        records = end.records
+        sessions.append(AuditedSession(session_id, *end, tuple(stretches(database, end, seals))))
         breaches += _chain_breaches(database, session_id, records)
         breaches += _settings_breaches(database, session_id)
         trails = {call_id: trail.forked() for call_id, trail in trails.items()}
@@ -212,6 +216,8 @@ def _chain_breaches(database: Database, session_id: str, records: int) -> Iterat
     records_of = {place: record for record, places in numbers.items() for place in places}
     found = [(damage, damage.reason) for damage in health.damages]
     found += [(damage, f"{damage.reason}; it was set aside") for damage in health.set_aside]
+    for broken in health.broken_seals:
+        yield Breach(session_id, "", "", broken.record, broken.problem)
     for damage, problem in found:
         record = records_of.get((damage.table, damage.place), -1)
         yield Breach(session_id, damage.table, damage.place, record, problem)

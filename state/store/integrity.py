@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..clock import now
-from ..databases.chain import WHOLE_ROWS, chain_of, digest_of, first_digest, row_of, rows_in_order
+from ..databases.chain import WHOLE_ROWS, Chain, chain_of, digest_of, first_digest, row_of, rows_in_order
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
+from .seals import BrokenSeal, broken_seals, head_with_seals
 
 _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
@@ -39,6 +40,7 @@ class Health:
     """Found earlier; they are not used any more."""
     missing: int = 0
     """Records that are gone, in the middle or at the end."""
+    broken_seals: tuple[BrokenSeal, ...] = ()
 
     @property
     def may_lack_starts(self) -> bool:
@@ -60,15 +62,22 @@ class Health:
                 f"{self.missing} {noun} missing from this session: the store lost a part of what was written,"
                 " or is an older copy. What those records said may have happened all the same."
             )
+        if any(broken.is_newest for broken in self.broken_seals):
+            said.append(
+                "The records of this session are not what this machine's key has sealed: something else"
+                " changed them. Look at them with: sandbur sessions verify"
+            )
         return said
 
 
 def examine(database: Database, session_id: str) -> Health:
     """Compare every row with its digest, every digest with the one before, and the end with the head."""
-    head = chain_of(database, session_id)
-    if head is None:
+    # Asked first: what a running session adds in between is not missing.
+    marked = database.marked(session_id)
+    found = head_with_seals(database, session_id)
+    if found is None:
         return Health()
-    records, end = head
+    (records, end), seals = found
     known = _set_aside(database, session_id)
     digests: dict[int, str] = {}
     numbers: list[tuple[int, str, str]] = []
@@ -83,10 +92,13 @@ def examine(database: Database, session_id: str) -> Health:
         if (damage.table, damage.place) not in known and (damage.table, damage.place) not in strangers
     ]
     lost_in_front = sum(1 for record in range(records) if record not in digests)
-    lost_behind = max(database.marked(session_id) - records, 0)
+    lost_behind = max(marked - records, 0)
     if records and not damages and records - 1 in digests and digests[records - 1] != end:
         lost_behind = max(lost_behind, 1)
-    return Health((*damages, *strangers.values()), tuple(known.values()), lost_in_front + lost_behind)
+    broken = broken_seals(database, session_id, Chain(records, end), seals, digests)
+    return Health(
+        (*damages, *strangers.values()), tuple(known.values()), lost_in_front + lost_behind, tuple(broken)
+    )
 
 
 def numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, str, str, str]]:

@@ -18,6 +18,7 @@ from .claim import Claim, head_update
 from .file_history import UNUSED_CONTENTS
 from .lease import BEAT_S, held, is_fresh, is_gone, is_here, seems_held, went_on
 from .recording import lineage_of
+from .seals import mark
 
 _SELECT = (
     "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
@@ -238,7 +239,7 @@ def delete_session(
     session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
     guard = GuardedUpdate(claim, (landed, (session_id,)))
     database.commit([*rows_deleted(session_id), session, *also], guard)
-    database.mark(session_id, -1)
+    mark(database, session_id, -1)
 
 
 def rows_deleted(session_id: str) -> list[Statement]:

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from ..application import ApplicationState
 from ..databases.database import Database, Durability, insert
@@ -13,6 +14,7 @@ from .file_history import FileHistory, LineageFiles
 from .journal import CallJournal, TraceLog
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
+from .seals import Sealer
 from .sessions import SessionIndex
 from .writer import SessionWriter
 
@@ -39,9 +41,15 @@ class Store:
         tenant: str = "",
         on_notice: Callable[[str], None] | None = None,
         durability: Durability = "full",
+        home: Path | None = None,
     ) -> "Store":
-        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`, creating what is not there."""
-        return cls(open_database(url, on_notice, durability), url, tenant)
+        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`, creating what is not there.
+
+        `home` is where the key lies that seals what is written; without one nothing is sealed.
+        """
+        database = open_database(url, on_notice, durability)
+        database.sealer = Sealer(home, database.name) if home is not None else None
+        return cls(database, url, tenant)
 
     @property
     def name(self) -> str:

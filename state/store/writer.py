@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from ..cancellation import to_the_end
 from ..clock import now
 from ..crashpoints import reach
-from ..databases.chain import Chain, Entry, chain_of, first_digest
+from ..databases.chain import Chain, Entry, first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..errors import GuardFailed, SessionHeld, StoreError
 from .claim import Claim, head_update
@@ -17,6 +17,7 @@ from .deltas import WrittenFields, decode_fields
 from .lease import held, lease_end, went_on
 from .message_log import SessionLogs, calls_after
 from .recording import stored_state
+from .seals import Seal, SealedEnd, head_with_seals, mark
 
 _MIN_SNAPSHOT_GAP_BYTES = 4096
 
@@ -58,7 +59,8 @@ class SessionWriter:
         """Lands with the next commit."""
         self.epoch: int | None = None
         """Of this process's claim; None while it only reads."""
-        self.chain = chain_of(database, session_id) or Chain(0, first_digest(session_id))
+        self.chain, seals = head_with_seals(database, session_id) or (Chain(0, first_digest(session_id)), [])
+        self._sealed = SealedEnd(database, session_id, self.chain, seals)
         self._database = database
         self._model = model
         self._fields = WrittenFields(model, self.logs)
@@ -178,10 +180,11 @@ class SessionWriter:
         self, entries: Sequence[Entry], seq: int, head: Mapping[str, str] | None = None
     ) -> None:
         chain, statements = self.chain.link(self.session_id, entries)
+        sealing, seals = self._sealed.moved(chain)
         guard = self._guard(chain, seq, head or {"lease_until": lease_end()})
         reach("store_before_commit")
         try:
-            await to_the_end(self._land(self._taken(statements), guard, chain, seq))
+            await to_the_end(self._land(self._taken([*statements, *sealing]), guard, chain, seals, seq))
         except GuardFailed:
             raise self._lost() from None
         reach("store_after_commit")
@@ -192,13 +195,16 @@ class SessionWriter:
         all_of_it = [*claiming, *self._loose, *statements]
         return _Batch(all_of_it, len(self._queue), len(self._loose), len(self._on_commit))
 
-    async def _land(self, batch: _Batch, guard: GuardedUpdate, chain: Chain, seq: int) -> None:
+    async def _land(
+        self, batch: _Batch, guard: GuardedUpdate, chain: Chain, seals: list[Seal], seq: int
+    ) -> None:
         """Commit, and know it; nothing may come between the two."""
         await self._database.acommit(batch.statements, guard)
         self.chain, self.last_seq = chain, seq
+        self._sealed.landed(chain, seals)
         if self.claim is not None:
             self.epoch, self.claim = self.claim.epoch, None
-        self._database.mark(self.session_id, chain.records)
+        mark(self._database, self.session_id, chain.records)
         del self._queue[: batch.queued]
         del self._loose[: batch.loose]
         for work in self._on_commit[: batch.on_commit]:

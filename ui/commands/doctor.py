@@ -39,7 +39,9 @@ def store_findings(settings: "Settings") -> Iterator[Finding]:
     from ...state.store.store import Store
 
     try:
-        store = Store.open(settings.store, settings.tenant, lambda notice: say(plain(notice)))
+        store = Store.open(
+            settings.store, settings.tenant, lambda notice: say(plain(notice)), home=settings.home
+        )
         try:
             yield from _store_findings(store, settings)
         finally:
@@ -59,6 +61,7 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
     yield Finding("good" if verdict == "intact" else "bad", "store", f"{store.name}, {count}, {verdict}")
     yield from damaged
+    yield _key(settings)
     yield from unwritable
     yield from _dead_runs(store)
     if settings.store.startswith(_SQLITE):
@@ -78,6 +81,21 @@ def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
             count = len(health.set_aside)
             noun = "damaged record is" if count == 1 else "damaged records are"
             yield Finding("note", "session", f"{session_id[:8]}: {count} {noun} set aside")
+
+
+def _key(settings: "Settings") -> Finding:
+    from ...state.store.seals import maker_of
+    from ...state.store.store_key import key_path, known_key
+
+    path = key_path(settings.home)
+    try:
+        key = known_key(settings.home)
+    except SandburError as error:
+        return Finding("bad", "key", str(error))
+    if key is None:
+        return Finding("note", "key", f"none yet; {path} is made with the first record")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    return Finding("note" if mode & 0o077 else "good", "key", f"{path}, {mode:04o}, named {maker_of(key)}")
 
 
 def _writing(store: "Store", settings: "Settings") -> Iterator[Finding]:

@@ -62,6 +62,22 @@ def _summary(found: "Audit") -> Iterator[str]:
     calls = "1 call" if len(found.calls) == 1 else f"{len(found.calls)} calls"
     yield f"Verified: {records} records{whose}, {calls}, {times}, each as it was approved."
     yield f"The chain ends in {found.sessions[-1].chain}; kept elsewhere, this digest proves all of it."
+    yield from _whose(found)
+
+
+def _whose(found: "Audit") -> Iterator[str]:
+    """Say of which records the chain is whole, and nothing proves who wrote them."""
+    for session in found.sessions:
+        of = "" if session is found.sessions[-1] else f" of {session.session_id}"
+        for stretch in session.stretches:
+            if stretch.is_ours:
+                continue
+            last = stretch.until - 1
+            which = f"Records {stretch.since} to {last}{of} were"
+            if stretch.since == last:
+                which = f"Record {last}{of} was"
+            made = f"made with another key ({stretch.maker})" if stretch.maker else "made without a key"
+            yield f"{which} {made}: order and completeness are checked, authorship is not."
 
 
 def _object(session_id: str, found: "Audit") -> dict[str, Any]:

@@ -1,0 +1,274 @@
+"""Seals over the hash chain: who changes records and chains them anew has no key to seal them with."""
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from ..databases.chain import Chain, first_digest, row_of
+from ..databases.database import Database, Statement, update
+from ..databases.database import Sealer as Sealing
+from ..databases.sqlite import HighWater
+from .store_key import key_path, known_key, store_key
+
+_COLUMNS = ("n", "maker", "since", "records", "mac")
+
+
+class Seal(NamedTuple):
+    """What one key says of a stretch of a session's records, and so of all records before them."""
+
+    n: int
+    """Its place among the seals of the session."""
+    maker: str
+    """Names the key, and tells nothing of it."""
+    since: int
+    """The first record of the stretch."""
+    records: int
+    """How many records the session had at its end."""
+    mac: str
+
+
+class Stretch(NamedTuple):
+    """Whose records these are."""
+
+    since: int
+    until: int
+    """The first record after them."""
+    maker: str
+    """Names the key; empty: they were written without one."""
+    is_ours: bool
+
+
+class BrokenSeal(NamedTuple):
+    record: int
+    """The last record that it is about; -1 if that is not known."""
+    problem: str
+    is_newest: bool
+    """False: this machine has sealed what came after it, knowing of it."""
+
+
+class Sealer:
+    """The key of this machine, and how many records of each session of a store it has sealed.
+
+    The numbers lie beside the key: somebody who takes the seals out of a store does not reach them.
+    """
+
+    def __init__(self, home: Path, store: str) -> None:
+        self._home = home
+        self._store = store
+        self._key: bytes | None = None
+        self._marks = HighWater(key_path(home))
+
+    def key(self) -> bytes:
+        """Return the key, which is made if there is none."""
+        if self._key is None:
+            self._key = store_key(self._home)
+        return self._key
+
+    def known_key(self) -> bytes | None:
+        """Return the key if there is one."""
+        if self._key is None:
+            self._key = known_key(self._home)
+        return self._key
+
+    def mark(self, session_id: str, records: int) -> None:
+        """Note how many records are sealed; -1: the session is gone."""
+        self._marks.note(self._name(session_id), records)
+
+    def marked(self, session_id: str) -> int:
+        """Return the number last noted, or -1."""
+        return self._marks.noted(self._name(session_id))
+
+    def _name(self, session_id: str) -> str:
+        # The same session may be in two stores, as an older and a newer copy.
+        return f"{self._store}\n{session_id}"
+
+
+def mark(database: Database, session_id: str, records: int) -> None:
+    """Note outside of the database how many records the session has; -1: it is gone."""
+    database.mark(session_id, records)
+    if database.sealer is not None:
+        database.sealer.mark(session_id, records)
+
+
+def maker_of(key: bytes) -> str:
+    """Return the name of a key."""
+    return hashlib.blake2b(b"name", key=key, digest_size=8, person=b"sandbur seal").hexdigest()
+
+
+def mac_of(key: bytes, session_id: str, seal: Seal, digest: str, before: str) -> str:
+    """Return the seal's code: it covers the chain up to `digest`, and the seal `before` it."""
+    parts = (session_id, str(seal.n), str(seal.since), str(seal.records), digest, before)
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.blake2b(
+        text.encode("utf-8", "surrogatepass"), key=key, digest_size=20, person=b"sandbur seal"
+    ).hexdigest()
+
+
+def head_with_seals(database: Database, session_id: str) -> tuple[Chain, list[Seal]] | None:
+    """Return the end of the chain with its seals, as they are at one moment; None if there is no session."""
+    rows = database.query(
+        "SELECT h.records, h.chain, s.n, s.maker, s.since, s.records, s.mac FROM heads h"
+        " LEFT JOIN seals s ON s.session_id = h.session_id WHERE h.session_id = ? ORDER BY s.n",
+        (session_id,),
+    )
+    if not rows:
+        return None
+    chain = Chain(int(rows[0][0]), str(rows[0][1]))
+    return chain, [
+        Seal(int(n), str(maker), int(since), int(end), str(mac))
+        for _, _, n, maker, since, end, mac in rows
+        if n is not None
+    ]
+
+
+class SealedEnd:
+    """The seal at the end of a session's chain, which every commit of this process moves on."""
+
+    def __init__(self, database: Database, session_id: str, chain: Chain, seals: list[Seal]) -> None:
+        self._sealer = database.sealer
+        self._session_id = session_id
+        self._seals = seals
+        self._chain = chain
+        self._goes_on: bool | None = None
+        """Whether the last seal is ours and holds; looked at when there is something to seal."""
+
+    def moved(self, chain: Chain) -> tuple[list[Statement], "list[Seal]"]:
+        """Return what seals the chain up to its new end, and the seals there are once that has landed."""
+        if self._sealer is None or chain == self._chain:
+            return [], self._seals
+        key, seals = self._sealer.key(), self._seals
+        mine = {"session_id": self._session_id}
+        if self._goes_on is None:
+            self._goes_on = _holds(key, self._session_id, seals, self._chain)
+        if self._goes_on:
+            seal = seals[-1]._replace(records=chain.records)
+            seal = seal._replace(mac=_mac_after(seals[:-1], key, self._session_id, seal, chain.digest))
+            new = {"records": seal.records, "mac": seal.mac}
+            return [update("seals", new, {**mine, "n": seal.n})], [*seals[:-1], seal]
+        # A new session, another key's, one from before there were keys, or one that was tampered with: the
+        # old seal stays as what it is, and one that is gone leaves its place free for good.
+        lost = _lost(self._sealer, key, self._session_id, seals, self._chain)
+        seal = _sealed(key, self._session_id, seals, self._chain.records, chain, int(lost > 0))
+        return [row_of("seals", (self._session_id, *seal))], [*seals, seal]
+
+    def landed(self, chain: Chain, seals: list[Seal]) -> None:
+        self._goes_on = None if seals is self._seals else True
+        self._chain, self._seals = chain, seals
+
+
+def _sealed(
+    key: bytes, session_id: str, before: Sequence[Seal], since: int, chain: Chain, gap: int = 0
+) -> Seal:
+    n = before[-1].n + 1 if before else 0
+    seal = Seal(n + gap, maker_of(key), since, chain.records, "")
+    return seal._replace(mac=_mac_after(before, key, session_id, seal, chain.digest))
+
+
+def _mac_after(before: Sequence[Seal], key: bytes, session_id: str, seal: Seal, digest: str) -> str:
+    return mac_of(key, session_id, seal, digest, before[-1].mac if before else "")
+
+
+def _holds(key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> bool:
+    """Tell whether the last of the seals is one of this key for this end of the chain."""
+    if not seals:
+        return False
+    *before, seal = seals
+    if (seal.maker, seal.records) != (maker_of(key), chain.records):
+        return False
+    return hmac.compare_digest(seal.mac, _mac_after(before, key, session_id, seal, chain.digest))
+
+
+def sealed_anew(
+    database: Database, session_id: str, seals: Sequence[Seal], chain: Chain
+) -> Iterator[Statement]:
+    """Yield what puts a session's seals into the store, and this machine's for what came after them."""
+    yield from (row_of("seals", (session_id, *seal)) for seal in seals)
+    if database.sealer is not None and chain.records:
+        key = database.sealer.key()
+        if not _holds(key, session_id, seals, chain):
+            yield row_of("seals", (session_id, *_sealed(key, session_id, seals, chain.records, chain)))
+
+
+def broken_seals(
+    database: Database, session_id: str, chain: Chain, seals: Sequence[Seal], digests: Mapping[int, str]
+) -> list[BrokenSeal]:
+    """Compare the seals with the chain; `digests` of its records by their numbers."""
+    sealer = database.sealer
+    key = sealer.known_key() if sealer is not None else None
+    found: list[BrokenSeal] = []
+    ends = 0
+    for at, seal in enumerate(seals):
+        if at and seal.since > ends:
+            found.append(BrokenSeal(seal.since - 1, _UNSEALED, False))
+        if seal.n > (seals[at - 1].n + 1 if at else 0):
+            found.append(BrokenSeal(seal.since - 1, "and those before it had a seal that is gone", False))
+        ends = seal.records
+        if key is None or seal.maker != maker_of(key):
+            continue
+        digest = digests.get(seal.records - 1) if seal.records else first_digest(session_id)
+        if digest is None or not _holds(key, session_id, seals[: at + 1], Chain(seal.records, digest)):
+            found.append(BrokenSeal(seal.records - 1, CHANGED, at == len(seals) - 1))
+    if seals and ends < chain.records:
+        found.append(BrokenSeal(chain.records - 1, _UNSEALED, True))
+    if sealer is not None and key is not None:
+        lost = _lost(sealer, key, session_id, seals, chain)
+        found += [BrokenSeal(lost - 1, "and those before it had a seal that is gone", True)] if lost else []
+    return found
+
+
+def _lost(sealer: Sealing, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
+    """Return how many records this machine had sealed, if the seal over them is not there; else 0."""
+    marked = min(sealer.marked(session_id), chain.records)
+    ours = max((seal.records for seal in seals if seal.maker == maker_of(key)), default=-1)
+    return max(marked, 0) if ours < marked else 0
+
+
+CHANGED = "and those before it are not what was sealed with this machine's key"
+_UNSEALED = "was written without a key, after records that were sealed with one"
+
+
+def stretches(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[Stretch]:
+    """Tell whose the records are, from the first to the last."""
+    key = database.sealer.known_key() if database.sealer is not None else None
+    ours = maker_of(key) if key is not None else ""
+    found: list[Stretch] = []
+    at = 0
+    for seal in seals:
+        if seal.since > at:
+            found.append(Stretch(at, seal.since, "", False))
+        if seal.records > seal.since:
+            found.append(Stretch(seal.since, seal.records, seal.maker, seal.maker == ours))
+        at = max(at, seal.records)
+    if at < chain.records:
+        found.append(Stretch(at, chain.records, "", False))
+    return found
+
+
+def exported(seals: Sequence[Seal]) -> list[list[Any]]:
+    return [list(seal) for seal in seals]
+
+
+def read(value: Any) -> list[Seal] | None:
+    """Return the seals that `exported` wrote; None for anything else."""
+    if not isinstance(value, list):
+        return None
+    found: list[Seal] = []
+    for row in cast(list[Any], value):
+        if not isinstance(row, list) or [type(part) for part in cast(list[Any], row)] != _TYPES:
+            return None
+        seal = Seal(*cast(list[Any], row))
+        fits = (found[-1].n if found else -1) < seal.n < _MOST and 0 <= seal.since <= seal.records < _MOST
+        if not fits or not _is_hex(seal.maker, 16) or not _is_hex(seal.mac, 40):
+            return None
+        found.append(seal)
+    return found
+
+
+_TYPES = [int, str, int, int, str]
+_MOST = 10**12
+
+
+def _is_hex(text: str, length: int) -> bool:
+    return len(text) == length and not text.strip("0123456789abcdef")
