@@ -190,19 +190,14 @@ class Runtime:
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
-        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of
+        from .wiring import SessionGate, bind_ports, connect_models, no_model, places_of, policy_of
 
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
         own = (self.settings.home, config_home(self.env))
         gate = SessionGate(policy_of(settings, own))
         keys = key_names(self.settings.providers)
         masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
-        if needs_model:
-            model = connect_models(self.settings, settings, self.env)
-        else:
-            from .models.model import NoModel
-
-            model = NoModel(settings.model)
+        model = connect_models(self.settings, settings, self.env) if needs_model else no_model(settings)
         self._models.append(model)
         # Without a model nothing is run.
         sandbox, said = await self._confine(settings) if needs_model else (None, "")
@@ -235,6 +230,8 @@ class Runtime:
     async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
         from .wiring import sandbox_of
 
+        if session.sandbox == "off":
+            return sandbox_of(session, self.settings, self.env)
         sandbox, said = await asyncio.to_thread(sandbox_of, session, self.settings, self.env)
         if sandbox is not None:
             self._sandboxes.append(sandbox)
