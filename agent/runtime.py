@@ -194,13 +194,14 @@ class Runtime:
 
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
         own = (self.settings.home, config_home(self.env))
-        gate = SessionGate(policy_of(settings, own))
+        # Without a model nothing is run.
+        sandbox, said = await self._confine(settings) if needs_model else (None, "")
+        is_confined = sandbox is not None and not sandbox.has_network
+        gate = SessionGate(policy_of(settings, own, is_confined))
         keys = key_names(self.settings.providers)
         masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
         model = connect_models(self.settings, settings, self.env) if needs_model else no_model(settings)
         self._models.append(model)
-        # Without a model nothing is run.
-        sandbox, said = await self._confine(settings) if needs_model else (None, "")
         journal = await self.store.open_journal(session_id)
         trace = await self.store.open_trace(session_id)
         places = places_of(self.settings.home, session_id)
@@ -219,7 +220,7 @@ class Runtime:
 
         def add_rule(rule: str) -> SessionSettings:
             changed = session.settings.model_copy(update={"allow": (*session.settings.allow, rule)})
-            gate.policy = policy_of(changed, own)
+            gate.policy = policy_of(changed, own, is_confined)
             return changed
 
         observe = telemetry.note if telemetry is not None else nobody

@@ -45,10 +45,10 @@ class SessionGate:
         return self.policy.judge(tool, arguments, mode)
 
 
-def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
+def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> Policy:
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
 
-    `own` are the folders of Sandbur's own.
+    `own` are the folders of Sandbur's own; `is_confined`: its commands run in a sandbox without a network.
     """
     return Policy(
         parse_rules(session.allow, declared()),
@@ -58,6 +58,7 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
         parse_rules(session.ask, declared()),
         own,
         runs_catastrophes=session.catastrophic == "run",
+        is_confined=is_confined,
     )
 
 
