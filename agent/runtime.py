@@ -198,6 +198,7 @@ class Runtime:
             SessionGate,
             bind_ports,
             connect_models,
+            no_model,
             own_folders,
             places_of,
             policy_of,
@@ -205,19 +206,16 @@ class Runtime:
         )
 
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
-        gate_of = partial(policy_of, own=own_folders(self.settings, self.env))
+        # Without a model nothing is run.
+        sandbox, said = await self._confine(settings) if needs_model else (None, "")
+        is_confined = sandbox is not None and not sandbox.has_network
+        own = own_folders(self.settings, self.env)
+        gate_of = partial(policy_of, own=own, is_confined=is_confined)
         gate = SessionGate(gate_of(settings))
         keys = key_names(self.settings.providers)
         masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
-        if needs_model:
-            model = connect_models(self.settings, settings, self.env)
-        else:
-            from .models.model import NoModel
-
-            model = NoModel(settings.model)
+        model = connect_models(self.settings, settings, self.env) if needs_model else no_model(settings)
         self._models.append(model)
-        # Without a model nothing is run.
-        sandbox, said = await self._confine(settings) if needs_model else (None, "")
         journal = await self.store.open_journal(session_id)
         trace = await self.store.open_trace(session_id)
         places = places_of(self.settings.home, session_id)
@@ -255,6 +253,8 @@ class Runtime:
     async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
         from .wiring import sandbox_of
 
+        if session.sandbox == "off":
+            return sandbox_of(session, self.settings, self.env)
         sandbox, said = await asyncio.to_thread(sandbox_of, session, self.settings, self.env)
         if sandbox is not None:
             self._sandboxes.append(sandbox)

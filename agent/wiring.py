@@ -85,10 +85,10 @@ def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
     return (settings.home, config_home(env))
 
 
-def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
+def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> Policy:
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
 
-    `own`: see `own_folders`.
+    `own`: see `own_folders`. `is_confined`: its commands run in a sandbox without a network.
     """
     known = declared() if session.allow or session.deny or session.ask else ()
     return Policy(
@@ -99,6 +99,7 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
         parse_rules(session.ask, known),
         own,
         runs_catastrophes=session.catastrophic == "run",
+        is_confined=is_confined,
     )
 
 
@@ -214,6 +215,13 @@ def connect_models(settings: Settings, session: SessionSettings, env: Mapping[st
     from .models.model import FallbackModel
 
     return FallbackModel(models)
+
+
+def no_model(session: SessionSettings) -> Model:
+    """Return what stands for the model where nothing is asked of it."""
+    from .models.model import NoModel
+
+    return NoModel(session.model)
 
 
 def _connect(name: str, settings: Settings, env: Mapping[str, str]) -> Model:

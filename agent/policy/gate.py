@@ -37,12 +37,15 @@ class Policy:
         ask: Sequence[Rule] = (),
         own: Sequence[Path] = (),
         runs_catastrophes: bool = False,
+        is_confined: bool = False,
     ) -> None:
+        """`is_confined`: commands run in a sandbox without any network."""
         self._allow, self._deny, self._ask = by_precision(allow), by_precision(deny), by_precision(ask)
         self._workspace = Workspace(cwd, add_dirs)
         self._own = tuple(realpath(folder) for folder in own)
         """Folders of Sandbur's own."""
         self._runs_catastrophes = runs_catastrophes
+        self._is_confined = is_confined
         self._hidden: HiddenFiles | None = None
 
     def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
@@ -125,7 +128,22 @@ class Policy:
             return Verdict("deny", f"plan mode only looks inside the workspace: {concern}")
         if mode == "auto-edit" and call.traits.writes_files:
             return self._edit(call)
+        if mode == "auto-edit" and self._stays_inside(call):
+            return Verdict("allow", "the sandbox keeps it in the workspace, without a network")
         return Verdict("ask", concern)
+
+    def _stays_inside(self, call: Call) -> bool:
+        """Tell whether a command runs in the sandbox, and is seen to be about nothing but the workspace."""
+        from .shell.reads import is_secret
+        from .shell.reasons import why_protected_write
+
+        if not (self._is_confined and call.traits.runs_commands) or self._outside(call) or call.sight.doubts:
+            return False
+        words = [word for seen in call.sight.commands for word in seen.words[1:]]
+        paths = [part for word in words for part in (word, word.partition("=")[2]) if part]
+        if self._workspace.outside(paths) is not None or any(map(is_secret, paths)):
+            return False
+        return why_protected_write(call.sight, self._workspace, self._cwd_of(call), self._own) is None
 
     def _concern(self, call: Call) -> str | None:
         """Say why a call needs a decision; None if it only reads inside the workspace and shows no secret."""

@@ -31,6 +31,8 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         deny=(),
         ask=(),
         catastrophic="ask",
+        sandbox="off",
+        allow_net=(),
         cwd=machine.project,
         add_dirs=(),
         max_turns=None,
