@@ -15,6 +15,8 @@ class RunStarted:
     mode: str
     cwd: str
     version: str
+    sandbox: str = "off"
+    """Kind and network of what commands run in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from ..state.application import ApplicationState, ExecutionMode
 from ..state.calls import CallDecision, PendingCall, recovering
+from ..state.json_text import json_object
 from ..state.messages import encodable
 from .events import Notice
+from .masking.references import masked_arguments, placeholder_in
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.proposals import judge
+from .turn.proposals import judge, why_lost
 
 
 @graph_action(reads=["pending_tool_calls", "execution_mode"], writes=["pending_tool_calls"])
@@ -41,14 +43,26 @@ def _decided(
         reason = ports.masker.text(encodable(decision.reason))
         denied = {"decision": "denied", "decided_by": "person", "reason": reason}
         return call.model_copy(update=denied), ""
-    arguments = call.arguments if decision.arguments is None else encodable(decision.arguments)
-    judged = judge(call.call_id, call.tool, arguments, ports, mode)
+    edited = call if decision.arguments is None else _edited(call, encodable(decision.arguments), ports)
+    if problem := why_lost(edited, ports):
+        return call, f"{problem} Give the arguments in full with --edit, or deny it."
+    judged = judge(edited, ports, mode)
     if judged.decision == "invalid":
         return call, judged.reason
-    edited = arguments != call.arguments
+    is_edited = edited.arguments != call.arguments
+    said: dict[str, object] = {"edited": is_edited, "recovery": call.recovery}
     if judged.decision == "denied":
-        return judged.model_copy(update={"edited": edited}), ""
-    return judged.model_copy(update={"decision": "approved", "decided_by": "person", "edited": edited}), ""
+        return judged.model_copy(update=said), ""
+    if not is_edited and call.binding is not None:
+        # What was approved is what the question was about, and not what has become of it meanwhile.
+        said |= {"binding": call.binding, "reason": call.reason}
+    return judged.model_copy(update={"decision": "approved", "decided_by": "person", **said}), ""
+
+
+def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
+    """Return the call with other arguments, whose secrets are kept in memory alone."""
+    shown = masked_arguments(arguments, ports.masker)
+    return call.model_copy(update={"arguments": shown, "masked": bool(placeholder_in(json_object(shown)))})
 
 
 def _settled(
@@ -58,7 +72,9 @@ def _settled(
     if decision.settle is None:
         return call, "its outcome is unknown, so it is to be settled as done, failed or rerun."
     if decision.settle == "rerun":
-        judged = judge(call.call_id, call.tool, call.arguments, ports, mode)
+        if problem := why_lost(call, ports):
+            return call, f"it cannot run again: {problem}"
+        judged = judge(call, ports, mode)
         if judged.decision in ("denied", "invalid"):
             return call, f"it cannot run again: {judged.reason}"
     result = ports.masker.text(encodable(decision.result))

@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..state.application import ExecutionMode, Usage
-from ..state.calls import Effect, FileChange, JournaledCall, PendingCall
+from ..state.calls import Binding, Effect, FileChange, JournaledCall, PendingCall
 from ..state.messages import Message, Outcome, ToolResult, ToolUse
 from ..state.trace import TraceRecord
 from ..state.transcript import Transcript
 from .events import Event, Notice, TextDelta, ThinkingDelta
+from .masking.references import References
+from .workspace.beneath import ANYWHERE, Reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +181,14 @@ class ToolContext:
     """A folder shared by the calls of a workspace; may vanish at any time. Created by the tool."""
     private: tuple[Path, ...] = ()
     """Folders of Sandbur's own, which no snapshot of files takes in."""
+    withheld: frozenset[str] = frozenset()
+    """Variables of the environment that no command sees."""
+    masker: "Masker | None" = None
+    """Knows what placeholders in the arguments stand for."""
     prepared: Prepared | None = None
     """What `prepare` returned for this call; None: the tool prepares by itself."""
+    reach: Reach = ANYWHERE
+    """Where the tool may open files."""
     judge: Callable[[Any], Verdict] = _unjudged
     """What the gate says of the same tool with other arguments, such as where a redirect leads."""
 
@@ -197,8 +205,12 @@ class ToolTraits:
     """All that a call does is to write the files it names; the difference says what it did."""
     content: str = ""
     """The argument that is the whole new content of a file."""
+    shows: Literal["", "names", "content"] = ""
+    """What of files it gives back: a rule that denies reading them holds for it, too."""
     is_quiet: bool = False
     """What it gives back is for the model; a person is shown it where something went wrong."""
+    references: tuple[str, ...] = ()
+    """The arguments in which placeholders of secrets are filled in before it runs."""
     reaches: Literal["", "address", "service"] = ""
     """Where a call goes by network: to the address that is its subject, or to a service of the settings."""
     also_called: tuple[str, ...] = ()
@@ -238,6 +250,15 @@ class Tool(Protocol):
         ...
 
 
+@runtime_checkable
+class Searching(Protocol):
+    """A tool that goes through folders by itself."""
+
+    def reaches_hidden(self, arguments: Any) -> bool:
+        """Tell whether a call also looks at what begins with a dot."""
+        ...
+
+
 Verified = Literal["done", "not_done", "unknown"]
 
 
@@ -263,7 +284,24 @@ class Recoverable(Protocol):
         ...
 
 
+@runtime_checkable
+class RunsFiles(Protocol):
+    """A tool whose call may run files, so that what it does stands in them and not in its arguments."""
+
+    def files_run(self, arguments: Any, cwd: Path) -> Sequence[str]:
+        """Return the files, as far as the call names them."""
+        ...
+
+
 Toolbox = Mapping[str, Tool]
+
+
+class Witness(Protocol):
+    """Looks at what a person's approval of a call rests on."""
+
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding | None:
+        """Return how it is now; `call.reason` is why the gate asks. None: that is not known."""
+        ...
 
 
 class Gate(Protocol):
@@ -280,7 +318,10 @@ class Journal(Protocol):
         """
 
     async def decided(self, call: PendingCall, by: str) -> None:
-        """Record what a person decided; committed with the step that takes the decision in."""
+        """Record what a person decided; committed with the step that takes the decision in.
+
+        By nobody: what was approved is to be asked about once more.
+        """
 
     async def started(
         self,
@@ -309,6 +350,10 @@ class Journal(Protocol):
 
     def once_committed(self, work: Callable[[], None]) -> None:
         """Do `work` when what was recorded until now is on disk."""
+
+    async def agreed(self, call_id: str) -> str:
+        """Return the digest of the arguments that were last proposed or decided about; empty: not known."""
+        ...
 
     async def changes_of(self, call_id: str) -> tuple[FileChange, ...]: ...
 
@@ -342,6 +387,27 @@ class Masker(Protocol):
         """Return one for live output, where a secret may come in pieces."""
         ...
 
+    @property
+    def references(self) -> References:
+        """What was masked, by what stands for it."""
+        ...
+
+    def holds_secret(self, data: bytes) -> bool:
+        """Tell whether there is a secret for sure."""
+        ...
+
+    def labelled(self, text: str) -> dict[str, set[str]]:
+        """Return the secrets of a text by what stands for them."""
+        ...
+
+    def named(self, label: str) -> set[str]:
+        """Return what a placeholder may stand for."""
+        ...
+
+    def way(self, placeholder: str) -> str:
+        """Say how a command gets at the value behind a placeholder; empty if that is not known."""
+        ...
+
 
 def _unheard(event: Event) -> None:
     pass
@@ -364,6 +430,7 @@ class Ports:
     tool_specs: tuple[ToolSpec, ...]
     """Working and decision tools, in the order in which every request lists them."""
     gate: Gate
+    witness: Witness
     journal: Journal
     trace: Trace
     masker: Masker
@@ -380,8 +447,16 @@ class Ports:
     """Of system prompt and tools."""
     compress_at: float = 0.8
     """Share of the model's window that a request may fill."""
+    roots: tuple[Path, ...] = ()
+    """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
+    sandbox: str = "off"
+    """Kind and network of what commands run in."""
     max_replans: int = 3
     max_concurrent_reads: int = 8
+    withheld: frozenset[str] = frozenset()
+    """See `ToolContext.withheld`."""
+    masks_replies: bool = True
+    """False where a model's replies are recorded ones, which stay what they were."""
     events: EventPort = field(default_factory=EventPort)
 
     def emit(self, event: Event) -> None:

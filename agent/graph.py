@@ -105,6 +105,7 @@ TRANSITIONS: tuple[tuple[str, str, TransitionCondition], ...] = (
     ("vibe_step_executor", "step_summarizer", OTHERWISE),
     ("human_confirm", "human_confirm", ASKING),
     ("human_confirm", "execute_tools", OTHERWISE),
+    ("execute_tools", "human_confirm", ASKING),
     ("execute_tools", "vibe_result_analyzer", IN_STEP),
     ("execute_tools", "router", OTHERWISE),
     ("vibe_result_analyzer", "context_compressor", OVERFLOW),

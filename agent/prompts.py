@@ -5,8 +5,11 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from ..state.errors import ConfigError
 from .config.paths import decoded, read_bytes, repository_root, user_home
+from .config.trust import is_trusted_link
 
 FILE_NAME = "AGENTS.md"
 MAX_BYTES = 64 * 1024
@@ -21,27 +24,61 @@ class Instructions:
     """How much of the file was left out."""
 
 
-def find_instructions(cwd: Path, env: Mapping[str, str]) -> tuple[Instructions, ...]:
-    """Return the files from the working folder upwards, outermost first; raises `ConfigError`.
+@dataclass(frozen=True, slots=True)
+class LeadingOutside:
+    """A file of instructions that is a link out of the repository, and that nobody has trusted."""
+
+    link: Path
+    target: Path
+
+
+class Found(NamedTuple):
+    instructions: tuple[Instructions, ...]
+    """Outermost first."""
+    outside: tuple[LeadingOutside, ...]
+    problems: tuple[str, ...]
+    """Why files were not read, a sentence each."""
+
+
+def find_instructions(cwd: Path, env: Mapping[str, str]) -> Found:
+    """Return the files from the working folder upwards; one that cannot be read stops nothing.
 
     The way up ends at the root of the repository; outside of one at the home folder, else at `/`. Above the
     working folder a file of a stranger (neither ours nor root's) is passed over: `/tmp` belongs to everybody.
     """
     folder = Path(os.path.realpath(cwd))
-    found = (_read(here / FILE_NAME, must_be_ours=here != folder) for here in _way_up(folder, env))
-    return tuple(instructions for instructions in found if instructions)[::-1]
+    root = repository_root(folder)
+    instructions: list[Instructions] = []
+    outside: list[LeadingOutside] = []
+    problems: list[str] = []
+    for here in _way_up(folder, root, env):
+        path = here / FILE_NAME
+        if here != folder and not _is_ours(path):
+            continue
+        try:
+            found = _read(path, root or here, env)
+        except ConfigError as problem:
+            problems.append(f"{problem.message} It is left out.")
+            continue
+        if isinstance(found, LeadingOutside):
+            outside.append(found)
+        elif found is not None:
+            instructions.append(found)
+    return Found(tuple(reversed(instructions)), tuple(outside), tuple(problems))
 
 
-def _way_up(folder: Path, env: Mapping[str, str]) -> list[Path]:
-    last = repository_root(folder) or Path(os.path.realpath(user_home(env)))
+def _way_up(folder: Path, root: Path | None, env: Mapping[str, str]) -> list[Path]:
+    last = root or Path(os.path.realpath(user_home(env)))
     way = [folder, *folder.parents]
     return way[: way.index(last) + 1] if last in way else way
 
 
-def _read(path: Path, must_be_ours: bool) -> Instructions | None:
-    if must_be_ours and not _is_ours(path):
-        return None
-    found = read_bytes(path, MAX_BYTES)
+def _read(path: Path, root: Path, env: Mapping[str, str]) -> Instructions | LeadingOutside | None:
+    real = Path(os.path.realpath(path))
+    if path.is_symlink() and not real.is_relative_to(root) and not is_trusted_link(path, real, env):
+        return LeadingOutside(path, real)
+    # The place that was judged is the one that is read.
+    found = read_bytes(real, MAX_BYTES, os.O_NOFOLLOW) if real.exists() else read_bytes(path, MAX_BYTES)
     if found is None:
         return None
     content, size = found
@@ -95,17 +132,19 @@ asked to touch."""
 
 
 def session_prompt(cwd: Path, add_dirs: Sequence[Path], env: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the system prompt of a new session and what to tell the person; raises `ConfigError`.
+    """Return the system prompt of a new session and what to tell the person.
 
     The caller stores the text: it must stay the same, byte for byte, as long as the session lives.
     """
     found = find_instructions(cwd, env)
-    notices = [
+    notices = [*found.problems]
+    notices += [f"{each.link} leads outside, to {each.target}; it is left out." for each in found.outside]
+    notices += [
         f"{each.path} is long: its last {each.cut_bytes:,} bytes are left out."
-        for each in found
+        for each in found.instructions
         if each.cut_bytes
     ]
-    return system_prompt(cwd, add_dirs, found), notices
+    return system_prompt(cwd, add_dirs, found.instructions), notices
 
 
 def system_prompt(cwd: Path, add_dirs: Sequence[Path], instructions: Sequence[Instructions] = ()) -> str:

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..state.application import GRAPH_VERSION, ApplicationState
+from ..state.databases.ownership import require_own
 from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
 from ..state.messages import encodable
-from ..state.session import SessionSettings
+from ..state.session import SandboxWish, SessionSettings
 from ..state.store.store import Store
 from .config.load import load_settings
+from .config.paths import config_home
 from .config.settings import Said, Settings
 from .session.run import Limits
 
 if TYPE_CHECKING:
     from ..actions.ports import Masker, Model, Trace
+    from ..actions.tools.shell.sandbox.sandbox import Sandbox
     from .history.time_travel.restore import Restored, RestorePlan
     from .session.session import Session
     from .telemetry.session_telemetry import SessionTelemetry
@@ -42,6 +45,7 @@ class Runtime:
         self.env = env
         self._on_notice = on_notice
         self._models: list[Model] = []
+        self._sandboxes: list[Sandbox] = []
         self._telemetry: Telemetry | None = None
 
     @classmethod
@@ -64,6 +68,8 @@ class Runtime:
     async def aclose(self) -> None:
         for model in self._models:
             await model.aclose()
+        for sandbox in self._sandboxes:
+            await asyncio.to_thread(sandbox.close)
         self.store.close()
         await self._end_telemetry()
 
@@ -86,10 +92,13 @@ class Runtime:
             fallback_models=self.settings.fallback_models,
             allow=self.settings.allow,
             deny=self.settings.deny,
+            ask=self.settings.ask,
             network_tools=usual_network_tools(self.settings.search_provider is not None)
             if self.settings.web_tools
             else (),
             mode=self.settings.mode,
+            sandbox=self.settings.sandbox,
+            allow_net=self.settings.allow_net,
             system_prompt=masker_for(self.env, self.settings.cwd).text(system),
         )
         session_id = session_id or str(uuid.uuid4())
@@ -104,7 +113,7 @@ class Runtime:
             if self.said.get("model") is not None or self.settings.model is None:
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
-        opened.notices = (*self.settings.notices, *notices, *more)
+        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more)
         await self._clear_up()
         return opened
 
@@ -123,11 +132,13 @@ class Runtime:
         damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
         new_state = ApplicationState(execution_mode=session.mode)
         opened = await self._open(session_id, session, new_state, needs_model)
+        if self.store.writer(session_id).is_foreign:
+            opened.take_over()
         if self.said.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
-        opened.notices = (*self.settings.notices, *damages)
+        opened.notices = (*self.settings.notices, *opened.notices, *damages)
         await self._clear_up()
         return opened
 
@@ -165,13 +176,24 @@ class Runtime:
 
         return await branch(self.store, session_id, at, changes or {})
 
-    async def restore_files(self, session_id: str, seq: int, into: str) -> "tuple[RestorePlan, Restored]":
-        """Bring the files that a session touched after step `seq` back; `into` records what is replaced."""
+    async def restore_plan(self, session_id: str, seq: int, folder: Path) -> "RestorePlan":
+        """Return what bringing the files in `folder` back would change."""
+        from .history.time_travel.branches import restore_plan
+
+        return await restore_plan(self.store, session_id, seq, [folder])
+
+    async def restore_files(
+        self, session_id: str, seq: int, into: str, folder: Path | None = None
+    ) -> "tuple[RestorePlan, Restored]":
+        """Bring the files that a session touched after step `seq` back; `into` records what is replaced.
+
+        Only those in `folder`, or in the session's own ones.
+        """
         from .history.time_travel.branches import restore_files
 
         settings = self.store.index.settings(into)
-        roots = [Path(folder) for folder in (settings.cwd, *settings.add_dirs)]
-        return await restore_files(self.store, session_id, seq, into, roots)
+        own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
+        return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
 
     async def _open(
         self,
@@ -181,14 +203,19 @@ class Runtime:
         needs_model: bool = True,
     ) -> "Session":
         from ..actions.tools.registry import toolbox_of
+        from ..state.store.store_key import store_key
         from .graph import ACTIONS, build_application, build_graph
+        from .models.providers import key_names
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
         from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of, search_of
 
-        gate = SessionGate(policy_of(settings))
-        masker = masker_for(self.env, Path(settings.cwd))
+        settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
+        own = (self.settings.home, config_home(self.env))
+        gate = SessionGate(policy_of(settings, own))
+        keys = key_names(self.settings.providers)
+        masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
         if needs_model:
             model = connect_models(self.settings, settings, self.env)
         else:
@@ -196,15 +223,28 @@ class Runtime:
 
             model = NoModel(settings.model)
         self._models.append(model)
+        # Without a model nothing is run.
+        sandbox, said = await self._confine(settings) if needs_model else (None, "")
         journal = await self.store.open_journal(session_id)
         trace = await self.store.open_trace(session_id)
         places = places_of(self.settings.home, session_id)
         telemetry = self._telemetry_of(session_id, trace, masker)
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
-        toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env))
+        toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env), sandbox)
+        compress_at = self.settings.compress_at
         ports = bind_ports(
-            settings, gate, model, journal, trace, masker, places, self.settings.compress_at, toolbox
+            settings,
+            gate,
+            model,
+            journal,
+            trace,
+            masker,
+            places,
+            compress_at,
+            toolbox,
+            withheld=keys,
+            sandbox=sandbox,
         )
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
@@ -214,12 +254,21 @@ class Runtime:
 
         def add_rule(rule: str) -> SessionSettings:
             changed = session.settings.model_copy(update={"allow": (*session.settings.allow, rule)})
-            gate.policy = policy_of(changed)
+            gate.policy = policy_of(changed, own)
             return changed
 
         observe = telemetry.note if telemetry is not None else nobody
         session = Session(session_id, application, ports, self.store, settings, limits, add_rule, observe)
+        session.notices = (said,) if said else ()
         return session
+
+    async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
+        from .wiring import sandbox_of
+
+        sandbox, said = await asyncio.to_thread(sandbox_of, session, self.settings, self.env)
+        if sandbox is not None:
+            self._sandboxes.append(sandbox)
+        return sandbox, said
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
         said, settings = self.said, self.settings
@@ -230,8 +279,18 @@ class Runtime:
             "add_dirs": tuple(map(_readable, settings.add_dirs)) if said.get("add_dirs") else None,
             "allow": (*stored.allow, *said.get("allow", ())),
             "deny": (*stored.deny, *said.get("deny", ())),
+            "sandbox": self._sandbox_wish(stored),
+            "allow_net": said.get("allow_net"),
+            "ask": (*stored.ask, *said.get("ask", ())),
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
+
+    def _sandbox_wish(self, stored: SessionSettings) -> "SandboxWish":
+        """Return what a flag says, else the stricter of what the session keeps and what is configured now."""
+        from .wiring import stricter
+
+        said: SandboxWish | None = self.said.get("sandbox")
+        return said or stricter(stored.sandbox, self.settings.sandbox)
 
     def _telemetry_of(self, session_id: str, trace: "Trace", masker: "Masker") -> "SessionTelemetry | None":
         """Return what tells a collector of this session's runs, if that is switched on."""
@@ -262,8 +321,16 @@ class Runtime:
 
 
 def _make_private(home: Path) -> None:
-    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is."""
+    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is.
+
+    Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
+    """
+    if home.is_symlink() and not home.exists():
+        raise ConfigError(
+            f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
+        )
     try:
+        require_own(home)
         found = home.stat()
         is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
         if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:

@@ -3,11 +3,14 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
-from ..actions.masking.masker import StreamMasker, TextMasker
+from ..actions.masking.masker import StreamMasker, TextMasker, value_label
 from ..actions.masking.named_values import is_random, is_ruled_out
+from ..actions.masking.references import References
 from ..state.errors import ConfigError
 from .config.paths import read_bytes
 
@@ -67,13 +70,20 @@ _TEMPLATES = ("example", "sample", "template", "dist", "schema", "defaults")
 class SecretMasker:
     """Masks what looks like a secret, and what the environment and the `.env` files say is one just now."""
 
-    def __init__(self, env: Mapping[str, str], cwd: Path) -> None:
-        self._environment = tuple(_secrets(env.items(), is_file=False))
+    def __init__(
+        self, env: Mapping[str, str], cwd: Path, references: References, withheld: frozenset[str]
+    ) -> None:
+        """Take the environment, and which variables hold secrets, whatever their names say."""
+        self.references = references
+        self._environment = tuple(_secrets(env.items(), False, withheld))
+        self._withheld = withheld
         self._cwd = cwd
         self._folder_seen: tuple[int, ...] = ()
         self._files: tuple[Path, ...] = ()
-        self._seen: dict[Path, tuple[int, ...]] = {}
-        self._masker = TextMasker(named=self._environment)
+        self._seen: tuple[object, ...] = ()
+        self._in_files: dict[str, Path] = {}
+        """Name of a setting -> the file that says it last."""
+        self._masker = TextMasker(named=self._environment, references=references)
 
     def text(self, text: str) -> str:
         return self._current().text(text)
@@ -85,21 +95,59 @@ class SecretMasker:
         """Return one for live output, with the values known now."""
         return self._current().stream()
 
+    def holds_secret(self, data: bytes) -> bool:
+        return self._current().holds_secret(data)
+
+    def labelled(self, text: str) -> dict[str, set[str]]:
+        return self._current().labelled(text)
+
+    def named(self, label: str) -> set[str]:
+        return self._current().named(label)
+
+    def way(self, placeholder: str) -> str:
+        """Say how a command gets at the value behind a placeholder; empty if that is not known."""
+        self._current()
+        label = placeholder.removeprefix("[masked ").removesuffix("]")
+        for name in (name for name, _ in self._environment if value_label(name) == label):
+            if name in self._withheld:
+                return f"Commands do not get {name}: it is a key of this program's own"
+            return f'Write "${name}" instead: the variable is set'
+        for name, path in self._in_files.items():
+            if value_label(name) == label:
+                file = quote(str(path.relative_to(self._cwd)))
+                return f'Write "${name}" instead, after: set -a; . ./{file}; set +a'
+        return ""
+
     def _current(self) -> TextMasker:
         """Return a masker for the files as they are; a few stats if nothing changed."""
         if (folder := _version(self._cwd)) != self._folder_seen:
             self._folder_seen = folder
             self._files = _environment_files(self._cwd)
-        seen = {path: _version(path) for path in self._files}
+        seen = (*((path, _version(path)) for path in self._files), len(self.references.filled_in))
         if seen != self._seen:
             self._seen = seen
-            found = [pair for path in self._files for pair in _secrets(_settings_in(path), is_file=True)]
-            self._masker = TextMasker(named=(*found[:MOST_VALUES], *self._environment))
+            found = [(path, *pair) for path in self._files for pair in _secrets(_settings_in(path), True)]
+            self._in_files = {name: path for path, name, _ in found}
+            named = (*((name, value) for _, name, value in found[:MOST_VALUES]), *self._environment)
+            self._masker = TextMasker(named=named, references=self.references)
         return self._masker
 
 
-def masker_for(env: Mapping[str, str], cwd: Path) -> SecretMasker:
-    return SecretMasker(env, cwd)
+def masker_for(
+    env: Mapping[str, str], cwd: Path, key: bytes = b"", withheld: frozenset[str] = frozenset()
+) -> SecretMasker:
+    """Return the masker of a session; with a `key` its placeholders can be filled in again."""
+    return SecretMasker(env, cwd, References(key), withheld)
+
+
+def masker_for_display(cwd: str) -> SecretMasker:
+    """Return a masker for what was recorded in a folder; its placeholders tell values apart."""
+    return masker_for(os.environ, Path(cwd), _display_key())
+
+
+@cache
+def _display_key() -> bytes:
+    return os.urandom(32)
 
 
 def says_secret(name: str) -> bool:
@@ -107,16 +155,22 @@ def says_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
 
 
-def _secrets(pairs: Iterable[tuple[str, str]], is_file: bool) -> Iterator[tuple[str, str]]:
+def _secrets(
+    pairs: Iterable[tuple[str, str]], is_file: bool, always: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str]]:
     """Yield what is worth hiding: by its name, in a file by its looks, and passwords in URLs."""
     for name, value in islice(pairs, MOST_SETTINGS):
         if (url := _CREDENTIALS.match(value)) is not None:
             if not _is_ordinary(url["password"]):
                 yield name, url["password"]
-        elif _is_ordinary(value) or _NO_SECRET_NAME.search(name) is not None:
-            continue
-        elif says_secret(name) or (is_file and is_random(value.encode("utf-8", "surrogatepass"))):
+        elif not _is_ordinary(value) and (name in always or _is_named_secret(name, value, is_file)):
             yield name, value
+
+
+def _is_named_secret(name: str, value: str, is_file: bool) -> bool:
+    if _NO_SECRET_NAME.search(name) is not None:
+        return False
+    return says_secret(name) or (is_file and is_random(value.encode("utf-8", "surrogatepass")))
 
 
 def _is_ordinary(value: str) -> bool:

@@ -2,16 +2,30 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..actions.ports import Gate, Journal, Masker, Model, Ports, Tool, Toolbox, ToolSpec, Trace, Verdict
+from ..actions.ports import (
+    Gate,
+    Journal,
+    Masker,
+    Model,
+    Ports,
+    Tool,
+    Toolbox,
+    ToolSpec,
+    Trace,
+    Verdict,
+    Witness,
+)
 from ..actions.tools.registry import FindsService, builtin_tools, declared
+from ..actions.turn.binding import DiskWitness
 from ..actions.turn.decision_tools import DECISION_TOOLS
 from ..state.application import ExecutionMode, Usage
-from ..state.session import SessionSettings
+from ..state.session import SandboxWish, SessionSettings
+from .config.load import store_files
 from .config.settings import Settings
 from .policy.gate import Policy
 from .policy.rules import parse_rules
@@ -19,6 +33,7 @@ from .pricing import PriceOf, price_of
 
 if TYPE_CHECKING:
     from ..actions.tools.network.search_services import SearchService
+    from ..actions.tools.shell.sandbox.sandbox import Sandbox
 
 
 class SessionGate:
@@ -31,14 +46,20 @@ class SessionGate:
         return self.policy.judge(tool, arguments, mode)
 
 
-def policy_of(session: SessionSettings) -> Policy:
-    """Return the policy of a session; raises `UsageError` for a rule that cannot be read."""
-    known = declared() if session.allow or session.deny else ()
+def policy_of(session: SessionSettings, own: Sequence[Path] = ()) -> Policy:
+    """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
+
+    `own` are the folders of Sandbur's own.
+    """
+    known = declared() if session.allow or session.deny or session.ask else ()
     return Policy(
         parse_rules(session.allow, known),
         parse_rules(session.deny, known),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
+        parse_rules(session.ask, known),
+        own,
+        runs_catastrophes=session.catastrophic == "run",
     )
 
 
@@ -53,6 +74,34 @@ class Places(NamedTuple):
 def places_of(home: Path, session_id: str) -> Places:
     name = hashlib.sha256(session_id.encode()).hexdigest()[:24]
     return Places(home / "scratch" / name, home / "snapshots", home)
+
+
+def sandbox_of(
+    session: SessionSettings, settings: Settings, env: Mapping[str, str]
+) -> "tuple[Sandbox | None, str]":
+    """Return what confines the commands of a session, if anything does, and what to say about it.
+
+    Raises `SandboxMissing` if one is required and none works here.
+    """
+    if session.sandbox == "off":
+        said = "--allow-net means nothing without a sandbox." if session.allow_net else ""
+        return None, said
+    from ..actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
+    from .config.paths import config_home, user_home
+
+    place = Workplace(
+        roots=(Path(session.cwd), *map(Path, session.add_dirs)),
+        home=user_home(env),
+        private=(settings.home, *store_files(settings.store)),
+        own_settings=(config_home(env),),
+    )
+    sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
+    return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."
+
+
+def stricter(one: SandboxWish, other: SandboxWish) -> SandboxWish:
+    both: tuple[SandboxWish, SandboxWish] = (one, other)
+    return max(both, key=("off", "auto", "required").index)
 
 
 def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:
@@ -84,9 +133,12 @@ def bind_ports(
     places: Places | None,
     compress_at: float,
     toolbox: Toolbox | None = None,
+    withheld: frozenset[str] = frozenset(),
+    witness: Witness | None = None,
+    sandbox: "Sandbox | None" = None,
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
-    toolbox = builtin_tools() if toolbox is None else toolbox
+    toolbox = builtin_tools(sandbox) if toolbox is None else toolbox
     specs = specs_of(toolbox)
     described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
     fixed = session.system_prompt.encode() + described.encode()
@@ -96,6 +148,7 @@ def bind_ports(
         toolbox=toolbox,
         tool_specs=specs,
         gate=gate,
+        witness=DiskWitness() if witness is None else witness,
         journal=journal,
         trace=trace,
         masker=masker,
@@ -106,6 +159,9 @@ def bind_ports(
         fixed_bytes=len(fixed),
         fixed_sha256=hashlib.sha256(fixed).hexdigest(),
         compress_at=compress_at,
+        roots=(Path(session.cwd), *map(Path, session.add_dirs)),
+        withheld=withheld,
+        sandbox="off" if sandbox is None else sandbox.status,
     )
 
 

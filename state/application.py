@@ -63,7 +63,8 @@ WorkflowMode = Literal["chat", "ops", "vibe"]
 Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
-GRAPH_VERSION = 1
+GRAPH_VERSION = 2
+"""2: a call that is to be asked about once more goes from `execute_tools` back to `human_confirm`."""
 
 
 class ApplicationState(Record):

@@ -1,5 +1,6 @@
 """A tool call on its way from the model's wish to its result."""
 
+import hashlib
 from typing import Any, Literal, cast
 
 from pydantic import (
@@ -39,6 +40,31 @@ class Recovery(Record):
     """What the person adds for the model."""
 
 
+class BoundFile(Record):
+    """A file or folder that a call is about, as it was when the question about the call arose."""
+
+    path: str
+    """As the call names it."""
+    real: str
+    """Where that leads, all links followed."""
+    file: str = ""
+    """Device and inode; empty if there is nothing."""
+    content: str = ""
+    """SHA-256, where the content matters: it is replaced, or run. Empty: it does not, or is not there."""
+
+
+class Binding(Record):
+    """What a person's approval of a call rests on: once something of it is another, it is void."""
+
+    call: str
+    """SHA-256 of the tool's name and the exact arguments."""
+    cwd: str
+    """The working folder, all links followed."""
+    concern: str
+    """Why the gate asked."""
+    files: tuple[BoundFile, ...] = ()
+
+
 class PendingCall(Record):
     """One call of the active history's last message that has no result yet: the wish and its approval."""
 
@@ -53,6 +79,10 @@ class PendingCall(Record):
     """Why it asks, was denied or is invalid."""
     decided_by: Literal["policy", "rule", "person", "runtime"] = "policy"
     edited: bool = False
+    masked: bool = False
+    """As in `ToolUse`. Left out where it is False."""
+    binding: Binding | None = None
+    """Of a call that a person decides about. None: nobody has to, or it is from before there were any."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
@@ -73,12 +103,21 @@ class PendingCall(Record):
     def _spread(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         stored = fields(self)
         recovery = stored.pop("recovery")
+        if not self.masked:
+            stored.pop("masked", None)
+        if self.binding is None:
+            del stored["binding"]
         return {**stored, **recovery}
 
     @field_serializer("arguments")
     def _refer(self, value: str, info: SerializationInfo) -> str:
         """Leave out in the store what the message that asks for the call says already."""
         return value if self.edited or not info.context else ""
+
+
+def arguments_digest(arguments: str) -> str:
+    """Return the digest by which records name the arguments of a call."""
+    return hashlib.sha256(arguments.encode()).hexdigest()
 
 
 def recovering(call: PendingCall, **known: Any) -> PendingCall:

@@ -3,7 +3,9 @@
 SandburError
 ├── UsageError               2    a flag, argument or command that does not fit
 ├── ConfigError              52   a configuration file or value that does not fit
+├── SandboxMissing           44   the sandbox that was asked for does not work here
 ├── CredentialsError         41   no key, or one the provider refuses
+├── UntrustedFolder          55   a folder or file that another user of the machine owns
 ├── StoreError               1    the store cannot be opened, read or written
 │   ├── GuardFailed          1    a transaction was refused by its guard: somebody else was first
 │   ├── SessionHeld          1    another process runs the session, or took it over
@@ -54,9 +56,19 @@ class ConfigError(SandburError):
     code = "config"
 
 
+class SandboxMissing(SandburError):
+    exit_code = 44
+    code = "sandbox"
+
+
 class CredentialsError(SandburError):
     exit_code = 41
     code = "credentials"
+
+
+class UntrustedFolder(SandburError):
+    exit_code = 55
+    code = "untrusted_folder"
 
 
 class StoreError(SandburError):

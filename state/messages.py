@@ -4,7 +4,7 @@ import json
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 
 class Record(BaseModel):
@@ -57,7 +57,14 @@ class ToolUse(Record):
     """Unique in the session; the runtime renames an id that a model uses twice."""
     tool: str
     arguments: str
-    """The JSON text as the model wrote it, valid or not."""
+    """The JSON text as the model wrote it, valid or not; without its secrets."""
+    masked: bool = False
+    """A secret of the model's own was taken out: these arguments alone do not say what runs."""
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        stored = fields(self)
+        return stored if self.masked else {name: stored[name] for name in stored if name != "masked"}
 
 
 class ToolResult(Record):

@@ -1,12 +1,16 @@
 """What a session is apart from its state: its settings, and how it is listed."""
 
+import hashlib
+import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
+
+SandboxWish = Literal["auto", "required", "off"]
 
 
 class SessionSettings(Record):
@@ -18,18 +22,30 @@ class SessionSettings(Record):
     fallback_models: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    network_tools: tuple[str, ...] = ()
+    ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
+    catastrophic: Literal["ask", "run"] = Field(default="ask", exclude=True)
+    """As the user's own configuration says at this run: never stored, and never taken from what is stored."""
+    network_tools: tuple[str, ...] = Field((), exclude_if=lambda tools: not tools)
     """Names of tools beside those of every session; fixed at its start, as all that a model is told."""
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
+    sandbox: SandboxWish = Field("off", exclude_if=lambda wish: wish == "off")
+    allow_net: tuple[str, ...] = Field((), exclude_if=lambda domains: not domains)
+    """Domains that commands in the sandbox may reach; `*`: all there is."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
+    imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
+    """The last step that ran elsewhere, in a session that was imported."""
 
-    @model_serializer(mode="wrap")
-    def _sparing(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what sessions of earlier versions did not have."""
-        stored = fields(self)
-        return stored if self.network_tools else {k: v for k, v in stored.items() if k != "network_tools"}
+    def is_foreign_at(self, last_seq: int) -> bool:
+        """Tell whether a session that stands after this step was imported, and went on nowhere since."""
+        return self.imported_seq is not None and last_seq <= self.imported_seq
+
+    @property
+    def digest(self) -> str:
+        """Return what the hash chain records of them: a field that comes to be later does not change it."""
+        said = self.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +64,8 @@ class SessionSummary:
     parent_seq: int | None
     wake_at: str = ""
     """When the run goes on by itself: UTC, ISO 8601; empty if it waits for nobody but a person."""
+    is_foreign: bool = False
+    """It was imported, and nobody has gone on with it here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class Conditions(Record):
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
+    catastrophic: Literal["ask", "run"] = Field("ask", exclude_if=lambda said: said == "ask")
     cwd: str
     add_dirs: tuple[str, ...] = ()
     context_window: int
@@ -54,6 +56,17 @@ class RunBegan(Record):
     """None in runs of versions that did not record them."""
     trace_id: str = ""
     """Of the trace that this run was exported in: 32 hex digits; empty if it was not."""
+    settings_sha256: str = ""
+    """The digest of the session's settings; empty in runs of versions that did not record it."""
+
+
+class SessionImported(Record):
+    """What came before was written elsewhere, and taken in with these settings."""
+
+    kind: Literal["imported"] = "imported"
+    by: str
+    """Who took it in: user@host."""
+    settings_sha256: str
 
 
 _DISCARDED = "The partial answer above is discarded."
@@ -116,4 +129,4 @@ class RunEnded(Record):
     error: Failure | None = None
 
 
-TraceRecord = Annotated[RunBegan | ModelCalled | RunEnded, Field(discriminator="kind")]
+TraceRecord = Annotated[RunBegan | ModelCalled | RunEnded | SessionImported, Field(discriminator="kind")]

@@ -115,6 +115,16 @@ class Transcript:
                 raise LookupError("this history is in the store only; read it from there")
             yield from islice(span.log.messages, span.start, span.end)
 
+    def __reversed__(self) -> Iterator[Message]:
+        for log, start, end in reversed(self.spans):
+            for index in range(end - 1, start - 1, -1):
+                yield log.messages[index]
+
+    @property
+    def asking(self) -> Message | None:
+        """The last message that is no result: the one that asks for what is pending."""
+        return next((message for message in reversed(self) if message.role != "tool"), None)
+
     def __len__(self) -> int:
         return self._length
 

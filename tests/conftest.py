@@ -56,7 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def is_quick(item: pytest.Item) -> bool:
     fixtures = set(getattr(item, "fixturenames", ()))
     kind = getattr(item, "callspec", None) and item.callspec.params.get("store", "sqlite")
-    return UNIT in item.path.parents and not fixtures & STARTING and kind in (None, "sqlite")
+    is_slow = item.get_closest_marker("slow") is not None
+    return UNIT in item.path.parents and not is_slow and not fixtures & STARTING and kind in (None, "sqlite")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
-from ..agent.config.settings import MODES, SETTINGS, Kind, Said
+from ..agent.config.settings import MODES, SANDBOXES, SETTINGS, Kind, Said
 from ..state.errors import UsageError
 from .argument_types import amount, count, names, one_of
 from .terminal.terminal import put
@@ -141,6 +141,7 @@ COMMANDS: Mapping[str, Listed] = {
         "stats.StatsCommand",
         "tokens, cost, time, failures and approvals of what is in the store",
     ),
+    "trust": Listed("trust.TrustCommand", "list the projects whose configuration counts, or take trust back"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
@@ -224,6 +225,8 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
     "line": {},
     "names": {"type": names, "default": ()},
     "mode": {"type": one_of(MODES)},
+    "sandbox": {"type": one_of(SANDBOXES)},
+    "domains": {"action": "append", "default": [], "nargs": "?", "const": "*"},
     "rules": {"action": "append", "default": []},
     "folders": {"action": "append", "default": [], "type": Path},
     "folder": {"type": Path},

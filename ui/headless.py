@@ -9,6 +9,7 @@ from os import fstat, read
 from typing import TYPE_CHECKING
 
 from ..actions.events import Event, RunFinished, RunStarted
+from ..actions.turn.commands import chosen_mode
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
 from .open_session import open_session, opened
@@ -33,10 +34,19 @@ def headless_prompt(words: str | None, continues: bool) -> str | None:
     else:
         prompt = "\n\n".join(part for part in (clean(words or ""), _piped(words, continues)) if part.strip())
     if prompt.strip():
+        refuse_yolo(prompt)
         return prompt
     if continues and words is None:
         return None
     raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..." or echo ... | sandbur -p -')
+
+
+def refuse_yolo(prompt: str) -> None:
+    """Refuse a mode that a text asks for which nobody has typed at a terminal."""
+    if chosen_mode(prompt) == "yolo":
+        raise UsageError(
+            "`/mode yolo` counts only where a person types it into the chat.", "Here: -y or --mode yolo."
+        )
 
 
 def clean(text: str) -> str:

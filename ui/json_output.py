@@ -136,6 +136,7 @@ def _init(event: RunStarted) -> Object:
         "mode": event.mode,
         "cwd": event.cwd,
         "version": event.version,
+        "sandbox": event.sandbox,
     }
 
 

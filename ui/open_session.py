@@ -68,9 +68,13 @@ def _named_session(runtime: "Runtime", command: "ChatCommand") -> str:
         return runtime.store.find(command.resume)
     if command.resume is not None:
         raise UsageError("-r needs the ID of a session here.", "`sandbur sessions` lists them.")
-    here = runtime.store.sessions(cwd=str(Path.cwd()))
+    # What somebody else made may name any folder; to go on with it is for a person to say.
+    here = [found for found in runtime.store.sessions(cwd=str(Path.cwd())) if not found.is_foreign]
     if not here:
-        raise UsageError("There is no session of this folder yet.", "`sandbur sessions` lists all of them.")
+        raise UsageError(
+            "There is no session of this folder yet.",
+            "`sandbur sessions` lists all of them; an imported one is resumed by its ID.",
+        )
     return here[0].id
 
 

@@ -244,3 +244,20 @@ def _on_one_line(data: bytes, start: int) -> tuple[int | None, bool]:
     if last is not None:
         return last.end(), False
     return (within.end() if body is not None else None), False
+
+
+_PREFIX = re.compile(rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-](?!----))[ \t\"']*")
+_ESCAPED_END = re.compile(rb"(?:\\{1,2}[rnt])+")
+_BODY = re.compile(rb"[A-Za-z0-9+/=]+")
+
+
+def key_body(block: bytes) -> bytes:
+    """Return what of a private key is the same however it is shown: numbered, quoted, on one line."""
+    lines = _ESCAPED_END.sub(b"\n", block).split(b"\n")
+    bodies = (_PREFIX.sub(b"", line, count=1).strip(b" \t\r\"',;+\\") for line in lines)
+    return b"".join(body for body in bodies if _BODY.fullmatch(body))
+
+
+def is_as_in_its_file(block: bytes) -> bool:
+    """Tell whether no line of a private key has a number or a sign of a difference before it."""
+    return not any(_PREFIX.match(line) for line in block.split(b"\n")[1:])

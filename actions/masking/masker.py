@@ -4,13 +4,14 @@ import base64
 import codecs
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
-from ..workspace.paths import FileProblem
-from ..workspace.text import FileText
 from .key_formats import BEGIN, FOLD, MOST_BYTES, block_end, format_spans, key_block_spans
 from .named_values import header_spans, named_spans, url_spans, user_flag_spans
+from .references import References
 from .span import PLACEHOLDER as PLACEHOLDER
 from .span import SecretSpan, masked, merged, outside_placeholders, replaced
 
@@ -117,13 +118,25 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 class TextMasker:
     """Masks known values, and whatever looks like a secret; what was masked once stays as it is."""
 
-    def __init__(self, values: Iterable[str] = (), named: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        values: Iterable[str] = (),
+        named: Iterable[tuple[str, str]] = (),
+        references: References | None = None,
+    ) -> None:
         """Take exact `values`, and `named` ones with their names; those under 8 characters are ignored."""
+        self.references = References() if references is None else references
         known = {form: "value" for value in values for form in _forms(value)}
+        plain: dict[bytes, str] = {}
         for name, value in named:
-            label = f"value of {_NO_NAME.sub('', name)[:64]}"
+            label = value_label(name)
             known.update(dict.fromkeys(_forms(value), label))
+            plain[_bytes(value)] = label
+        for value, label in self.references.filled_in:
+            known.update(dict.fromkeys((*_forms(value), _bytes(value)), label))
+            plain[_bytes(value)] = label
         self._known = tuple(known.items())
+        self._plain = _by_unique_label(plain)
 
     def text(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
@@ -150,7 +163,39 @@ class TextMasker:
         found += url_spans(data)
         found += user_flag_spans(data)
         found += named_spans(data, folded)
-        return merged(outside_placeholders(found, data)) if found else []
+        return self._marked(merged(outside_placeholders(found, data)), data) if found else []
+
+    def holds_secret(self, data: bytes) -> bool:
+        """Tell whether there is a secret for sure: a known value, a private key, the format of a key."""
+        certain = (self._known_spans(data), key_block_spans(data), format_spans(data, data.translate(FOLD)))
+        return any(True for spans in certain for _ in spans)
+
+    def labelled(self, text: str) -> dict[str, set[str]]:
+        """Return the secrets of a text by what stands for them."""
+        found: dict[str, set[str]] = {}
+        data = text.encode("utf-8", "surrogatepass")
+        # Not what is found only when the rest is gone: a part of it is a placeholder.
+        for span in self.spans(data):
+            found.setdefault(span.label, set()).add(data[span.start : span.end].decode("utf-8", "replace"))
+        return found
+
+    def named(self, label: str) -> set[str]:
+        """Return the known values with this label, and those that were masked with it."""
+        known = {value.decode("utf-8", "replace") for value, own in self._plain.items() if own == label}
+        return known | self.references.values(label)
+
+    def way(self, placeholder: str) -> str:
+        return ""
+
+    def _marked(self, spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
+        """Tell values with one name apart, so that a placeholder stands for one value alone."""
+        if not self.references.tells_apart:
+            return spans
+        return [
+            replace(span, label=self._plain.get(text) or self.references.label(span.label, text))
+            for span in spans
+            for text in (data[span.start : span.end],)
+        ]
 
     def _known_spans(self, data: bytes) -> Iterator[SecretSpan]:
         for value, label in self._known:
@@ -174,24 +219,14 @@ def _forms(value: str) -> Iterator[bytes]:
         yield base64.b64encode(plain).rstrip(b"=")
 
 
-def refuse_placeholders(name: str, text: str, old: FileText | None, advice: str) -> None:
-    """Raise a `FileProblem` with an advice if `text` has a placeholder that the file itself does not have."""
-    found = {match[0] for match in PLACEHOLDER.finditer(text)}
-    if found and old is not None:
-        before = old.text if old.text is not None else old.content.decode("latin-1")
-        found = {placeholder for placeholder in found if placeholder not in before}
-    if found:
-        raise FileProblem(
-            f"{name} has {min(found)} in it, which stands for a secret that you were not shown; writing it"
-            f" would destroy the real value. Nothing was changed. {advice}"
-        )
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
-def placeholder_note(old: str) -> str:
-    """Say why a piece with a placeholder is not found; empty if that is not the reason."""
-    found = PLACEHOLDER.search(old)
-    return (
-        ""
-        if found is None
-        else f" It has {found[0]} in it, for a secret that the file really has: leave it out."
-    )
+def value_label(name: str) -> str:
+    return f"value of {_NO_NAME.sub('', name)[:64]}"
+
+
+def _by_unique_label(labels: dict[bytes, str]) -> dict[bytes, str]:
+    counts = Counter(labels.values())
+    return {value: label for value, label in labels.items() if counts[label] == 1}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from re import Match, Pattern
 from re import compile as compiled
 
-PLACEHOLDER = compiled(r"\[masked [A-Za-z0-9][A-Za-z0-9 _.$-]{0,100}\]")
+PLACEHOLDER = compiled(r"\[masked (?P<label>[A-Za-z0-9][A-Za-z0-9 _.$-]{0,100})\]")
 """What stands where a secret was."""
 
 _PLACEHOLDER = compiled(PLACEHOLDER.pattern.encode())

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ...state.calls import Effect, FileChange
+from ..masking.references import filled, placeholder_in
 from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
+from ..workspace.beneath import Reach
+from ..workspace.paths import located, resolved
 from .schema import ToolArguments, parsed, spec_of
-
-AROUND_SECRETS = (
-    "Change the text around it with edit_file, in pieces without it, or move the value with a shell command."
-)
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
@@ -42,13 +41,31 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     """A tool whose whole effect is planned before it happens, and can be checked afterwards."""
 
     effect: Effect = "verifiable"
-    plan: Callable[[Any, Path], Prepared]
-    """Returns what the arguments change below a folder; raises `FileProblem`."""
+    plan: Callable[[Any, Path, Reach], Prepared]
+    """Returns what the arguments change below a folder, within a reach; raises `FileProblem`."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
         from ..workspace.planned_write import prepared_in_thread
 
-        return await prepared_in_thread(lambda: self.plan(arguments, context.cwd))
+        def plan() -> Prepared:
+            return self.plan(self._filled(arguments, context), context.cwd, context.reach)
+
+        return await prepared_in_thread(plan)
+
+    def _filled(self, arguments: ArgumentsT, context: ToolContext) -> ArgumentsT:
+        """Return the arguments with the secrets that their placeholders stand for."""
+        from ..masking.masker import TextMasker
+        from ..workspace.text import load
+
+        texts = {name: str(getattr(arguments, name)) for name in self.traits.references}
+        if not any(placeholder_in(text) for text in texts.values()):
+            return arguments
+        target = located(resolved(self.subject(arguments), context.cwd), context.reach, "read", is_new=True)
+        old = load(target) if target.is_file() else None
+        there = "" if old is None else old.text if old.text is not None else old.content.decode("latin-1")
+        masker = context.masker or TextMasker()
+        whole = {name: filled(name, text, there, masker) for name, text in texts.items()}
+        return arguments.model_copy(update=whole)
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:
         from ..workspace.planned_write import write_planned

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ..masking.masker import placeholder_note, refuse_placeholders
 from ..ports import Prepared, ToolTraits
-from ..workspace.paths import FileProblem, resolved, shown, shown_from
+from ..workspace.beneath import Reach
+from ..workspace.paths import FileProblem, located, resolved, shown, shown_from
 from ..workspace.text import FileText, TextForm, load, unified
-from .builtin import AROUND_SECRETS, WritingTool
+from .builtin import WritingTool
 from .schema import PlainText, ToolArguments
 from .write_file import link_note
 
@@ -34,25 +34,25 @@ class EditFileArguments(ToolArguments):
 
 
 class EditFile(WritingTool[EditFileArguments]):
-    traits = ToolTraits(subject="path", writes_files=True, also_called=("edit",))
+    traits = ToolTraits(
+        subject="path", writes_files=True, references=("old", "new"), shows="content", also_called=("edit",)
+    )
 
     def __init__(self) -> None:
         super().__init__("edit_file", _DESCRIPTION, EditFileArguments)
         self.plan = _plan
 
 
-def _plan(arguments: EditFileArguments, cwd: Path) -> Prepared:
-    from ..workspace.atomic_write import real_target
+def _plan(arguments: EditFileArguments, cwd: Path, reach: Reach) -> Prepared:
     from ..workspace.planned_write import planned
 
     if arguments.old == arguments.new:
         raise FileProblem("old and new are the same text: there is nothing to change.")
     path = resolved(arguments.path, cwd)
-    target = real_target(path)
+    target = located(path, reach, "read")
     file = load(target)
     if file.form is None or file.text is None:
         raise FileProblem(f"{shown(target)} is a binary file; edit_file changes text only.")
-    refuse_placeholders("new", arguments.new, file, AROUND_SECRETS)
     name = shown_from(path, cwd)
     text, count = _replaced(file.text, arguments, name)
     stored = _stored(target, file.form, text)
@@ -68,9 +68,7 @@ def _replaced(text: str, arguments: EditFileArguments, name: str) -> tuple[str, 
         old, new = (piece.replace("\r\n", "\n") for piece in (old, new))
     count = text.count(old)
     if count == 0:
-        raise FileProblem(
-            f"old was not found in {name}.{placeholder_note(arguments.old)} {_nearest(text, arguments.old)}"
-        )
+        raise FileProblem(f"old was not found in {name}. {_nearest(text, arguments.old)}")
     if count > 1 and not arguments.replace_all:
         raise FileProblem(
             f"old is in {name} {count} times ({_places(text, old)}). Add lines around it until it is"

@@ -8,7 +8,7 @@ from posixpath import expanduser, join
 from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
-from ..workspace.paths import FileProblem, require_folder, resolved, shown_from
+from ..workspace.paths import FileProblem, located, require_folder, resolved, shown_from
 from ..workspace.patterns import BadPattern, PathPattern, split_fixed
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
@@ -30,7 +30,7 @@ class GlobArguments(ToolArguments):
 
 
 class Glob(BuiltinTool[GlobArguments]):
-    traits = ToolTraits(subject="pattern", is_quiet=True)
+    traits = ToolTraits(subject="pattern", is_quiet=True, shows="names")
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
         super().__init__("glob", _DESCRIPTION, GlobArguments)
@@ -40,24 +40,29 @@ class Glob(BuiltinTool[GlobArguments]):
     def paths(self, arguments: GlobArguments) -> Sequence[str]:
         return (arguments.path, _reach(arguments.pattern, arguments.path))
 
+    def reaches_hidden(self, arguments: GlobArguments) -> bool:
+        return True
+
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
         fixed, rest = _fixed_outside(arguments.pattern)
         root = resolved(arguments.path, context.cwd)
         try:
-            root = require_folder(resolved(fixed, root))
-            return await self._found(root, PathPattern(rest), context.cwd)
+            root = resolved(fixed, root)
+            folder = require_folder(located(root, context.reach, "searched", searches=True))
+            return await self._found(root, folder, PathPattern(rest), context.cwd)
         except (FileProblem, BadPattern) as error:
             return ToolOutcome("error", str(error))
 
-    async def _found(self, root: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
+    async def _found(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
         from ..workspace.tree import Wanted
         from .search.engine import Search
         from .search.matches import capped_lines
 
-        search = Search(root, self._use_ripgrep, self._limit_s)
+        search = Search(folder, self._use_ripgrep, self._limit_s)
         listing = await search.list_files(Wanted(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]
-        lines = capped_lines([shown_from(root / name, cwd) for name in names[:MAX_FILES]])
+        there = await search.still_there(names[:MAX_FILES])
+        lines = capped_lines([shown_from(root / name, cwd) for name in there])
         notes = [] if names else ["No file matches."]
         if len(names) > len(lines):
             notes.append(f"[{len(lines):,} of {len(names):,} files shown; use a narrower pattern or path]")

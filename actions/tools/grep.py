@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
-from ..workspace.paths import FileProblem, counted, folder_and_file, resolved, shown_from
+from ..workspace.paths import FileProblem, counted, folder_and_file, located, resolved, shown_from
 from ..workspace.patterns import BadPattern, PathPattern
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
@@ -34,12 +34,18 @@ class GrepArguments(ToolArguments):
 
 
 class Grep(BuiltinTool[GrepArguments]):
-    traits = ToolTraits(subject="pattern", is_quiet=True)
+    traits = ToolTraits(subject="pattern", is_quiet=True, shows="content")
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
         super().__init__("grep", _DESCRIPTION, GrepArguments)
         self._use_ripgrep = use_ripgrep
         self._limit_s = limit_s
+
+    def reaches_hidden(self, arguments: GrepArguments) -> bool:
+        try:
+            return arguments.glob is not None and PathPattern(arguments.glob).reaches_hidden
+        except BadPattern:
+            return True
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
         from ..workspace.tree import Listing
@@ -49,13 +55,14 @@ class Grep(BuiltinTool[GrepArguments]):
         try:
             pattern = bridged(arguments.pattern)
             only = PathPattern(arguments.glob) if arguments.glob is not None else None
-            root, names = folder_and_file(resolved(arguments.path, context.cwd))
+            path = resolved(arguments.path, context.cwd)
+            root, names = folder_and_file(located(path, context.reach, "searched"))
         except (FileProblem, BadExpression, BadPattern) as error:
             return ToolOutcome("error", str(error))
         search = Search(root, self._use_ripgrep, self._limit_s)
         listing = Listing(names) if names else await _candidates(search, only)
         found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else SearchResult()
-        return ToolOutcome("ok", _report(found, listing, root, context.cwd))
+        return ToolOutcome("ok", _report(found, listing, path, bool(names), context.cwd))
 
 
 async def _candidates(search: "Search", only: PathPattern | None) -> "Listing":
@@ -68,11 +75,12 @@ async def _candidates(search: "Search", only: PathPattern | None) -> "Listing":
     return listing
 
 
-def _report(found: "SearchResult", listing: "Listing", root: Path, cwd: Path) -> str:
+def _report(found: "SearchResult", listing: "Listing", path: Path, is_file: bool, cwd: Path) -> str:
+    """Write the matches for the model; `path` is what was searched, as it was named."""
     from .search.matches import capped_lines
 
     lines = [
-        f"{shown_from(root / file.path, cwd)}:{line.number}:{line.text}"
+        f"{shown_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files
         for line in file.lines
     ]

@@ -11,8 +11,18 @@ from typing import BinaryIO
 from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
+from ..workspace.beneath import Reach
 from ..workspace.line_reader import LineReader, shown_line
-from ..workspace.paths import FileProblem, IsFolder, open_regular, resolved, shown, size_text, translated
+from ..workspace.paths import (
+    FileProblem,
+    IsFolder,
+    located,
+    open_regular,
+    resolved,
+    shown,
+    size_text,
+    translated,
+)
 from ..workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
 from .builtin import BuiltinTool
 from .schema import Count, PlainText, ToolArguments
@@ -39,15 +49,16 @@ class ReadFileArguments(ToolArguments):
 
 
 class ReadFile(BuiltinTool[ReadFileArguments]):
-    traits = ToolTraits(subject="path", is_quiet=True, also_called=("read",))
+    traits = ToolTraits(subject="path", is_quiet=True, shows="content", also_called=("read",))
 
     def __init__(self) -> None:
         super().__init__("read_file", _DESCRIPTION, ReadFileArguments)
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
         path = resolved(arguments.path, context.cwd)
+        limit = min(arguments.limit, MAX_LINES)
         try:
-            page = await asyncio.to_thread(_page, path, arguments.offset, min(arguments.limit, MAX_LINES))
+            page = await asyncio.to_thread(_page, path, context.reach, arguments.offset, limit)
         except IsFolder:
             return ToolOutcome("error", f"{shown(path)} is a folder; use list_directory to look into it.")
         except FileProblem as error:
@@ -55,8 +66,8 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
         return ToolOutcome("ok", page)
 
 
-def _page(path: Path, offset: int, limit: int) -> str:
-    with open_regular(path) as file, translated(path, "read"):
+def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:
+    with open_regular(located(path, reach, "read")) as file, translated(path, "read"):
         sample = file.read(SAMPLE_BYTES) or b""
         form = detected(sample)
         if form is None:

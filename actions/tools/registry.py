@@ -8,14 +8,14 @@ from ..ports import Tool, ToolTraits
 
 if TYPE_CHECKING:
     from .network.search_services import SearchService
-
+    from .shell.sandbox.sandbox import Sandbox
 
 FindsService = Callable[[], "SearchService"]
 """Returns what a search asks, when it is needed."""
 
 
-def builtin_tools() -> dict[str, Tool]:
-    """Return new tools by name, always in the same order."""
+def builtin_tools(sandbox: "Sandbox | None" = None) -> dict[str, Tool]:
+    """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
     from .edit_file import EditFile
     from .glob import Glob
     from .grep import Grep
@@ -25,7 +25,7 @@ def builtin_tools() -> dict[str, Tool]:
     from .write_file import WriteFile
 
     tools: tuple[Tool, ...] = (
-        RunShellCommand(),
+        RunShellCommand(sandbox=sandbox),
         ReadFile(),
         WriteFile(),
         EditFile(),
@@ -64,9 +64,11 @@ def network_tools(names: Container[str], search: "FindsService | None" = None) -
     return {name: made(name) for name in NETWORK_TOOLS if name in names}
 
 
-def toolbox_of(names: Container[str], search: "FindsService | None" = None) -> dict[str, Tool]:
+def toolbox_of(
+    names: Container[str], search: "FindsService | None" = None, sandbox: "Sandbox | None" = None
+) -> dict[str, Tool]:
     """Return the built-in tools, and those of the network that are named."""
-    return builtin_tools() | network_tools(names, search)
+    return builtin_tools(sandbox) | network_tools(names, search)
 
 
 @cache

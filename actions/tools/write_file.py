@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ..masking.masker import refuse_placeholders
 from ..ports import Prepared, ToolTraits
-from ..workspace.paths import FileProblem, counted, resolved, shown, shown_from, size_text
+from ..workspace.beneath import Reach
+from ..workspace.paths import FileProblem, counted, located, resolved, shown, shown_from, size_text
 from ..workspace.text import FileText, TextForm, load, unified
-from .builtin import AROUND_SECRETS, WritingTool
+from .builtin import WritingTool
 from .schema import PlainText, ToolArguments
 
 _DESCRIPTION = (
@@ -25,23 +25,27 @@ class WriteFileArguments(ToolArguments):
 
 
 class WriteFile(WritingTool[WriteFileArguments]):
-    traits = ToolTraits(subject="path", writes_files=True, content="content", also_called=("write",))
+    traits = ToolTraits(
+        subject="path",
+        writes_files=True,
+        content="content",
+        references=("content",),
+        also_called=("write",),
+    )
 
     def __init__(self) -> None:
         super().__init__("write_file", _DESCRIPTION, WriteFileArguments)
         self.plan = _plan
 
 
-def _plan(arguments: WriteFileArguments, cwd: Path) -> Prepared:
-    from ..workspace.atomic_write import real_target
+def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:
     from ..workspace.planned_write import planned
 
     if arguments.path.endswith("/"):
         raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")
     content, path = arguments.content, resolved(arguments.path, cwd)
-    target = real_target(path)
+    target = located(path, reach, "written", is_new=True)
     old = load(target) if target.exists() else None
-    refuse_placeholders("content", content, old, AROUND_SECRETS)
     form, notes = _form_for(content, old)
     text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
     stored = form.encode(text)

@@ -33,6 +33,18 @@ def is_command(text: str) -> bool:
     return _COMMAND.fullmatch(text.strip()) is not None
 
 
+def chosen_mode(text: str) -> ExecutionMode | None:
+    """Return the mode that a text would change to, if it is the command for that."""
+    match = _COMMAND.fullmatch(text.strip())
+    if match is None or match[1].lower() != "mode":
+        return None
+    return _mode((match[2] or "").strip())
+
+
+def _mode(argument: str) -> ExecutionMode | None:
+    return next((mode for mode in MODES if mode == argument.lower()), None)
+
+
 def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
     """Return what a command does, or None if `text` is a message."""
     match = _COMMAND.fullmatch(text)
@@ -40,7 +52,7 @@ def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
         return None
     name, argument = match[1].lower(), (match[2] or "").strip()
     if name == "mode":
-        return _change_mode(argument.lower(), state)
+        return _change_mode(argument, state)
     if name == "help":
         return CommandAnswer(HELP)
     if name == "rewind":
@@ -51,7 +63,7 @@ def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
 
 
 def _change_mode(argument: str, state: ApplicationState) -> CommandAnswer:
-    known = next((mode for mode in MODES if mode == argument), None)
+    known = _mode(argument)
     if known is None:
         said = f"There is no mode {argument!r}." if argument else f"The mode is {state.execution_mode}."
         return CommandAnswer(f"{said} Choose one: /mode {'|'.join(MODES)}")

@@ -8,11 +8,12 @@ from ...state.application import ApplicationState, Usage
 from ...state.clock import now
 from ...state.crashpoints import reach
 from ...state.errors import ContextFull, ModelError, SandburError
-from ...state.messages import Message
+from ...state.messages import Block, Message, Text, Thinking, ToolUse
 from ...state.trace import Failure, ModelCalled, RequestShape
 from ...state.transcript import Transcript
 from ..events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
-from ..ports import Discarded, ModelEvent, ModelRequest, Ports, Reply
+from ..masking.references import masked_arguments
+from ..ports import Discarded, MaskedStream, Masker, ModelEvent, ModelRequest, Ports, Reply
 
 _MAX_NOTICES = 20
 _INTERRUPTED = Failure(code="interrupted", message="The call was interrupted.")
@@ -51,14 +52,17 @@ async def called(
 
     `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does.
     """
-    seen = _Seen()
+    seen, shown = _Seen(), _Shown(ports, state.active_step_id)
     reply: Reply | None = None
     error: Failure | None = _INTERRUPTED
     try:
         async for item in ports.model.stream(request):
             seen.take(item)
+            if not is_aside:
+                shown.take(item)
             match item:
                 case Reply():
+                    item = replace(item, message=_without_secrets(item.message, ports))
                     seen.discarded += item.discarded
                     reply, error = replace(item, discarded=seen.discarded), None
                     kept = item.message if is_aside else None
@@ -68,23 +72,72 @@ async def called(
                 case Notice():
                     ports.emit(item)
                 case TextDelta() | ThinkingDelta():
-                    if not is_aside:
-                        _show(ports, item, state.active_step_id)
+                    pass
     except SandburError as failed:
-        error = Failure(code=failed.code, message=failed.message)
+        error = Failure(code=failed.code, message=ports.masker.text(failed.message))
         raise
     finally:
+        shown.end()
         if error is not None:
             _record(ports, request, seen, error=error)
     assert reply is not None, "a model's stream ended without its reply"
     return reply
 
 
-def _show(ports: Ports, piece: TextDelta | ThinkingDelta, step_id: str | None) -> None:
-    if isinstance(piece, TextDelta):
-        reach("stream_mid")
-        piece = replace(piece, step_id=step_id)
-    ports.emit(piece)
+class _Shown:
+    """What streams in, without its secrets: an end of it may have to wait for what follows."""
+
+    def __init__(self, ports: Ports, step_id: str | None) -> None:
+        self._ports = ports
+        self._step_id = step_id
+        self._kind: type[TextDelta | ThinkingDelta] | None = None
+        self._stream: MaskedStream | None = None
+
+    def take(self, item: ModelEvent) -> None:
+        """Show a piece; anything else, or a piece of another kind, ends what came before it."""
+        if self._kind is not type(item):
+            self.end()
+        if isinstance(item, TextDelta):
+            reach("stream_mid")
+        if isinstance(item, TextDelta | ThinkingDelta):
+            if self._stream is None:
+                self._kind, self._stream = type(item), self._ports.masker.stream()
+            self._show(self._stream.feed(item.delta) if self._ports.masks_replies else item.delta)
+
+    def end(self) -> None:
+        if self._stream is not None:
+            self._show(self._stream.end())
+        self._kind, self._stream = None, None
+
+    def _show(self, text: str) -> None:
+        if not text or self._kind is None:
+            return
+        if self._kind is TextDelta:
+            self._ports.emit(TextDelta(text, self._step_id))
+        else:
+            self._ports.emit(ThinkingDelta(text))
+
+
+def _without_secrets(message: Message, ports: Ports) -> Message:
+    """Return what of a reply is stored, shown and sent again; the provider's own form of it goes then."""
+    if not ports.masks_replies:
+        return message
+    blocks = tuple(_block_without_secrets(block, ports.masker) for block in message.blocks)
+    if blocks == message.blocks:
+        return message
+    return Message(role=message.role, origin=message.origin, blocks=blocks)
+
+
+def _block_without_secrets(block: Block, masker: Masker) -> Block:
+    if isinstance(block, Text | Thinking):
+        text = masker.text(block.text)
+        return block if text == block.text else block.model_copy(update={"text": text})
+    if not isinstance(block, ToolUse):
+        return block
+    shown = masked_arguments(block.arguments, masker)
+    if shown == block.arguments:
+        return block
+    return block.model_copy(update={"arguments": shown, "masked": True})
 
 
 def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> None:

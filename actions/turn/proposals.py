@@ -7,8 +7,10 @@ from typing import Any
 
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import PendingCall
+from ...state.json_text import json_object
 from ...state.messages import Message, ToolResult, ToolUse, tool_answered
-from ..ports import BadArguments, Ports, Reply, ToolSpec
+from ..masking.references import lost, placeholder_in, refused
+from ..ports import BadArguments, Ports, Reply, Tool, ToolSpec
 from .decision_tools import RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
@@ -16,6 +18,9 @@ _CUT = (
     "This call was cut off at the output limit and did not run. Send it again in smaller parts,"
     " for example a file in several writes."
 )
+MOST_CALLS = 64
+"""Of one reply: what more it wants is answered and not run."""
+_TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
 
 
 def with_unique_ids(message: Message, ports: Ports) -> Message:
@@ -46,14 +51,16 @@ def propose(
 ) -> tuple[PendingCall, ...]:
     """Judge each call; `decision` is the only decision tool that would have fitted."""
 
-    def proposed(use: ToolUse) -> PendingCall:
+    def proposed(number: int, use: ToolUse) -> PendingCall:
+        if number >= MOST_CALLS:
+            return _invalid(use, _TOO_MANY)
         if use.tool in RESERVED_NAMES:
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
-        return judge(use.call_id, use.tool, use.arguments, ports, mode)
+        return judge(use, ports, mode)
 
-    return tuple(map(proposed, uses))
+    return tuple(proposed(number, use) for number, use in enumerate(uses))
 
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
@@ -63,42 +70,69 @@ async def record_wishes(message: Message, pending: Sequence[PendingCall], ports:
         await ports.journal.proposed(use, calls.get(use.call_id))
 
 
-def judge(call_id: str, tool_name: str, arguments: str, ports: Ports, mode: ExecutionMode) -> PendingCall:
+def judge(use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode) -> PendingCall:
     """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
-    return judged(call_id, tool_name, arguments, ports, mode)[0]
+    return judged(use, ports, mode)[0]
 
 
-def judged(
-    call_id: str, tool_name: str, arguments: str, ports: Ports, mode: ExecutionMode
-) -> tuple[PendingCall, Any]:
+def judged(use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode) -> tuple[PendingCall, Any]:
     """Return the call with what the gate says about it, and what its tool made of the arguments."""
-    use = ToolUse(call_id=call_id, tool=tool_name, arguments=arguments)
-    tool = ports.toolbox.get(tool_name)
+    tool = ports.toolbox.get(use.tool)
     if tool is None:
         names = ", ".join(ports.toolbox)
-        return _invalid(use, f"There is no tool named {tool_name[:80]!r}. The tools are: {names}."), None
+        return _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}."), None
+    # What runs is what the model wrote; what is shown and stored has no secret in it.
+    original = ports.masker.references.original(use.arguments) if use.masked else None
+    said = ports.masker.text if original is not None else str
     try:
-        parsed = tool.parse(arguments)
+        parsed = tool.parse(use.arguments if original is None else original)
     except BadArguments as error:
-        return _invalid(use, str(error)), None
+        return _invalid(use, said(str(error))), None
+    if problem := "" if use.masked else _refused_placeholder(tool, use.arguments, ports):
+        return _invalid(use, problem), None
     verdict = ports.gate.judge(tool, parsed, mode)
     call = PendingCall(
-        call_id=call_id,
-        tool=tool_name,
-        arguments=arguments,
+        call_id=use.call_id,
+        tool=use.tool,
+        arguments=use.arguments,
+        masked=use.masked,
         effect=tool.effect_of(parsed),
         decision={"allow": "approved", "ask": "undecided", "deny": "denied"}[verdict.decision],  # pyright: ignore[reportArgumentType]
         decided_by="rule" if verdict.rule else "policy",
-        reason=verdict.reason,
+        reason=said(verdict.reason),
     )
+    if call.decision == "undecided":
+        binding = ports.witness.seen(call, tool, parsed, ports.cwd)
+        call = call.model_copy(update={"binding": binding})
     return call, parsed
 
 
-def _invalid(use: ToolUse, reason: str) -> PendingCall:
+def _refused_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
+    """Say why the placeholder of a secret that is no reference here cannot run; empty if there is none."""
+    if "[masked " not in arguments or tool.effect == "read":
+        return ""
+    found = placeholder_in(json_object(arguments), tool.traits.references)
+    return refused(found, ports.masker.way(found), tool.traits.runs_commands) if found else ""
+
+
+def why_lost(call: PendingCall, ports: Ports) -> str:
+    """Say why a call cannot run whose secrets another process knew; empty if it can."""
+    references, tool = ports.masker.references, ports.toolbox.get(call.tool)
+    if not call.masked or tool is None or not references.tells_apart:
+        return ""
+    if references.original(call.arguments) is not None:
+        return ""
+    # What file tools write they may fill in by themselves.
+    found = placeholder_in(json_object(call.arguments), tool.traits.references)
+    return lost(found) if found or not tool.traits.references else ""
+
+
+def _invalid(use: ToolUse | PendingCall, reason: str) -> PendingCall:
     return PendingCall(
         call_id=use.call_id,
         tool=use.tool,
         arguments=use.arguments,
+        masked=use.masked,
         decision="invalid",
         decided_by="runtime",
         reason=reason,

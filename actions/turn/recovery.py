@@ -3,7 +3,9 @@
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import JournaledCall, PendingCall, recovering
 from ...state.crashpoints import reach
+from ..masking.kept_contents import kept_contents
 from ..ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
+from .proposals import judge
 from .tool_runner import context_of, guarded, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
@@ -53,12 +55,18 @@ async def _examined(
     if found.is_not_started:
         return recovering(call, settled_as="rerun")
     if is_first and found.changed.changes:
-        await ports.journal.changed(call.call_id, *found.changed)
+        kept, _ = await kept_contents(*found.changed, ports.masker)
+        await ports.journal.changed(call.call_id, found.changed.changes, kept)
     if found.outcome is not None:
         await record_outcome(ports, call, found.outcome, "", None, flush=False)
         return call
     call = recovering(call, output=ports.masker.text(found.output), note=found.note)
-    unknown = {"kind": "outcome_unknown", "reason": "it was running when the process died"}
+    unknown = {
+        "kind": "outcome_unknown",
+        "reason": "it was running when the process died",
+        # A new start would begin with what the old one left.
+        "binding": judge(call, ports, mode).binding,
+    }
     return waiting_or_told(call.model_copy(update=unknown), mode)
 
 

@@ -1,4 +1,4 @@
-"""How results get into the active history: one per call, in call order, whatever happened."""
+"""How results get into the active history: one per call, in the order of the calls that ended together."""
 
 import hashlib
 import shutil
@@ -61,12 +61,14 @@ _SETTLED = {
 _SUPERSEDED = "Not run: the user interrupted and said something else."
 
 
-def with_results(state: ApplicationState, results: Sequence[ToolResult]) -> dict[str, Any]:
-    """Return the state changes that append `results` to the active history and clear the calls."""
+def with_results(
+    state: ApplicationState, results: Sequence[ToolResult], left: tuple[PendingCall, ...] = ()
+) -> dict[str, Any]:
+    """Return the state changes that append `results` to the active history; `left` are calls without one."""
     messages = [tool_answered(one) for one in results]
-    if state.note:
+    if state.note and not left:
         messages.append(runtime_said(state.note))
-    cleared: dict[str, Any] = {"pending_tool_calls": (), "note": ""}
+    cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     step = state.active_step
     if step is None:
         return {"chat_history": state.chat_history.append(*messages), **cleared}

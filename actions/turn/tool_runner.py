@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from ...state.application import ExecutionMode
+from ...state.application import ApplicationState
 from ...state.calls import PendingCall
 from ...state.cancellation import over
 from ...state.crashpoints import reach
 from ...state.messages import ToolResult
 from ..events import ToolFinished, ToolOutput, ToolStarted
+from ..masking.kept_contents import kept_contents
 from ..ports import (
     UNCHANGED,
     BadArguments,
@@ -24,27 +25,32 @@ from ..ports import (
     Verifiable,
 )
 from ..task_group import task_group
-from .tool_results import clear, clear_once_committed, result, scratch_of
+from ..workspace.beneath import Reach
+from ..workspace.paths import leads_of
+from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
+from .tool_results import clear, clear_once_committed, refusal, result, scratch_of
 
 ResultT = TypeVar("ResultT")
 
 
 class ReadyCall(NamedTuple):
-    """An approved call with what its tool made of the arguments, and its place among the calls."""
+    """An approved call and its place among the calls."""
 
     offset: int
     call: PendingCall
-    arguments: Any
 
 
 class ToolRunner:
-    """The runs of one tool round; `results` holds them by the place of their call."""
+    """The runs of one tool round, each by the place of its call."""
 
-    def __init__(self, ports: Ports, step_id: str | None, mode: ExecutionMode) -> None:
+    def __init__(self, state: ApplicationState, ports: Ports) -> None:
         self.results: dict[int, ToolResult] = {}
+        self.asked: dict[int, PendingCall] = {}
+        """Calls whose approval did not cover what they would have done now: nothing of them has run."""
+        self.denied: list[PendingCall] = []
+        self._state = state
         self._ports = ports
-        self._step_id = step_id
-        self._mode: ExecutionMode = mode
+        self._step_id = state.active_step_id
         self._slots = asyncio.Semaphore(ports.max_concurrent_reads)
         self._running = 0
 
@@ -62,29 +68,53 @@ class ToolRunner:
             for ready in batch:
                 group.create_task(self._run_one(*ready))
 
-    async def _run_one(self, offset: int, call: PendingCall, arguments: Any) -> None:
+    async def _run_one(self, offset: int, call: PendingCall) -> None:
         async with self._slots:
-            shown = self._ports.masker.stream()
+            looked = await look_again(call, self._state, self._ports)
+            if looked.call.decision == "undecided":
+                self._ask(offset, looked.call)
+            elif (answer := refusal(looked.call)) is not None:
+                await self._refuse(offset, looked.call, answer)
+            else:
+                await self._run_approved(offset, call, looked)
 
-            def emit(chunk: str) -> None:
-                if text := shown.feed(chunk):
-                    self._ports.emit(ToolOutput(call.call_id, text))
+    def _ask(self, offset: int, call: PendingCall) -> None:
+        self._running -= 1
+        self.asked[offset] = call
 
-            context = context_of(self._ports, call, emit)
-            ready = await guarded(call, lambda: self._prepared(call, arguments, context))
-            await self._started(call, ready)
-            self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))
-            began = time.monotonic()
-            try:
-                outcome = await self._act(call, arguments, ready, context)
-                if tail := shown.end():
-                    self._ports.emit(ToolOutput(call.call_id, tail))
-                reach("tool_ran")
-            except asyncio.CancelledError as cancelled:
-                outcome = _interrupted(cancelled, time.monotonic() - began)
-                await self._record(offset, call, outcome, began, flush=True)
-                raise
-            await self._record(offset, call, outcome, began, flush=self._running > 1)
+    async def _refuse(self, offset: int, call: PendingCall, answer: ToolResult) -> None:
+        self._running -= 1
+        self.denied += [call] if call.decision == "denied" else []
+        self.results[offset] = answer
+        await refused(self._ports, answer, self._step_id)
+
+    async def _run_approved(self, offset: int, call: PendingCall, looked: Looked) -> None:
+        shown = self._ports.masker.stream()
+
+        def emit(chunk: str) -> None:
+            if text := shown.feed(chunk):
+                self._ports.emit(ToolOutput(call.call_id, text))
+
+        arguments, context = looked.arguments, context_of(self._ports, call, emit)
+        named = self._ports.toolbox[call.tool].paths(arguments)
+        context = replace(context, reach=Reach.of(self._ports.roots, leads_of(named, context.cwd)))
+        ready = await guarded(call, lambda: self._prepared(call, arguments, context))
+        if not fits_approval(looked, ready):
+            self._ask(offset, asked_again(call, looked.seen, OTHER_FILE))
+            return
+        note = await self._started(call, ready)
+        self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))
+        began = time.monotonic()
+        try:
+            outcome = await self._act(call, arguments, ready, context)
+            if tail := shown.end():
+                self._ports.emit(ToolOutput(call.call_id, tail))
+            reach("tool_ran")
+        except asyncio.CancelledError as cancelled:
+            outcome = noted(_interrupted(cancelled, time.monotonic() - began), note)
+            await self._record(offset, call, outcome, began, flush=True)
+            raise
+        await self._record(offset, call, noted(outcome, note), began, flush=self._running > 1)
 
     async def _prepared(
         self, call: PendingCall, arguments: Any, context: ToolContext
@@ -94,11 +124,14 @@ class ToolRunner:
             return None
         return await tool.prepare(arguments, context)
 
-    async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> None:
+    async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
+        """Put the start on disk; return what is said of contents that are not kept."""
         # What an earlier start left must not be taken for what this one will leave.
         clear(scratch_of(self._ports, call.call_id))
         known = ready if isinstance(ready, Prepared) else Prepared((), {})
-        await self._ports.journal.started(call, known.changes, known.pre_images)
+        kept, note = await kept_contents(known.changes, known.pre_images, self._ports.masker)
+        await self._ports.journal.started(call, known.changes, kept)
+        return note
 
     async def _act(
         self, call: PendingCall, arguments: Any, ready: Prepared | ToolOutcome | None, context: ToolContext
@@ -108,7 +141,7 @@ class ToolRunner:
         tool = self._ports.toolbox[call.tool]
 
         def judge(other: Any) -> Verdict:
-            return self._ports.gate.judge(tool, other, self._mode)
+            return self._ports.gate.judge(tool, other, self._state.execution_mode)
 
         ready_context = replace(context, prepared=ready, judge=judge)
         return await guarded(call, lambda: tool.run(arguments, ready_context))
@@ -132,20 +165,39 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         scratch=scratch_of(ports, call.call_id),
         cache=ports.cache,
         private=ports.private,
+        masker=ports.masker,
+        withheld=ports.withheld,
     )
+
+
+async def refused(ports: Ports, answer: ToolResult, step_id: str | None) -> None:
+    """Record and tell the answer to a call that did not run."""
+    clear_once_committed(ports, answer.call_id)
+    await ports.journal.finished(answer, flush=False)
+    ports.emit(ToolFinished.of(answer, step_id))
 
 
 async def record_outcome(
     ports: Ports, call: PendingCall, outcome: ToolOutcome, before: str, duration_ms: int | None, flush: bool
 ) -> ToolResult:
     """Put what a call came to into the journal, without secrets; its scratch goes once it is on disk."""
+    changes, pre_images = outcome.changed
+    kept, note = await kept_contents(changes, pre_images, ports.masker)
+    outcome = noted(outcome, note)
     answer = result(call, outcome.outcome, before + ports.masker.text(outcome.content), duration_ms)
     if outcome.full_output is not None:
         whole = await asyncio.to_thread(ports.masker.data, outcome.full_output)
         await ports.journal.kept(call.call_id, whole)
     clear_once_committed(ports, call.call_id)
-    await ports.journal.finished(answer, flush, *outcome.changed)
+    await ports.journal.finished(answer, flush, changes, kept)
     return answer
+
+
+def noted(outcome: ToolOutcome, note: str) -> ToolOutcome:
+    """Add a sentence to what the model reads; a failure has said enough."""
+    if not note or outcome.outcome == "error":
+        return outcome
+    return replace(outcome, content=f"{outcome.content}\n{note}")
 
 
 async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:

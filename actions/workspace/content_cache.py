@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...state.crashpoints import reach
 from ...state.store.lease import is_gone, new_runner
+from .beneath import link_at, status_at
 from .paths import FileProblem, FileStat, open_regular
 from .text import MAX_BYTES
 
@@ -44,13 +45,14 @@ def recorded_mode(mode: int) -> int | None:
 
 
 def state_at(path: Path) -> FileState:
+    """Return what has this real path."""
     try:
-        status = path.lstat()
+        status = status_at(path)
     except (FileNotFoundError, NotADirectoryError):
         return FileState()
     try:
         if stat.S_ISLNK(status.st_mode):
-            return FileState(FileStat.of(status), status.st_mode, os.fsencode(path.readlink()))
+            return FileState(FileStat.of(status), status.st_mode, os.fsencode(link_at(path)))
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
             content = file.read(MAX_BYTES + 1)

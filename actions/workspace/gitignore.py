@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from .beneath import real_path
 from .paths import FileProblem, open_regular
 from .patterns import BadPattern, Parts, alternatives_of, compiled, fits
 
@@ -105,7 +106,7 @@ def rules_above(folder: Path) -> FolderRules | None:
 
 def _load(path: Path) -> IgnoreFile | None:
     try:
-        with open_regular(path) as file:
+        with open_regular(real_path(path)) as file:
             text = file.read(_MOST_BYTES).decode(errors="surrogateescape")
     except (FileProblem, OSError):
         return None

@@ -5,12 +5,14 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+
+from .beneath import LinkInTheWay, OutOfReach, Reach, folder_at, open_in, real_path, split
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -18,6 +20,15 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 def resolved(path: str, cwd: Path) -> Path:
     """Return the absolute path; `..` stays, because beyond a link only the system knows what it means."""
     return cwd / os.path.expanduser(path)  # noqa: PTH111 -- Path.expanduser raises for unknown users
+
+
+def leads_of(paths: Iterable[str], cwd: Path) -> list[str]:
+    """Return where paths lead, as they are written in a call; not those that lead nowhere at this moment."""
+    found: list[str] = []
+    for path in paths:
+        with suppress(OSError, ValueError):
+            found.append(str(real_path(resolved(path, cwd))))
+    return found
 
 
 def shown(path: str | Path) -> str:
@@ -109,6 +120,8 @@ def problem(path: Path, error: OSError, wish: str) -> FileProblem:
         return FileProblem(_missing(path))
     if isinstance(error, IsADirectoryError):
         return FileProblem(f"{shown(path)} is a folder.")
+    if isinstance(error, LinkInTheWay):
+        return FileProblem(f"{shown(path)} cannot be {wish}: {error.strerror}. Try again.")
     reason = _MEANINGS.get(error.errno or 0) or (error.strerror or str(error)).lower()
     return FileProblem(f"{shown(path)} cannot be {wish}: {reason}.")
 
@@ -120,6 +133,24 @@ def translated(path: Path, wish: str) -> Generator[None]:
         yield
     except OSError as error:
         raise problem(path, error, wish) from None
+
+
+def located(path: Path, reach: Reach, wish: str, *, is_new: bool = False, searches: bool = False) -> Path:
+    """Return where a path leads, to use what is there with no link followed any more; or a `FileProblem`.
+
+    `is_new`: there need not be anything. One that `searches` may begin below what was judged.
+    """
+    with translated(path, wish):
+        try:
+            real = reach.real(path, searches=searches)
+        except OutOfReach as place:
+            raise FileProblem(
+                f"{shown(path)} leads to {shown(str(place))}, which is not where it led when the call was"
+                f" judged, or outside of the workspace. Nothing was {wish}."
+            ) from None
+        if not is_new and path.is_symlink() and not real.exists():
+            raise FileProblem(f"{shown(path)} is a link to a file that does not exist.")
+        return real
 
 
 def special_kind(mode: int) -> str | None:
@@ -137,11 +168,15 @@ def require_regular(path: Path, status: os.stat_result) -> None:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading; anything else is a `FileProblem`."""
-    with translated(path, "read"):
+    """Open the regular file that has this real path for reading; anything else is a `FileProblem`."""
+    folder, name = split(path)
+    with translated(path, "read"), folder_at(folder) as there:
+        status = os.stat(name, dir_fd=there, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            raise LinkInTheWay
         # Looked at first, because opening alone makes some devices act.
-        require_regular(path, path.stat())
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        require_regular(path, status)
+        descriptor = open_in(there, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         file = os.fdopen(descriptor, "rb")
         try:
             require_regular(path, os.fstat(descriptor))
@@ -156,17 +191,15 @@ def _missing(path: Path) -> str:
     if not folder.is_dir():
         above = next((parent for parent in folder.parents if parent.is_dir()), Path("/"))
         return f"{shown(path)} does not exist: the last folder on the way that does is {shown(above)}."
-    if path.is_symlink():
-        return f"{shown(path)} is a link to a file that does not exist."
     near = similar_names(folder, path.name)
     hint = f" Similar names there: {', '.join(near)}." if near else ""
     return f"{shown(path)} does not exist.{hint}"
 
 
 def similar_names(folder: Path, name: str) -> list[str]:
-    """Return names in the folder that the model may have meant."""
+    """Return names in the folder, by its real path, that the model may have meant."""
     try:
-        with os.scandir(folder) as entries:
+        with folder_at(folder, os.O_RDONLY) as there, os.scandir(there) as entries:
             names = [entry.name for entry in islice(entries, _MOST_NAMES)]
     except OSError:
         return []

@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,10 @@ from typing import Any
 
 from ...state.calls import FileChange
 from ..ports import UNCHANGED, Changed, ToolContext
+from .beneath import link_at, opened_at
 from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
-from .paths import FileProblem, FileStat, counted, open_regular, opened, size_text
+from .paths import FileProblem, FileStat, counted, open_regular, size_text
+from .secret_files import is_secret_file
 from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, tree_below
 
 MAX_FILE_BYTES = 1_000_000
@@ -42,13 +44,21 @@ class KnownFile:
 Files = dict[str, KnownFile]
 
 
-def look_at_files(top: str, statuses: Mapping[str, FileStat], known: Files, contents: ContentCache) -> Files:
-    """Return all files with their digests, and keep the contents that are new, up to the limits."""
+IsSecret = Callable[[bytes], bool]
+
+
+def look_at_files(
+    top: str, statuses: Mapping[str, FileStat], known: Files, contents: ContentCache, is_secret: IsSecret
+) -> Files:
+    """Return all files with their digests, and keep the contents that are new, up to the limits.
+
+    Files of secrets are watched without their content, and so are those whose content `is_secret`.
+    """
     files: Files = {}
     total = 0
     for path, status in statuses.items():
         is_kept = status.size <= MAX_FILE_BYTES and total + status.size <= MAX_TOTAL_BYTES
-        is_kept = is_kept and not belongs_to_database(path)
+        is_kept = is_kept and not belongs_to_database(path) and not is_secret_file(path)
         total += status.size if is_kept else 0
         old = known.get(path)
         if not is_kept:
@@ -56,7 +66,7 @@ def look_at_files(top: str, statuses: Mapping[str, FileStat], known: Files, cont
         elif old is not None and old.digest is not None and old.digest in contents and old.still(status):
             files[path] = old
         else:
-            files[path] = _read_file(top + path, status, contents)
+            files[path] = _read_file(top + path, status, contents, is_secret)
     return files
 
 
@@ -68,10 +78,10 @@ def belongs_to_database(path: str) -> bool:
     return path.endswith(_BESIDE_DATABASES)
 
 
-def _read_file(path: str, status: FileStat, contents: ContentCache) -> KnownFile:
+def _read_file(path: str, status: FileStat, contents: ContentCache, is_secret: IsSecret) -> KnownFile:
     began_ns = time.time_ns()
     content = _content(path, status)
-    if content is None or content.startswith(_DATABASE):
+    if content is None or content.startswith(_DATABASE) or is_secret(content):
         return KnownFile(status, None, True)
     # Where times have no fractions of a second, the next change may go unseen for that long.
     tick_ns = _TICK_NS if status.changed_ns % 1_000_000_000 else _COARSE_TICK_NS
@@ -82,8 +92,8 @@ def _content(path: str, status: FileStat) -> bytes | None:
     """Read a small file or link; None if that is not possible or it changes meanwhile."""
     try:
         if stat.S_ISLNK(status.mode):
-            return os.fsencode(os.readlink(path))  # noqa: PTH115 -- a Path would cost more than the call
-        with opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
+            return os.fsencode(link_at(path))
+        with opened_at(path, os.O_RDONLY | os.O_NONBLOCK) as file:
             content = os.read(file, status.size + 1)
             same = FileStat.of(os.fstat(file)) == status and len(content) == status.size
     except OSError:
@@ -95,7 +105,7 @@ def digest_at(path: str, status: FileStat) -> str | None:
     """Return the digest of what is there now; None if it is too large or cannot be read."""
     try:
         if stat.S_ISLNK(status.mode):
-            return digest_of(os.fsencode(os.readlink(path)))  # noqa: PTH115
+            return digest_of(os.fsencode(link_at(path)))
         if status.size > _MAX_HASHED_BYTES:
             return None
         with open_regular(Path(path)) as file:
@@ -160,7 +170,14 @@ class Snapshot:
         self._contents = contents
 
     @classmethod
-    def take(cls, root: Path, cache: Path, record: Path, left_out: Sequence[Path] = ()) -> "Snapshot":
+    def take(
+        cls,
+        root: Path,
+        cache: Path,
+        record: Path,
+        left_out: Sequence[Path] = (),
+        is_secret: IsSecret | None = None,
+    ) -> "Snapshot":
         """Look at all files below `root`, and write to `record` what another process needs to go on.
 
         Contents that are new are copied into the folder `cache`. What begins like one of the paths in
@@ -172,7 +189,7 @@ class Snapshot:
         contents = ContentCache(cache)
         index = cache / f"index-{digest_of(os.fsencode(top))[:16]}.json"
         known = _known_files(index)
-        files = look_at_files(top, tree.files, known, contents)
+        files = look_at_files(top, tree.files, known, contents, is_secret or _holds_nothing)
         snapshot = cls(_Place(top, own, tree.folders, tree.is_complete), files, contents, _note(tree, files))
         snapshot._save(record, index, files != known)
         return snapshot
@@ -299,7 +316,7 @@ def _note(tree: Tree, files: Files) -> str:
         f"no more than {counted(len(files), 'file')} were looked at"
         f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
         f"the content of {counted(unkept, 'file')} was not kept (over {size_text(MAX_FILE_BYTES)} each,"
-        f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, or a database)",
+        f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, a database, or holding secrets)",
         f"the name of {counted(tree.unnamed, 'file')} is no valid text",
     ]
     holds = (not tree.is_complete, unkept, tree.unnamed)
@@ -329,11 +346,16 @@ def look(context: ToolContext, folder: Path) -> FilesBefore:
         return FilesBefore()
     try:
         left_out = (*context.private, folder)
-        snapshot = Snapshot.take(context.cwd, context.cache, folder / _RECORD, left_out)
+        is_secret = None if context.masker is None else context.masker.holds_secret
+        snapshot = Snapshot.take(context.cwd, context.cache, folder / _RECORD, left_out, is_secret)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return FilesBefore(f"Changes of files cannot be undone: they cannot be recorded ({why}).")
     return FilesBefore(snapshot.note, snapshot)
+
+
+def _holds_nothing(content: bytes) -> bool:
+    return False
 
 
 def left(context: ToolContext, folder: Path) -> Changed:

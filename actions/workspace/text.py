@@ -188,7 +188,7 @@ class FileText:
 
 
 def load(path: Path) -> FileText:
-    """Read a whole file, with what is needed to notice that it was changed since."""
+    """Read the whole file at a real path, with what is needed to notice that it was changed since."""
     with open_regular(path) as file, translated(path, "read"):
         version = FileStat.of(os.fstat(file.fileno()))
         if version.size > MAX_BYTES:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from .beneath import folder_at
 from .gitignore import FolderRules, rules_above, rules_in
 from .paths import FileStat
 
@@ -46,26 +47,22 @@ def tree_below(
     pending: deque[tuple[str, FolderRules | None]] = deque([("", above)])
     while pending:
         folder, above = pending.popleft()
-        entries = _entries_with_status(top + folder, device, tuple(left_out))
+        entries = _entries(top + folder, device, tuple(left_out))
         if known and folder in known:
             rules = known[folder]
         else:
-            rules = rules_in(top + folder, [entry.name for entry, _ in entries], above)
+            rules = rules_in(top + folder, [name for name, _ in entries], above)
         kept = [
-            (entry, status)
-            for entry, status in entries
-            if folder + entry.name in sure or not _is_ignored(entry, status, rules)
+            (name, status)
+            for name, status in entries
+            if folder + name in sure or not _is_ignored(top + folder + name, status, rules)
         ]
-        files = {
-            folder + entry.name: FileStat.of(status) for entry, status in kept if _is_file(status.st_mode)
-        }
+        files = {folder + name: FileStat.of(status) for name, status in kept if _is_file(status.st_mode)}
         if len(tree.files) + len(files) > MOST_SNAPSHOT_FILES or time.monotonic() > deadline:
             tree.is_complete = False
             break
         _add(tree, folder, rules, files)
-        pending += (
-            (f"{folder}{entry.name}/", rules) for entry, status in kept if stat.S_ISDIR(status.st_mode)
-        )
+        pending += ((f"{folder}{name}/", rules) for name, status in kept if stat.S_ISDIR(status.st_mode))
     return tree
 
 
@@ -78,23 +75,26 @@ def _add(tree: Tree, folder: str, rules: FolderRules | None, files: dict[str, Fi
             tree.unnamed += 1
 
 
-def _entries_with_status(
-    folder: str, device: int, left_out: tuple[str, ...]
-) -> list[tuple[os.DirEntry[str], os.stat_result]]:
+Entry = tuple[str, os.stat_result]
+"""Name and status of what is in a folder."""
+
+
+def _entries(folder: str, device: int, left_out: tuple[str, ...]) -> list[Entry]:
     """Return the entries on this file system, in an order that is the same every time."""
-    found: list[tuple[os.DirEntry[str], os.stat_result]] = []
-    for entry in sorted(_entries(folder), key=lambda entry: entry.name):
-        with suppress(OSError):
-            status = entry.stat(follow_symlinks=False)
-            if status.st_dev == device and not entry.path.startswith(left_out):
-                found.append((entry, status))
+    found: list[Entry] = []
+    with suppress(OSError), folder_at(folder, os.O_RDONLY) as there:
+        for name in sorted(os.listdir(there)):  # noqa: PTH208 -- a descriptor
+            with suppress(OSError):
+                status = os.stat(name, dir_fd=there, follow_symlinks=False)
+                if status.st_dev == device and not (folder + name).startswith(left_out):
+                    found.append((name, status))
     return found
 
 
-def _is_ignored(entry: os.DirEntry[str], status: os.stat_result, rules: FolderRules | None) -> bool:
-    if entry.name == ".git":
+def _is_ignored(path: str, status: os.stat_result, rules: FolderRules | None) -> bool:
+    if path.endswith("/.git"):
         return True
-    return rules is not None and bool(rules.ignores(entry.path, stat.S_ISDIR(status.st_mode)))
+    return rules is not None and bool(rules.ignores(path, stat.S_ISDIR(status.st_mode)))
 
 
 def _is_file(mode: int) -> bool:
@@ -129,40 +129,35 @@ class Listing:
 
 
 def files_below(root: Path, wanted: Wanted, deadline: float, stop: Event) -> Listing:
-    """Walk the tree until done, stopped or late."""
+    """Walk the tree below a real path until done, stopped or late."""
     listing = Listing()
-    top = os.path.join(os.path.realpath(root), "")  # noqa: PTH118 -- keeps the slash
+    top = os.path.join(root, "")  # noqa: PTH118 -- keeps the slash
     folders: list[tuple[str, FolderRules | None]] = [(top, rules_above(Path(top)))]
     while folders:
         if stop.is_set() or time.monotonic() > deadline or len(listing.paths) > MOST_FILES:
             listing.is_complete = False
             break
         folder, above = folders.pop()
-        entries = _entries(folder)
-        rules = rules_in(folder, [entry.name for entry in entries], above)
-        for entry in _kept(entries, rules, wanted):
-            if _is_folder_entry(entry):
-                folders.append((entry.path + "/", rules))
-            elif _is_wanted_file(entry, wanted):
-                listing.paths.append(entry.path[len(top) :])
+        # One that cannot be read, or is a link by now, has nothing to find.
+        with suppress(OSError), folder_at(folder, os.O_RDONLY) as there, os.scandir(there) as found:
+            entries = list(found)
+            rules = rules_in(folder, [entry.name for entry in entries], above)
+            for entry in _kept(entries, folder, rules, wanted):
+                if _is_folder_entry(entry):
+                    folders.append((f"{folder}{entry.name}/", rules))
+                elif _is_wanted_file(entry, wanted):
+                    listing.paths.append((folder + entry.name)[len(top) :])
     return listing
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError:
-        return []
-
-
 def _kept(
-    entries: list[os.DirEntry[str]], rules: FolderRules | None, wanted: Wanted
+    entries: list[os.DirEntry[str]], folder: str, rules: FolderRules | None, wanted: Wanted
 ) -> Iterator[os.DirEntry[str]]:
     for entry in entries:
         if entry.name == ".git":
             continue
-        said = rules.ignores(entry.path, _is_folder_entry(entry)) if rules is not None else None
+        is_folder = _is_folder_entry(entry)
+        said = rules.ignores(folder + entry.name, is_folder) if rules is not None else None
         is_unasked = said is None and not wanted.hidden and entry.name.startswith(".")
         if not said and not is_unasked:
             yield entry

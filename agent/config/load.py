@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,6 +30,16 @@ _SQLITE = "sqlite:///"
 
 def default_store_url(home: Path) -> str:
     return f"{_SQLITE}{home / 'sandbur.db'}"
+
+
+def store_files(url: str) -> tuple[Path, ...]:
+    """Return the files of a store that is one, with what lies beside it; nothing of a server's."""
+    if not url.startswith(_SQLITE):
+        return ()
+    database = Path(url.removeprefix(_SQLITE))
+    return tuple(
+        database.with_name(database.name + end) for end in ("", "-wal", "-shm", "-journal", "-marks")
+    )
 
 
 def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
@@ -85,8 +95,9 @@ def load_settings(said: Said, env: Mapping[str, str]) -> Settings:
     values = {row.key: _merged(row, layers, env) for row in SETTINGS}
     values["cwd"] = cwd
     values["store"] = _store_url(layers, home)
+    redirected = () if project is None else project.values.get("providers", ())
     values["providers"] = {
-        name: ProviderOverride(table.base_url, table.api_key_env, table.wire)
+        name: ProviderOverride(table.base_url, table.api_key_env, table.wire, name not in redirected)
         for name, table in values["providers"].items()
     }
     return Settings(**values, home=home, notices=tuple(notices), untrusted_config=untrusted)
@@ -132,7 +143,7 @@ def _project_layer(
             continue
         # The very bytes that were compared are the ones that count, so nothing can change in between.
         if is_trusted(folder, env, content):
-            return _file_layer(path, content, folder, notices), None
+            return _project_file_layer(path, content, folder, notices), None
         notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
         return None, path
     return None, None
@@ -163,6 +174,14 @@ def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) ->
         notices.append(f'Ignored `mode = "yolo"` in {path}: yolo mode needs -y or --mode yolo on each run.')
         values = {key: value for key, value in values.items() if key != "mode"}
     return _Layer(str(path), values, folder)
+
+
+def _project_file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:
+    layer = _file_layer(path, content, folder, notices)
+    if "catastrophic" not in layer.values:
+        return layer
+    notices.append(f"Ignored `catastrophic` in {path}: only your own configuration can set it.")
+    return replace(layer, values={k: v for k, v in layer.values.items() if k != "catastrophic"})
 
 
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:

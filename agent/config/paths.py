@@ -64,11 +64,11 @@ def _absolute(path: str, env: Mapping[str, str]) -> Path:
     return there if there.is_absolute() else current_folder() / there
 
 
-def read_bytes(path: Path, max_bytes: int) -> tuple[bytes, int] | None:
+def read_bytes(path: Path, max_bytes: int, flags: int = 0) -> tuple[bytes, int] | None:
     """Return the first `max_bytes` of the file and its size; None if there is no such file."""
     try:
         # Without O_NONBLOCK a named pipe in the file's place would be waited for without end.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | flags)
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             raise ConfigError(

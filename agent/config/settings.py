@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from ...state.application import ExecutionMode
     from ...state.databases.database import Durability
+    from ...state.session import SandboxWish
     from ..models.providers import ProviderOverride
     from ..pricing import Price
 
 MODES = ("interactive", "plan", "auto-edit", "yolo")
+SANDBOXES = ("auto", "required", "off")
 Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
-    "tenant", "switch", "address", "search", "durability", "prices", "windows", "providers",
+    "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
+    "providers", "catastrophic",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
+Catastrophic = Literal["ask", "run"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -77,12 +81,27 @@ class Settings:
         (), "rules", "SANDBUR_ALLOW", "all", "run", ("--allow", "RULE", f"never ask: {_RULE}")
     )
     """No source can take a rule away from another."""
+    ask: tuple[str, ...] = _row(
+        (), "rules", "SANDBUR_ASK", "all", "run", ("--ask", "RULE", f"always ask: {_RULE}")
+    )
+    """Beats `allow`, and is beaten by `deny`."""
     deny: tuple[str, ...] = _row(
         (), "rules", "SANDBUR_DENY", "all", "run", ("--deny", "RULE", f"never run: {_RULE}")
     )
+    catastrophic: Catastrophic = _row("ask", "catastrophic")
+    """Whether what no undo reaches asks in every mode; only the user's own file may say `run`."""
     add_dirs: tuple[Path, ...] = _row(
         (), "folders", "SANDBUR_ADD_DIR", "all", "run",
         ("--add-dir", "DIR", "one more folder to work in; repeatable"),
+    )  # fmt: skip
+    sandbox: "SandboxWish" = _row(
+        "off", "sandbox", "SANDBUR_SANDBOX", group="run",
+        flag=("--sandbox", "WISH", "confine shell commands: " + " | ".join(SANDBOXES)),
+    )  # fmt: skip
+    allow_net: tuple[str, ...] = _row(
+        (), "domains", "SANDBUR_ALLOW_NET", group="run",
+        flag=("--allow-net", "DOMAIN", "what a sandbox may reach, such as pypi.org or *.npmjs.org;"
+              " no DOMAIN: everything; repeatable"),
     )  # fmt: skip
     max_turns: int | None = _row(
         None, "count", "SANDBUR_MAX_TURNS", group="limits",

@@ -13,10 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ...state.application import ExecutionMode
 from ...state.databases.database import Durability
 from ...state.errors import ConfigError, SandburError, UsageError
+from ...state.session import SandboxWish
 from ..models.providers import WireFormat
 from ..pricing import Price
 from .paths import decoded
-from .settings import SETTINGS, Kind, Said, SearchProvider, Setting
+from .settings import SETTINGS, Catastrophic, Kind, Said, SearchProvider, Setting
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -71,11 +72,14 @@ class _Kind(NamedTuple):
 
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Domain = Annotated[str, StringConstraints(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_:.-]{1,253})$")]
 _ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 _KINDS: Mapping[Kind, _Kind] = {
     "line": _Kind(Line),
     "names": _Kind(list[Line], _names),
     "mode": _Kind(ExecutionMode),
+    "sandbox": _Kind(SandboxWish),
+    "domains": _Kind(list[_Domain], _names),
     "rules": _Kind(list[str], _rules),
     "folders": _Kind(list[Line], _folders),
     "count": _Kind(Annotated[int, Field(ge=1)], int, "a whole number"),
@@ -83,6 +87,7 @@ _KINDS: Mapping[Kind, _Kind] = {
     "seconds": _Kind(_Positive, float, "a number of seconds"),
     "share": _Kind(Annotated[float, Field(ge=0.1, le=0.95)], float, "a number"),
     "tenant": _Kind(Annotated[Line, StringConstraints(pattern=r"^[A-Za-z0-9_.@-]{1,64}$")]),
+    "catastrophic": _Kind(Catastrophic),
     "switch": _Kind(bool, _switch, "1 or 0"),
     "address": _Kind(_WebAddress),
     "search": _Kind(SearchProvider),

@@ -22,7 +22,7 @@ _MAX_LIST_BYTES = 16 << 20
 class _TrustList(Record):
     version: Literal[1] = 1
     folders: dict[str, str] = Field(default_factory=dict)
-    """Real path of a folder -> SHA-256 of its configuration."""
+    """Real path of a folder -> SHA-256 of its configuration; path of a link -> SHA-256 of its target's."""
 
 
 def trust(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> None:
@@ -41,6 +41,39 @@ def is_trusted(folder: Path, env: Mapping[str, str], content: bytes | None = Non
         found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
         content = b"" if found is None else found[0]
     return _load(env).folders.get(os.path.realpath(folder)) == _digest(content)
+
+
+def trust_link(link: Path, target: Path, env: Mapping[str, str]) -> None:
+    """Let a link of a repository lead to this very file outside of it."""
+    known = _load(env)
+    folders = {**known.folders, _place(link): _digest(os.fsencode(target))}
+    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+
+
+def is_trusted_link(link: Path, target: Path, env: Mapping[str, str]) -> bool:
+    return _load(env).folders.get(_place(link)) == _digest(os.fsencode(target))
+
+
+def trusted(env: Mapping[str, str]) -> list[str]:
+    """Return every folder and link that is trusted, by its path."""
+    return sorted(_load(env).folders)
+
+
+def take_back(path: Path, env: Mapping[str, str]) -> bool:
+    """Trust a folder, or a link, no more; return whether it was trusted."""
+    known = _load(env)
+    # A folder that is gone is named as it was written down.
+    names = {os.path.realpath(path), _place(path), str(path)}
+    left = {name: digest for name, digest in known.folders.items() if name not in names}
+    if len(left) == len(known.folders):
+        return False
+    _write(_list_path(env), known.model_copy(update={"folders": left}))
+    return True
+
+
+def _place(link: Path) -> str:
+    """Return where a link itself is, whatever it leads to."""
+    return str(Path(os.path.realpath(link.parent)) / link.name)
 
 
 def _digest(content: bytes) -> str:

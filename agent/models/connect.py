@@ -210,10 +210,16 @@ def _defined(name: str, override: ProviderOverride) -> Profile:
         known,
         wire=override.wire or known.foreign_wire or known.wire,
         base_url=override.base_url,
-        key_env=(override.api_key_env,) if override.api_key_env else known.key_env,
+        key_env=_keys_of(override, known),
         url_env=(),
         foreign_wire=None,
     )
+
+
+def _keys_of(override: ProviderOverride, known: Profile) -> tuple[str, ...]:
+    if override.api_key_env:
+        return (override.api_key_env,)
+    return known.key_env if override.takes_known_key else ()
 
 
 def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, bool]:

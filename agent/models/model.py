@@ -276,7 +276,7 @@ class NoModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         raise ModelError(f"The model {self.name} was not connected for this.")
-        yield
+        yield  # Never reached: it makes this a generator, as every `stream` is.
 
 
 @dataclass(frozen=True, slots=True)

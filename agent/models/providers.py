@@ -51,6 +51,14 @@ class ProviderOverride:
     api_key_env: str | None = None
     wire: WireFormat | None = None
     """None: as the provider of this name is known to speak, else Chat Completions."""
+    takes_known_key: bool = True
+    """Whether the key of the provider of this name goes there without `api_key_env`."""
+
+
+def key_names(overrides: Mapping[str, ProviderOverride]) -> frozenset[str]:
+    """Return the variables that hold a key of a known or configured provider."""
+    configured = (one.api_key_env for one in overrides.values() if one.api_key_env)
+    return frozenset((*configured, *(name for profile in PROFILES.values() for name in profile.key_env)))
 
 
 def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:

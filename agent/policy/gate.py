@@ -1,64 +1,107 @@
 """The gate: whether a tool call may run now, must be asked for, or is refused."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from posixpath import basename, join, realpath
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...actions.ports import Tool, ToolTraits, Verdict
+from ...actions.ports import Searching, Tool, Verdict
+from ...actions.tools.registry import declared
 from ...state.application import ExecutionMode
 from . import path_rules
+from .call import Call
 from .path_rules import Workspace
-from .rules import Rule, literal_of
+from .protected_places import why_protected
+from .rules import Rule, by_precision, literal_of
+
+if TYPE_CHECKING:
+    from .hidden_files import HiddenFiles
 
 PartT = TypeVar("PartT")
 
-_PROTECTED = frozenset({".git", ".sandbur"})
-"""Files in these folders can run commands or change the rules, so `auto-edit` still asks for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """What the rules look at."""
-
-    tool: str
-    traits: ToolTraits
-    is_read_only: bool
-    subject: str
-    paths: tuple[str, ...]
-    """As written; for a search the folder it reaches, by default the working folder."""
-
 
 class Policy:
-    """Deny rules win in every mode; what a rule does not decide is decided by the mode.
+    """Deny beats ask beats allow; what no rule decides is decided by the mode, the more specific rule first.
 
-    A search below a folder is matched by that folder alone: deny rules do not filter what it finds.
+    In every mode asks what no undo reaches, and, where deny rules speak of commands, a command that hides
+    what it runs.
     """
 
     def __init__(
-        self, allow: Sequence[Rule], deny: Sequence[Rule], cwd: Path, add_dirs: Sequence[Path] = ()
+        self,
+        allow: Sequence[Rule],
+        deny: Sequence[Rule],
+        cwd: Path,
+        add_dirs: Sequence[Path] = (),
+        ask: Sequence[Rule] = (),
+        own: Sequence[Path] = (),
+        runs_catastrophes: bool = False,
     ) -> None:
-        self._allow = tuple(allow)
-        self._deny = tuple(deny)
+        self._allow, self._deny, self._ask = by_precision(allow), by_precision(deny), by_precision(ask)
         self._workspace = Workspace(cwd, add_dirs)
+        self._own = tuple(realpath(folder) for folder in own)
+        """Folders of Sandbur's own."""
+        self._runs_catastrophes = runs_catastrophes
+        self._hidden: HiddenFiles | None = None
 
     def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
-        call = _described(tool, arguments)
+        call = Call.of(tool, arguments)
         try:
-            return self._denied(call) or self._reaching(call, mode) or self._decided(call, mode)
+            return (
+                self._denied(call)
+                or self._asked(call, mode)
+                or self._reaching(call, mode)
+                or self._decided(call, mode)
+            )
         except ValueError:
             # A NUL or a lone surrogate: no system call will take this as a path.
             return Verdict("deny", f"{call.tool} was given something that cannot be a path")
 
-    def _denied(self, call: _Call) -> Verdict | None:
+    def _denied(self, call: Call) -> Verdict | None:
         for rule in self._deny:
             if rule.names(call.tool) and self._hits(rule, call):
                 return Verdict("deny", f"denied by rule {rule.text}", rule.text)
+        rule, _ = self._hiding(call)
+        if rule is not None:
+            return Verdict("deny", f"denied by rule {rule.text}, which holds for what shows files", rule.text)
         return None
 
-    def _reaching(self, call: _Call, mode: ExecutionMode) -> Verdict | None:
+    def _asked(self, call: Call, mode: ExecutionMode) -> Verdict | None:
+        """Return the question that no mode and no wide rule spares; plan mode answers it at once."""
+        verdict = self._question(call)
+        if verdict is not None and mode == "plan" and self._concern(call) is not None:
+            return Verdict("deny", f"plan mode only looks: {verdict.reason}", verdict.rule)
+        return verdict
+
+    def _question(self, call: Call) -> Verdict | None:
+        for rule in self._ask:
+            if rule.names(call.tool) and self._hits(rule, call):
+                return Verdict("ask", f"asked for by rule {rule.text}", rule.text)
+        _, near = self._hiding(call)
+        if near is not None:
+            return Verdict("ask", f"may show files that the rule {near.text} denies", near.text)
+        if not call.traits.runs_commands or self._is_named_exactly(call):
+            return None
+        return self._doubt(call) or self._catastrophe(call)
+
+    def _doubt(self, call: Call) -> Verdict | None:
+        """Ask where deny rules cannot be held against what a command runs."""
+        for rule in self._deny:
+            if rule.names(call.tool) and rule.pattern is not None and call.sight.doubts:
+                why = next(iter(call.sight.doubts))
+                return Verdict("ask", f"may run what the rule {rule.text} denies: {why}", rule.text)
+        return None
+
+    def _catastrophe(self, call: Call) -> Verdict | None:
+        if self._runs_catastrophes:
+            return None
+        from .shell.catastrophe import catastrophe
+
+        why = catastrophe(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
+        return None if why is None else Verdict("ask", f"no undo reaches it: {why}")
+
+    def _reaching(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Judge what goes over the network; None for what does not."""
         if not call.traits.reaches:
             return None
@@ -67,14 +110,14 @@ class Policy:
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
         return judge(call.tool, call.subject, mode, [rule for rule in self._allow if rule.names(call.tool)])
 
-    def _decided(self, call: _Call, mode: ExecutionMode) -> Verdict:
+    def _decided(self, call: Call, mode: ExecutionMode) -> Verdict:
         if mode == "yolo":
             return Verdict("allow", "everything is allowed in yolo mode")
         concern = self._concern(call)
-        if mode == "plan" and not call.is_read_only:
-            return Verdict("deny", f"plan mode only looks: {concern}")
         if concern is None:
             return Verdict("allow", f"{call.tool} only reads inside the workspace")
+        if mode == "plan" and not call.is_read_only:
+            return Verdict("deny", f"plan mode only looks: {concern}")
         if rules := self._allowing(call):
             used = ", ".join(rules)
             return Verdict("allow", f"allowed by rule {used}", used)
@@ -84,25 +127,62 @@ class Policy:
             return self._edit(call)
         return Verdict("ask", concern)
 
-    def _concern(self, call: _Call) -> str | None:
-        """Say why a call needs a decision; None if it only reads inside the workspace."""
+    def _concern(self, call: Call) -> str | None:
+        """Say why a call needs a decision; None if it only reads inside the workspace and shows no secret."""
+        if call.traits.runs_commands:
+            return self._concern_of_command(call)
+        if outside := self._outside(call):
+            return outside
+        if call.traits.writes_files:
+            return "writes files"
         if not call.is_read_only:
-            return f"{call.tool} is not read-only"
-        outside = self._workspace.outside(call.paths)
-        return f"{_shown(outside)} is outside the workspace" if outside is not None else None
+            return f"may change something: {call.tool}"
+        return self._secret(call) if call.traits.shows == "content" else None
 
-    def _edit(self, call: _Call) -> Verdict:
-        outside = self._workspace.outside(call.paths)
-        if outside is not None or not call.paths:
-            return Verdict("ask", f"{_shown(outside or call.subject)} is outside the workspace")
+    def _concern_of_command(self, call: Call) -> str | None:
+        from .shell.reads import why_not_read_only
+        from .shell.reasons import purpose, why_protected_write
+
+        if outside := self._outside(call):
+            return outside
+        why = why_not_read_only(call.subject, self._workspace, self._cwd_of(call))
+        if why:
+            return why
+        if why is None:
+            return None
+        cwd = self._cwd_of(call)
+        return why_protected_write(call.sight, self._workspace, cwd, self._own) or purpose(
+            call.sight, self._workspace
+        )
+
+    def _outside(self, call: Call) -> str | None:
+        path = self._workspace.outside(call.paths)
+        return None if path is None else f"leads outside the workspace: {_shown(self._workspace.real(path))}"
+
+    def _secret(self, call: Call) -> str | None:
+        from .shell.reads import is_secret, secret_below
+
         for path in call.paths:
-            if folder := _PROTECTED.intersection(self._workspace.real(path).lower().split("/")):
-                return Verdict(
-                    "ask", f"{_shown(path)} is in {min(folder)}, which auto-edit mode leaves alone"
-                )
+            real = self._workspace.real(path)
+            if is_secret(real) or is_secret(self._workspace.written(path)):
+                return f"shows a secret file: {_shown(real)}"
+            if isinstance(call.source, Searching):
+                found = secret_below(real, not call.source.reaches_hidden(call.arguments))
+                if found is not None:
+                    return f"shows a secret file: {_shown(found)}"
+        return None
+
+    def _edit(self, call: Call) -> Verdict:
+        if outside := self._outside(call):
+            return Verdict("ask", outside)
+        if not call.paths:
+            return Verdict("ask", f"may write anywhere: {_shown(call.subject)}")
+        for path in call.paths:
+            if why := why_protected(self._workspace.real(path), self._own):
+                return Verdict("ask", f"writes to a protected place: {_shown(path)} ({_shown(why)})")
         return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
 
-    def _allowing(self, call: _Call) -> list[str]:
+    def _allowing(self, call: Call) -> list[str]:
         """Return the rules that together cover the whole call; empty if any part of it is not covered."""
         rules = [rule for rule in self._allow if rule.names(call.tool)]
         whole = next((rule for rule in rules if rule.pattern is None), None)
@@ -112,7 +192,14 @@ class Policy:
             return self._covering_command(rules, call)
         return self._covering_paths(rules, call)
 
-    def _covering_command(self, rules: Sequence[Rule], call: _Call) -> list[str]:
+    def _is_named_exactly(self, call: Call) -> bool:
+        return any(
+            rule.pattern is not None and literal_of(rule.pattern) == call.subject.strip()
+            for rule in self._allow
+            if rule.names(call.tool)
+        )
+
+    def _covering_command(self, rules: Sequence[Rule], call: Call) -> list[str]:
         everything = next((rule for rule in rules if rule.pattern == "*"), None)
         if everything is not None:
             return [everything.text]
@@ -122,25 +209,39 @@ class Policy:
         if exact is not None:
             return [exact.text]
         from . import shell_rules
+        from .shell.reasons import why_protected_write
 
         commands, doubts = shell_rules.read_commands(call.subject)
-        if doubts:
+        if doubts or why_protected_write(call.sight, self._workspace, self._cwd_of(call), self._own):
             return []
         return _covering(rules, commands, shell_rules.covers)
 
-    def _covering_paths(self, rules: Sequence[Rule], call: _Call) -> list[str]:
+    def _covering_paths(self, rules: Sequence[Rule], call: Call) -> list[str]:
         if not call.paths:
             matching = (rule.text for rule in rules if fnmatchcase(call.subject, rule.pattern or ""))
             return list(matching)[:1]
-        return _covering(rules, call.paths, partial(path_rules.covers, workspace=self._workspace))
+        covers = self._covers_write if call.traits.writes_files else self._covers
+        return _covering(rules, call.paths, covers)
 
-    def _hits(self, rule: Rule, call: _Call) -> bool:
+    def _covers(self, pattern: str, path: str) -> bool:
+        return path_rules.covers(pattern, path, self._workspace)
+
+    def _covers_write(self, pattern: str, path: str) -> bool:
+        """A wide pattern does not mean a protected place that it does not name."""
+        if not self._covers(pattern, path):
+            return False
+        real = self._workspace.real(path)
+        why = why_protected(real, self._own)
+        said = pattern.lower()
+        return why is None or why in said or basename(real).lower() in said
+
+    def _hits(self, rule: Rule, call: Call) -> bool:
         if rule.pattern is None:
             return True
         if call.traits.runs_commands:
             from . import shell_rules
 
-            return shell_rules.hits(rule.pattern, call.subject)
+            return shell_rules.hits(rule.pattern, call.subject, call.sight)
         if call.traits.reaches == "address":
             from . import web_rules
 
@@ -148,6 +249,38 @@ class Policy:
         if fnmatchcase(call.subject, rule.pattern):
             return True
         return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)
+
+    def _hiding(self, call: Call) -> tuple[Rule | None, Rule | None]:
+        """Return the rule that denies to show what a call names, and the one that speaks of what is below."""
+        if not (call.traits.shows or call.traits.runs_commands):
+            return None, None
+        hidden = self._hidden_files()
+        if not hidden:
+            return None, None
+        if call.traits.runs_commands:
+            return hidden.rule_for_command(call.sight, self._cwd_of(call))
+        if rule := hidden.rule_for(call.paths):
+            return rule, None
+        return None, hidden.rule_below(call.paths) if isinstance(call.source, Searching) else None
+
+    def _hidden_files(self) -> "HiddenFiles":
+        if self._hidden is None:
+            from .hidden_files import HiddenFiles
+
+            readers = [
+                name
+                for name, traits in declared().items()
+                if traits.shows == "content" and not traits.writes_files
+            ]
+            rules = [
+                rule for rule in self._deny if rule.pattern is not None and any(map(rule.names, readers))
+            ]
+            self._hidden = HiddenFiles(rules, self._workspace)
+        return self._hidden
+
+    def _cwd_of(self, call: Call) -> str:
+        """Return where a command runs."""
+        return realpath(join(self._workspace.cwd, *call.paths[:1]))
 
 
 def _covering(
@@ -161,13 +294,6 @@ def _covering(
             return []
         used[rule.text] = None
     return list(used)
-
-
-def _described(tool: Tool, arguments: Any) -> _Call:
-    is_read_only, paths = tool.effect == "read", tuple(tool.paths(arguments))
-    if is_read_only and not paths:
-        paths = (".",)
-    return _Call(tool.spec.name, tool.traits, is_read_only, tool.subject(arguments), paths)
 
 
 def _shown(path: str) -> str:

@@ -74,6 +74,13 @@ def hits(pattern: str, path: str, workspace: Workspace) -> bool:
     return any(_matches(one, str(place)) for one in anchored for place in places)
 
 
+def means(pattern: str, place: str, workspace: Workspace) -> bool:
+    """Tell whether a pattern matches an absolute path itself, as it is written."""
+    if "/" not in pattern and pattern != "**":
+        return _matches(pattern, basename(place))
+    return any(_matches(_anchored(pattern, workspace, follow), place) for follow in (True, False))
+
+
 def _anchored(pattern: str, workspace: Workspace, follow: bool) -> str:
     """Return the pattern as an absolute one; `follow` resolves links in its fixed part."""
     expanded = expanduser(pattern)

@@ -1,4 +1,4 @@
-"""Allow and deny rules as a person writes them: `tool` or `tool(glob over the command or path)`."""
+"""Allow, ask and deny rules as a person writes them: `tool` or `tool(glob over the command or path)`."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -52,6 +52,19 @@ def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
 
 def parse_rules(texts: Iterable[str], tools: Collection[str]) -> tuple[Rule, ...]:
     return tuple(parse_rule(text, tools) for text in texts)
+
+
+def by_precision(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the rules, the more specific first."""
+    return tuple(sorted(rules, key=_breadth))
+
+
+def _breadth(rule: Rule) -> tuple[bool, bool, int, bool]:
+    pattern = rule.pattern
+    if pattern is None:
+        return True, True, 0, "*" in rule.tool
+    is_literal = literal_of(pattern) is not None
+    return False, not is_literal, -len(re.sub(r"[*?\[\]]", "", pattern)), "*" in rule.tool
 
 
 def exact_rule(tool: str, subject: str) -> str:

@@ -3,34 +3,26 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from posixpath import basename
 
 from ...actions.tools.shell.parser import ShellReader, SimpleCommand
+from .shell.far_options import is_far_reaching
+from .shell.seen_commands import MAX_CHARS, SeenCommand, Sight, look
 
-MAX_CHARS = 131_072
-"""Linux refuses longer single arguments, so no longer text reaches `sh -c`."""
-
-_MAX_NESTED_TEXTS = 4
-_WINDOW = 60
-"""Words of a wrapped command that are compared."""
-
-_RUNS_ITS_ARGUMENTS = frozenset((
-    "builtin", "busybox", "chroot", "chrt", "command", "doas", "env", "exec", "fd", "find", "flock", "ionice",
-    "nice", "nohup", "nsenter", "parallel", "proxychains", "runuser", "setpriv", "setsid", "stdbuf", "strace",
-    "sudo", "taskset", "time", "timeout", "unbuffer", "unshare", "watch", "xargs",
-))  # fmt: skip
-_RUNS_SHELL_TEXT = frozenset((
-    "ash", "bash", "busybox", "dash", "env", "eval", "fish", "ksh", "parallel", "rbash", "script", "sh",
-    "ssh", "su", "trap", "watch", "xargs", "zsh",
-))  # fmt: skip
-_FAR_REACHING_OPTIONS = {
-    "fd": ("-x", "-X", "--exec"),
-    "find": ("-delete", "-exec", "-fls", "-fprint", "-ok"),
-    "git": ("-c", "--config-env", "--exec-path", "--ext-diff", "--open-files-in-pager", "--output"),
-    "rg": ("--pre",),
-    "sort": ("-o", "--output", "--compress-program"),
+_OPTION_LETTERS = {
+    "--recursive": "rR",
+    "--force": "f",
+    "--interactive": "i",
+    "--verbose": "v",
+    "--dir": "d",
+    "--all": "a",
+    "--delete": "d",
+    "--hard": "",
+    "--global": "g",
 }
-"""Program -> options that run, write or delete something although the program only looks without them."""
+_WORD_STAR = re.compile(r"(?<!\S)[\w-]*\w\*(?=\s|$)", re.ASCII)
+_MARK = "\0"
 
 
 def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
@@ -44,30 +36,13 @@ def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
 
 def covers(pattern: str, command: SimpleCommand) -> bool:
     """Tell whether an allow pattern covers one simple command."""
-    if command.expands and pattern.find("*") != len(pattern) - 1:
+    if command.expands and pattern.find("*") != len(pattern) - 1 and command.words[0] != "[":
         # What the shell makes of a file name pattern is unknown; only a trailing `*` covers anything.
         return False
-    options = _FAR_REACHING_OPTIONS.get(basename(command.words[0]), ())
-    if any(word.startswith(options) and word not in pattern for word in command.words[1:] if options):
+    if is_far_reaching(command.words, pattern):
         return False
     quoted = " ".join(map(_quoted, command.words))
-    return _matches(pattern, quoted) or _matches(pattern, command.source)
-
-
-def hits(pattern: str, text: str) -> bool:
-    """Tell whether a deny pattern matches the text or any command found in it."""
-    if len(text) > MAX_CHARS:
-        return True
-    first, blank, rest = pattern.partition(" ")
-    patterns = {pattern}
-    if "/" in first and not any(character in first for character in "*?["):
-        patterns.add(basename(first) + blank + rest)
-    return any(_matches(one, candidate) for candidate in _candidates(text, 0) for one in patterns)
-
-
-def _matches(pattern: str, command: str) -> bool:
-    """Compare as a glob; a trailing ` *` also covers the command without arguments."""
-    return fnmatchcase(command, pattern) or (pattern.endswith(" *") and fnmatchcase(command, pattern[:-2]))
+    return _matches_words(pattern, quoted) or _matches_words(pattern, command.source)
 
 
 def _quoted(word: str) -> str:
@@ -75,34 +50,67 @@ def _quoted(word: str) -> str:
     return word if word and not re.search(r"[\s'\"\\]", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def _candidates(text: str, depth: int) -> Iterator[str]:
-    """Yield everything in the text that a person would call a command run by it."""
-    yield " ".join(text.split())
-    commands, _ = read_commands(text)
-    for command in commands:
-        yield command.source
-        for words in _variants(command.words):
-            yield from _spellings(words)
-            if depth < _MAX_NESTED_TEXTS:
-                yield from _nested(words, depth + 1)
+def _matches_words(pattern: str, command: str) -> bool:
+    """Compare as a glob in which a `*` behind a word ends where the word ends."""
+    return _by_words(pattern).fullmatch(command) is not None
 
 
-def _variants(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the command and, if it runs its arguments, every command that could be meant by them."""
-    if words[0].startswith("{") and words[0].endswith("}"):
-        words = (*words[0][1:-1].split(","), *words[1:])
-    yield words
-    if basename(words[0]) in _RUNS_ITS_ARGUMENTS:
-        for start in range(1, len(words)):
-            yield words[start : start + _WINDOW]
+@lru_cache(maxsize=512)
+def _by_words(pattern: str) -> re.Pattern[str]:
+    pattern = re.sub(r" \*$", _MARK, pattern)
+    pattern = _WORD_STAR.sub(lambda found: found[0][:-1] + _MARK, pattern)
+    return re.compile("(?s:" + r"(?: .*)?".join(map(_glob, pattern.split(_MARK))) + ")")
 
 
-def _spellings(words: tuple[str, ...]) -> Iterator[str]:
+def _glob(piece: str) -> str:
+    """Translate one piece of a glob; `*` crosses everything, as in a command line nothing is special."""
+    token = re.compile(r"\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+    return "".join(map(_translated, token.findall(piece)))
+
+
+def _translated(token: str) -> str:
+    if token in ("*", "?"):
+        return {"*": ".*", "?": "."}[token]
+    if len(token) < 3:
+        return re.escape(token)
+    inverted = token.startswith("[!")
+    members = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", token[2 if inverted else 1 : -1]).replace("--", "-")
+    return f"[{'^' if inverted else ''}{members}]"
+
+
+def hits(pattern: str, text: str, sight: Sight | None = None) -> bool:
+    """Tell whether a deny pattern matches the text or any command found in it."""
+    if len(text) > MAX_CHARS:
+        return True
+    if fnmatchcase(" ".join(text.split()), pattern):
+        return True
+    first, blank, rest = pattern.partition(" ")
+    patterns = {pattern}
+    if "/" in first and not any(character in first for character in "*?["):
+        patterns.add(basename(first) + blank + rest)
+    commands = (sight or look(text)).commands
+    return any(_hits_command(one, command) for command in commands for one in patterns)
+
+
+def _hits_command(pattern: str, command: SeenCommand) -> bool:
+    return any(_matches(pattern, candidate) for candidate in _spellings(command)) or _has_options(
+        pattern, command.words
+    )
+
+
+def _matches(pattern: str, command: str) -> bool:
+    """Compare as a glob; a trailing ` *` also covers the command without arguments."""
+    return fnmatchcase(command, pattern) or (pattern.endswith(" *") and fnmatchcase(command, pattern[:-2]))
+
+
+def _spellings(command: SeenCommand) -> Iterator[str]:
     """Yield the command as it is, without the folder of its program, and without leading options."""
+    words = command.words
+    if command.source:
+        yield command.source
     yield " ".join(words)
-    program = basename(words[0])
     for start in _argument_starts(words):
-        yield " ".join((program, *words[start:]))
+        yield " ".join((command.program, *words[start:]))
 
 
 def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
@@ -114,12 +122,37 @@ def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
         yield at + 1
 
 
-def _nested(words: tuple[str, ...], depth: int) -> Iterator[str]:
-    """Yield the commands in arguments that are shell text themselves."""
-    if basename(words[0]) not in _RUNS_SHELL_TEXT:
-        return
-    for word in words[1:]:
-        if not word.startswith("-") and not word.isalnum():
-            yield from _candidates(word, depth)
-    if words[0] == "eval":
-        yield from _candidates(" ".join(words[1:]), depth)
+def _has_options(pattern: str, words: tuple[str, ...]) -> bool:
+    """Tell whether the command says the options of the pattern in another order or spelling."""
+    wanted = pattern.split()
+    options = [word for word in wanted[1:] if word.startswith("-")]
+    if not options or basename(words[0]) != basename(wanted[0]):
+        return False
+    given = [word for word in words[1:] if word.startswith("-")]
+    if not all(_is_given(option, given) for option in options):
+        return False
+    operands = " ".join(word for word in wanted[1:] if not word.startswith("-"))
+    if wanted[-1].startswith("-") and wanted[-1].endswith("*"):
+        operands = f"{operands} *".lstrip()
+    rest = " ".join(word for word in words[1:] if not word.startswith("-"))
+    return _matches(operands, rest)
+
+
+def _is_given(option: str, given: Sequence[str]) -> bool:
+    if any(fnmatchcase(word, option) for word in given):
+        return True
+    said = set("".join(word[1:] if word[:2] != "--" else _abbreviated(word) for word in given))
+    wanted = _letters(option.rstrip("*"))
+    return bool(wanted) and all(said.intersection(same) for same in wanted)
+
+
+def _letters(option: str) -> list[str]:
+    """Return the letters that an option stands for, each with those that mean the same."""
+    if option.startswith("--"):
+        same = _OPTION_LETTERS.get(option, "")
+        return [same] if same else []
+    return ["rR" if letter in "rR" else letter for letter in option[1:]]
+
+
+def _abbreviated(word: str) -> str:
+    return "".join(same for name, same in _OPTION_LETTERS.items() if len(word) > 3 and name.startswith(word))

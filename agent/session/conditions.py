@@ -17,6 +17,8 @@ def conditions_of(settings: SessionSettings, ports: "Ports") -> Conditions:
     return Conditions(
         allow=settings.allow,
         deny=settings.deny,
+        ask=settings.ask,
+        catastrophic=settings.catastrophic,
         cwd=settings.cwd,
         add_dirs=settings.add_dirs,
         context_window=ports.model.context_window,

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
+from ...actions.masking.references import masked_arguments
 from ...actions.ports import Ports
 from ...actions.turn.commands import answer_command
 from ...actions.turn.proposals import judge
@@ -135,10 +136,21 @@ class Session:
         """Change what runs unasked; recorded with the next step."""
         self._position.change(execution_mode=mode)
 
+    def take_over(self) -> None:
+        """Record that what was allowed where the session ran before is not allowed here."""
+        state = self.state
+        self._position.change(
+            execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
+        )
+
     def suggested_rule(self, call: PendingCall) -> str:
         """Return the rule that "always" offers: this very command or path, nothing wider."""
         tool = self._ports.toolbox[call.tool]
         return exact_rule(call.tool, tool.subject(tool.parse(call.arguments)))
+
+    def shown_arguments(self, arguments: str) -> str:
+        """Return arguments as they are shown and stored: without secrets."""
+        return masked_arguments(arguments, self._ports.masker)
 
     async def interrupt(self) -> None:
         """Cancel the current action; the running iterator then ends as `interrupted`."""
@@ -155,7 +167,11 @@ class Session:
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
         if call.decision == "invalid" or call.decided_by == "person" or call.recovery.starts:
             return call
-        return judge(call.call_id, call.tool, call.arguments, self._ports, mode)
+        again = judge(call, self._ports, mode)
+        if call.decision == again.decision == "undecided" and call.binding is not None:
+            # What the person was told, and is to decide about, stays.
+            return call
+        return again
 
     def _change_calls(self, calls: tuple[PendingCall, ...]) -> None:
         if calls != self.state.pending_tool_calls:
@@ -202,6 +218,7 @@ class Session:
                 by=whoami(),
                 changes=self.state.model_dump(mode="json", include=set(self._position.unrecorded)),
                 conditions=conditions_of(self.settings, self._ports),
+                settings_sha256=self.settings.digest,
             )
         )
 
@@ -234,4 +251,11 @@ class Session:
         yield finished(self.id, self.state, self.next_action, is_command=True)
 
     def _started(self) -> RunStarted:
-        return RunStarted(self.id, self.model_name, self.state.execution_mode, self.settings.cwd, VERSION)
+        return RunStarted(
+            self.id,
+            self.model_name,
+            self.state.execution_mode,
+            self.settings.cwd,
+            VERSION,
+            self._ports.sandbox,
+        )

@@ -12,10 +12,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
 from .database import Durability, GuardedUpdate, ResultT, Statement, insert, require_readable, unheard
+from .ownership import require_own
 from .schema import SCHEMA_VERSION, TABLES, if_missing
 
 
@@ -36,10 +38,9 @@ class HighWater:
             if records < 0:
                 path.unlink(missing_ok=True)
                 return
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            # In place: a file that is cut short on the way would tell nothing.
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = self._opened(path)
             try:
+                # In place: a file that is cut short on the way would tell nothing.
                 os.pwrite(file, b"%020d" % records, 0)
             finally:
                 os.close(file)
@@ -53,6 +54,15 @@ class HighWater:
 
     def knows_any(self) -> bool:
         return self.folder.is_dir() and any(self.folder.iterdir())
+
+    def _opened(self, path: Path) -> int:
+        """Open the file; make its folder when it turns out to be missing: every commit comes here."""
+        how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(path, how, 0o600)
+        except FileNotFoundError:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            return os.open(path, how, 0o600)
 
     def _path(self, session_id: str) -> Path:
         # An id may come from a caller of the library, so it is no file name.
@@ -91,7 +101,11 @@ class SqliteDatabase:
         _prepare_file(path)
         with self._translated():
             # Waiting for locks is done here, where it can be shown and need not block the event loop.
-            self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            # Without the right to create: a link that comes in between would lead to a new file elsewhere.
+            url = f"file:{quote(os.fsencode(path))}?mode=rw"
+            self._connection = sqlite3.connect(
+                url, timeout=0, isolation_level=None, check_same_thread=False, uri=True
+            )
         try:
             self._prepare()
         except BaseException:
@@ -310,6 +324,9 @@ def _prepare_file(path: Path) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_own(path.parent.resolve())
+        if path.is_symlink():
+            _require_followable(path)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
@@ -317,3 +334,13 @@ def _prepare_file(path: Path) -> None:
             f"The store {path} cannot be opened: {error.strerror}.",
             "Make it writable, or name another file with --store or SANDBUR_STORE.",
         ) from error
+    require_own(path)
+
+
+def _require_followable(link: Path) -> None:
+    if not link.exists():
+        raise StoreError(
+            f"The store {link} is a link to a file that does not exist: {os.readlink(link)}.",  # noqa: PTH115
+            "Nothing was made there. Remove the link, or name another file with --store.",
+        )
+    require_own(link.resolve().parent)

@@ -1,25 +1,40 @@
-"""Takes an exported session in: everything is checked before anything is written."""
+"""Takes an exported session in: everything is checked before anything is written, and nothing is trusted."""
 
 import hashlib
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import BinaryIO
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 from pydantic import ValidationError
 
-from ..databases.chain import Chain, digest_of, first_digest, row_of
+from ..clock import now
+from ..databases.chain import Chain, Entry, digest_of, first_digest, row_of
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED
 from ..errors import UsageError
+from ..json_text import json_object
 from ..session import SessionSettings
+from ..store.deltas import PATCH
 from ..store.integrity import place_of
 from ..store.sessions import new_head, new_session, rows_deleted
+from ..trace import SessionImported
 from .export import BadLine, ExportFile, Record, SessionPart, chained_row, content_chunk
 
+STATUSES = (
+    "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "turn_limit",
+    "budget_limit", "timeout", "rate_limited", "interrupted", "error",
+)  # fmt: skip
+"""Of a head. Another text is refused: some databases take `running ` and `RUNNING` for `running`."""
 _BATCH_BYTES = 4_000_000
 _MAX_CONTENT_BYTES = 1_000_000_000
+_MOST = 10**12
+"""No number in a session comes near it, and every database can count on from it."""
+_MOST_ELEMENTS = 100_000
 _TEXTS = ("title", "status", "created_at", "chain")
+_QUARANTINED = {"source": 16, "place": 255, "at": 32, "reason": 255}
+"""Column -> characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,49 +47,220 @@ class Imported:
     """The sessions that came in, ancestors first."""
 
 
-def import_session(database: Database, tenant: str, file: BinaryIO) -> Imported:
-    """Bring an exported session and what it was forked from into the store; raises `UsageError`."""
+class _Checked(NamedTuple):
+    settings: SessionSettings
+    next_trace: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedImport:
+    """An export that holds, and is not written yet."""
+
+    export: ExportFile
+    sessions: dict[str, _Checked]
+    new: tuple[str, ...]
+    """Those that are not in the store yet, ancestors first."""
+
+    @property
+    def offered(self) -> SessionSettings:
+        """The settings of the session itself, as the file has them."""
+        return self.sessions[self.export.session_id].settings
+
+    @property
+    def imported(self) -> Imported:
+        """What taking it in comes to."""
+        last, found = self.export.sessions[self.export.session_id], self.export.session_id
+        return Imported(found, last.head["title"], self.offered, len(last.rows), self.new)
+
+
+def checked_import(database: Database, file: BinaryIO) -> CheckedImport:
+    """Read an export and check all of it; raises `UsageError`."""
     export = ExportFile(file)
-    checked = {name: _checked(export, name, part) for name, part in export.sessions.items()}
-    new = [name for name, part in export.sessions.items() if not _is_here(database, export, name, part)]
-    for name in new:
-        _write(database, tenant, export, name, checked[name])
-    last = export.sessions[export.session_id]
-    title, settings = last.head["title"], checked[export.session_id]
-    return Imported(export.session_id, title, settings, len(last.rows), tuple(new))
+    references = _References(tuple(export.sessions))
+    checked = {name: _checked(export, name, part, references) for name, part in export.sessions.items()}
+    references.require_messages()
+    new = (name for name, part in export.sessions.items() if not _is_here(database, export, name, part))
+    return CheckedImport(export, checked, tuple(new))
 
 
-def _checked(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
-    """Follow the hash chain from the session's first row to its head; return its settings."""
+def take_in(database: Database, tenant: str, checked: CheckedImport, by: str = "") -> Imported:
+    """Write the session and what it was forked from; nothing that was allowed elsewhere is allowed here."""
+    for name in checked.new:
+        found = checked.sessions[name]
+        head = checked.export.sessions[name].head
+        ours = {"mode": "interactive", "add_dirs": (), "imported_seq": head["last_seq"]}
+        settings = found.settings.model_copy(update=ours)
+        taken = SessionImported(by=by, settings_sha256=settings.digest)
+        body = taken.model_dump_json(exclude={"kind"})
+        mark = Entry("traces", (found.next_trace, head["last_seq"], taken.kind, now(), body))
+        _write(database, tenant, checked.export, name, settings, [mark])
+    return replace(checked.imported, settings=checked.offered.model_copy(update={"add_dirs": ()}))
+
+
+def import_recording(database: Database, tenant: str, file: BinaryIO) -> str:
+    """Take a session in exactly as it was recorded, to be looked at; return its id."""
+    checked = checked_import(database, file)
+    for name in checked.new:
+        _write(database, tenant, checked.export, name, checked.sessions[name].settings, [])
+    return checked.export.session_id
+
+
+def _checked(export: ExportFile, name: str, part: SessionPart, references: "_References") -> _Checked:
+    """Follow the hash chain from the session's first row to its head."""
     number, head = part.place.number, part.head
-    if any(not isinstance(head.get(text), str) for text in _TEXTS) or not _has_proper_parent(export, head):
-        raise BadLine(number, "does not describe a session")
-    try:
-        settings = SessionSettings.model_validate(head.get("settings"))
-    except ValidationError:
-        raise BadLine(number, "has settings that this version cannot read") from None
-    if sorted(part.rows) != list(range(head.get("records") or 0)):
-        raise BadLine(number, f"names a session of {head.get('records')} records; not all of them are there")
+    settings = _checked_head(export, name, part)
     damaged = {(record.get("source"), record.get("place")) for record in part.quarantine}
-    digest = first_digest(name)
+    digest, traces, settings_sha256 = first_digest(name), 0, ""
     for record in range(len(part.rows)):
         place = part.rows[record]
         table, values, own = chained_row(place.number, export.read(place))
-        if digest_of(digest, table, values) != own and (table, place_of(table, values)) not in damaged:
+        if digest_of(digest, table, values) == own:
+            references.note(place.number, name, table, values)
+        elif (table, place_of(table, values)) not in damaged:
             raise BadLine(place.number, "is not what was written: its digest does not fit")
+        if any(isinstance(value, int) and not -1 <= value < _MOST for value in values):
+            raise BadLine(place.number, "holds a number that cannot be")
+        if table == "traces":
+            traces = max(traces, values[0] + 1)
+            settings_sha256 = _settled_with(values[-1]) or settings_sha256
         digest = own
-    if part.rows and digest != head["chain"]:
+    if digest != head["chain"]:
         raise BadLine(number, "does not fit the last record of its session")
+    if settings_sha256 and settings_sha256 != settings.digest:
+        raise BadLine(number, "has other settings than its session ran with last")
     for sha256 in part.contents:
         _check_content(export, part, sha256)
-    return settings
+    return _Checked(settings, traces)
 
 
-def _has_proper_parent(export: ExportFile, head: Record) -> bool:
+def _settled_with(trace: str) -> str:
+    """Return the digest of the settings that a trace record names; empty if it names none."""
+    found = json_object(trace) if '"settings_sha256"' in trace else None
+    return str((found or {}).get("settings_sha256", ""))
+
+
+def _checked_head(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
+    """Return the settings; whatever else the line says is possible."""
+    number, head = part.place.number, part.head
+    has_texts = all(isinstance(head.get(text), str) for text in _TEXTS)
+    if not has_texts or name != name.strip() or not _is_time(head["created_at"]):
+        raise BadLine(number, "does not describe a session")
+    if head["status"] not in STATUSES:
+        raise BadLine(number, "has a status that this version does not know")
+    records = head.get("records")
+    if not _is_count(records) or sorted(part.rows) != list(range(min(records, len(part.rows) + 1))):
+        raise BadLine(number, f"names a session of {records!r:.40} records; not all of them are there")
+    _check_place(export, name, part)
+    columns = [(found.get(name), size) for found in part.quarantine for name, size in _QUARANTINED.items()]
+    if not all(_fits(value, size) for value, size in columns):
+        raise BadLine(number, "belongs to a session with damage that cannot be")
+    try:
+        return SessionSettings.model_validate(head.get("settings"))
+    except ValidationError:
+        raise BadLine(number, "has settings that this version cannot read") from None
+
+
+def _check_place(export: ExportFile, name: str, part: SessionPart) -> None:
+    """Refuse a session that was not forked from one in front of it, or that stands where none can."""
+    head, names = part.head, list(export.sessions)
     parent, seq, last = head.get("parent_id"), head.get("parent_seq"), head.get("last_seq")
-    if not isinstance(last, int):
+    first = -1
+    if parent is not None or seq is not None:
+        if parent not in names[: names.index(name)]:
+            raise BadLine(part.place.number, "was forked from no session in front of it")
+        if not _is_count(seq) or seq > export.sessions[parent].head["last_seq"]:
+            raise BadLine(part.place.number, "was forked from a step that its parent does not have")
+        first = seq
+    # What was set aside has left the chain, and may have had a number of its own.
+    if not (_is_count(last) or last == -1) or not first <= last <= first + len(part.rows) + len(
+        part.quarantine
+    ):
+        raise BadLine(part.place.number, "names a last step that cannot be")
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return len(text) <= 32 and bool(datetime.fromisoformat(text))
+    except ValueError:
         return False
-    return (parent is None and seq is None) or (parent in export.sessions and isinstance(seq, int))
+
+
+def _fits(value: Any, size: int) -> bool:
+    return isinstance(value, str) and len(value) <= size and "\0" not in value
+
+
+_LogName = tuple[str, int]
+"""A session, and the number of one of its logs."""
+
+
+@dataclass(slots=True)
+class _References:
+    """Which messages the steps of a file refer to: those of another session would show what nobody gave."""
+
+    names: tuple[str, ...]
+    _ends: dict[tuple[str, int], tuple[int, int]] = field(
+        default_factory=dict[tuple[str, int], tuple[int, int]]
+    )
+    """The end of the longest span, and the line that names it."""
+    _messages: dict[_LogName, int] = field(default_factory=dict[_LogName, int])
+
+    def note(self, number: int, name: str, table: str, values: Sequence[Any]) -> None:
+        """Take a row in; raises `BadLine` for a reference that cannot be."""
+        if table == "messages":
+            log = name, values[0]
+            self._messages[log] = max(self._messages.get(log, 0), values[1] + 1)
+        if table != "steps":
+            return
+        for inner in _objects(json_object(values[-1]) or {}):
+            if not _is_patch(inner):
+                raise BadLine(number, "changes more elements than there can be")
+            history = inner.get("chat_history")
+            if not isinstance(history, list | None):
+                raise BadLine(number, "refers to messages that cannot be")
+            for span in cast("list[Any] | None", history) or ():
+                self._note_span(number, span)
+
+    def _note_span(self, number: int, span: Any) -> None:
+        whole = cast(list[Any], span) if isinstance(span, list) else []
+        owner, log, start, end = whole if len(whole) == 4 else ("", -1, 0, 0)
+        counts = all(_is_count(value) for value in (log, start, end))
+        if not isinstance(owner, str) or owner not in self.names or not counts or start > end:
+            raise BadLine(number, "refers to messages that cannot be")
+        if end > self._ends.get((owner, log), (0, 0))[0]:
+            self._ends[owner, log] = end, number
+
+    def require_messages(self) -> None:
+        """Refuse spans that go on behind the last message of their log."""
+        for log, (end, number) in self._ends.items():
+            if end > self._messages.get(log, 0):
+                raise BadLine(number, "refers to messages that are not there")
+
+
+def _objects(fields: Record) -> Iterator[Record]:
+    """Yield every object in the fields of a step, itself first; histories are not looked into."""
+    waiting: list[Any] = [fields]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield cast(Record, value)
+            waiting += (inner for name, inner in cast(Record, value).items() if name != "chat_history")
+        elif isinstance(value, list):
+            waiting += cast(list[Any], value)
+
+
+def _is_patch(value: Record) -> bool:
+    """Tell whether what stands for a change of single elements names elements that can be."""
+    if PATCH not in value:
+        return True
+    elements, length = value[PATCH], value.get("length")
+    if not isinstance(elements, dict) or not _is_count(length) or length > _MOST_ELEMENTS:
+        return False
+    names = cast(Record, elements)
+    return all(name.isdecimal() and len(name) < 9 and int(name) < length for name in names)
 
 
 def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
@@ -84,8 +270,11 @@ def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
     try:
         for place in part.contents[sha256]:
             number = place.number
-            _, whole, packed = content_chunk(number, export.read(place))
+            chunk, whole, packed = content_chunk(number, export.read(place))
             left = min(whole, _MAX_CONTENT_BYTES) - size
+            # With no room left the unpacker would know no limit at all.
+            if left < 0 or not _is_count(chunk):
+                raise BadLine(number, "holds a file content of a size that cannot be")
             piece = unpacker.decompress(packed, left + 1)
             size += len(piece)
             total.update(piece)
@@ -112,8 +301,15 @@ def _is_here(database: Database, export: ExportFile, name: str, part: SessionPar
     )
 
 
-def _write(database: Database, tenant: str, export: ExportFile, name: str, settings: SessionSettings) -> None:
-    """Write the rows in batches; the session exists with the last of them."""
+def _write(
+    database: Database,
+    tenant: str,
+    export: ExportFile,
+    name: str,
+    settings: SessionSettings,
+    more: Sequence[Entry],
+) -> None:
+    """Write the rows in batches, `more` after them; the session exists with the last of them."""
     part = export.sessions[name]
     batch, size = rows_deleted(name), 0
     for statement in _statements(export, name, part):
@@ -122,11 +318,13 @@ def _write(database: Database, tenant: str, export: ExportFile, name: str, setti
         if size > _BATCH_BYTES:
             database.commit(batch)
             batch, size = [], 0
-    head, end = part.head, Chain(len(part.rows), part.head["chain"])
-    parent, made = (head["parent_id"], head["parent_seq"]), head["created_at"][:32]
-    batch.append(new_session(name, tenant, settings, parent, made))
+    head = part.head
+    end, added = Chain(len(part.rows), head["chain"]).link(name, more)
+    batch += added
+    parent = head["parent_id"], head["parent_seq"]
+    batch.append(new_session(name, tenant, settings, parent, head["created_at"]))
     status = "interrupted" if head["status"] == "running" else head["status"]
-    batch.append(new_head(name, head["title"].replace("\0", ""), status[:32], head["last_seq"], end))
+    batch.append(new_head(name, head["title"].replace("\0", ""), status, head["last_seq"], end))
     database.commit(batch)
     database.mark(name, end.records)
 
@@ -136,8 +334,7 @@ def _statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[St
         table, values, digest = chained_row(place.number, export.read(place))
         yield row_of(table, (name, *values, record, digest))
     for found in part.quarantine:
-        columns = ("source", "place", "at", "reason")
-        yield row_of("quarantine", (name, *(str(found.get(column)) for column in columns)))
+        yield row_of("quarantine", (name, *(found[column] for column in _QUARANTINED)))
     for sha256, places in part.contents.items():
         for place in places:
             chunk, size, packed = content_chunk(place.number, export.read(place))

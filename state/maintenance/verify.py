@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from ..databases.chain import Chain, chain_of, rows_in_order
 from ..databases.database import Database
+from ..session import SessionSettings
 from ..store.integrity import Health, examine, numbered_rows
 from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, tool_uses
-from ..trace import RunBegan
+from ..trace import RunBegan, SessionImported
 
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
 """Outcomes of calls that were refused, unusable, superseded, or lost."""
@@ -93,9 +96,13 @@ class CallTrail:
             yield f"decides about other arguments than record {self.proposed.row} proposes"
         if self.is_finished:
             yield "decides about a call that has finished"
+        self.verdict = move.text("decision")
+        if self.verdict == "undecided":
+            # Right before its start the call was not what had been approved.
+            self.approval = None
+            return
         if not move.text("who"):
             yield "does not say who decided"
-        self.verdict = move.text("decision")
         settled = move.text("settled_as")
         if self.is_open and not settled:
             yield "decides about a call that runs already"
@@ -191,6 +198,7 @@ def audit(database: Database, lineage: list[str]) -> Audit:
         records, chain = chain_of(database, session_id) or Chain(0, "")
         sessions.append(AuditedSession(session_id, records, chain))
         breaches += _chain_breaches(database, session_id, records)
+        breaches += _settings_breaches(database, session_id)
         trails = {call_id: trail.forked() for call_id, trail in trails.items()}
         breaches += _rule_breaches(database, session_id, records, trails)
     paths = {session_id: _paths(database, session_id) for session_id in lineage}
@@ -236,6 +244,27 @@ def _doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]]) -> I
     for record, places in sorted(numbers.items()):
         for table, place in places if len(places) > 1 else ():
             yield Breach(session_id, table, place, record, "has the same number as another record")
+
+
+def _settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
+    """Compare the settings with those that the chain recorded last: they are written when a run begins."""
+    recorded, stored = "", _settings(database, session_id)
+    for traced in all_traces(database, session_id):
+        if isinstance(traced.record, RunBegan | SessionImported):
+            recorded = traced.record.settings_sha256
+    # A run that begins now changes both at once.
+    if not recorded or recorded == stored or stored != _settings(database, session_id):
+        return
+    yield Breach(session_id, "", "", -1, "its settings are others than those that it ran with last")
+
+
+def _settings(database: Database, session_id: str) -> str:
+    """Return the digest of the stored settings; empty if they cannot be read."""
+    rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
+    try:
+        return SessionSettings.model_validate_json(rows[0][0]).digest if rows else ""
+    except ValidationError:
+        return ""
 
 
 def _rule_breaches(database: Database, session_id: str, records: int, trails: Trails) -> Iterator[Breach]:

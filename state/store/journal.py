@@ -1,21 +1,22 @@
 """The effect journal: every move of every tool call, on disk before the next thing happens; the trace."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..calls import Effect, FileChange, JournaledCall, PendingCall
+from ..calls import Effect, FileChange, JournaledCall, PendingCall, arguments_digest
 from ..clock import now
 from ..crashpoints import reach
 from ..databases.chain import Entry, next_number
 from ..databases.database import Database
+from ..json_text import json_object
 from ..messages import ToolResult, ToolUse
 from ..trace import TraceRecord
 from .file_history import FileHistory
 from .recording import recorded_result
 from .writer import SessionWriter
 
+_DIGEST = "arguments_sha256"
 RESTORE = "restore:"
 """Begins the name under which a session records what bringing files back replaced; the step follows."""
 
@@ -70,6 +71,8 @@ class CallJournal:
         self._writer = writer
         self._next_n = 0
         self._calls: dict[str, JournaledCall] = {}
+        self._agreed: dict[str, str] = {}
+        """Digests of arguments, by call: of those that were proposed or decided about in this process."""
         self._lineage = (*ancestors, writer.session_id)
         self._files = FileHistory(database, writer.session_id)
         undone = undone_calls(database, writer.session_id, self._lineage[:-1])
@@ -99,14 +102,14 @@ class CallJournal:
 
     async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
         moved = self._moved(use.call_id, "proposed", now())
-        body = _intent(use.tool, call.effect if call else "read", use.arguments)
+        body = self._agreed_on(use.call_id, use.tool, call.effect if call else "read", use.arguments)
         self._writer.queue(self._entry(moved, body | _verdict(call) if call else body))
         self._calls[use.call_id] = moved
 
     async def decided(self, call: PendingCall, by: str) -> None:
-        body = {**_intent(call.tool, call.effect, call.arguments), **_verdict(call), "who": by}
-        told = {"edited": call.edited, "settled_as": call.recovery.settled_as}
-        body |= {name: value for name, value in told.items() if value}
+        intent = self._agreed_on(call.call_id, call.tool, call.effect, call.arguments)
+        told = {"who": by, "edited": call.edited, "settled_as": call.recovery.settled_as}
+        body = {**intent, **_verdict(call)} | {name: value for name, value in told.items() if value}
         n, self._next_n = self._next_n, self._next_n + 1
         self._writer.queue(Entry("calls", (n, call.call_id, "decided", now(), _json(body))))
 
@@ -170,6 +173,28 @@ class CallJournal:
             if call_id in self._calls
         }
 
+    async def agreed(self, call_id: str) -> str:
+        if call_id not in self._agreed:
+            self._agreed[call_id] = await self._database.offload(lambda: self._stored_agreement(call_id))
+        return self._agreed[call_id]
+
+    def _stored_agreement(self, call_id: str) -> str:
+        """Find what an earlier process recorded."""
+        for session_id in reversed(self._lineage):
+            rows = self._database.query(
+                "SELECT body FROM calls WHERE session_id = ? AND call_id = ?"
+                " AND move IN ('proposed', 'decided') ORDER BY n DESC",
+                (session_id, call_id),
+            )
+            if rows:
+                return str((json_object(rows[0][0]) or {}).get(_DIGEST, ""))
+        return ""
+
+    def _agreed_on(self, call_id: str, tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
+        body = _intent(tool, effect, arguments)
+        self._agreed[call_id] = body[_DIGEST]
+        return body
+
     async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
         return await self._database.offload(lambda: tuple(self._files.changes_of(call_id)))
 
@@ -204,8 +229,7 @@ class CallJournal:
 
 
 def _intent(tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
-    digest = hashlib.sha256(arguments.encode()).hexdigest()
-    return {"tool": tool, "effect": effect, "arguments_sha256": digest}
+    return {"tool": tool, "effect": effect, _DIGEST: arguments_digest(arguments)}
 
 
 def _verdict(call: PendingCall) -> dict[str, str]:

@@ -32,17 +32,17 @@ def filled(
 ) -> list[Message]:
     """Return `messages` with a stand-in for each None.
 
-    `before` is what precedes them, `pending` the calls that the last of them asks for.
+    `before` is what precedes them, `pending` the calls that have no result behind the last of them.
     """
     whole = list(before)
     for place, message in enumerate(messages):
         is_last = place == len(messages) - 1
         if message is not None:
             whole.append(message)
-        elif is_last and pending:
+        elif is_last and pending and not _is_asked(whole, pending):
             whole.append(_asking([(call.call_id, call.tool) for call in pending]))
         else:
-            whole.append(_stand_in(whole, messages[place + 1 :]))
+            whole.append(_stand_in(whole, messages[place + 1 :], pending))
     return whole[len(before) :]
 
 
@@ -51,9 +51,16 @@ def is_stand_in(message: Message | None) -> bool:
     return message is not None and message.origin == "runtime" and bool(message.tool_uses)
 
 
-def _stand_in(before: Sequence[Message], after: Sequence[Message | None]) -> Message:
+def _is_asked(before: Sequence[Message], pending: Sequence[PendingCall]) -> bool:
+    """Tell whether the pending calls were asked for before: some of their message have results already."""
+    return {call.call_id for call in pending} <= {use.call_id for use in _unanswered(before)}
+
+
+def _stand_in(
+    before: Sequence[Message], after: Sequence[Message | None], pending: Sequence[PendingCall]
+) -> Message:
     unanswered = _unanswered(before)
-    answered = {result.call_id for result in _leading_results(after)}
+    answered = {result.call_id for result in _leading_results(after)} | {call.call_id for call in pending}
     missing = [use for use in unanswered if use.call_id not in answered]
     if missing:
         return _lost_result(missing[0])
@@ -132,7 +139,7 @@ class SessionLogs:
     def load(self, transcript: Transcript, pending: Sequence[PendingCall] = ()) -> None:
         """Read the messages of every span from the store, with stand-ins for damaged ones.
 
-        `pending` are the calls that the last message asks for.
+        `pending` are the calls that the last message that is no result asks for.
         """
         for log, _, end in transcript.spans:
             if len(log.messages) < end:

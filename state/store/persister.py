@@ -109,7 +109,7 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
     for history in (state.chat_history, state.active_history):
         logs.load(history, pending if history is state.active_history else ())
     if pending:
-        asked = state.active_history.last
+        asked = state.active_history.asking
         values["pending_tool_calls"] = (
             tuple(map(_lost, pending)) if is_stand_in(asked) else restore_arguments(pending, asked)
         )

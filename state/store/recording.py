@@ -10,8 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..databases.chain import EVERY_ROW, rows_in_order
 from ..databases.database import Database
+from ..errors import StoreError
 from ..json_text import json_object
 from ..messages import Message, ToolResult, ToolUse
+from ..session import SessionSettings
 from ..trace import TraceRecord
 from .deltas import decode_message, merge
 from .integrity import places_set_aside, sound_rows
@@ -49,12 +51,39 @@ def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | Non
 
 def _upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
     owner, last = session_id, None
+    seen: set[str] = set()
     while True:
+        if owner in seen:
+            raise StoreError(f"The store says that session {session_id} was forked from itself.")
+        seen.add(owner)
         yield owner, last
         rows = database.query("SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (owner,))
         if not rows or rows[0][0] is None:
             return
         owner, last = rows[0][0], int(rows[0][1]) if last is None else min(int(rows[0][1]), last)
+
+
+def foreign_until(database: Database, session_id: str) -> int:
+    """Return the last step that came with an import; -1 if all of them ran here."""
+    rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
+    if not rows or '"imported_seq"' not in rows[0][0]:
+        return -1
+    seq = SessionSettings.model_validate_json(rows[0][0]).imported_seq
+    return -1 if seq is None else seq
+
+
+def voided(fields: Fields) -> dict[str, Any]:
+    """Return the fields without what somebody elsewhere allowed: approvals, and a mode that asks for less."""
+    calls = cast("Sequence[dict[str, Any] | None]", fields.get("pending_tool_calls") or ())
+    pending = [call and {**call, **_unsaid(call)} for call in calls]
+    return {**fields, "execution_mode": "interactive", "pending_tool_calls": pending}
+
+
+def _unsaid(call: Mapping[str, Any]) -> Fields:
+    settled = {"settled_as": None, "settled_result": ""} if call.get("settled_as") else {}
+    if call.get("decision") != "approved":
+        return settled
+    return {**settled, "decision": "undecided", "decided_by": "policy", "reason": "it was approved elsewhere"}
 
 
 class StepRow(NamedTuple):
@@ -77,13 +106,23 @@ class StoredState(NamedTuple):
     """A snapshot and the steps after it."""
     is_cut: bool
     """True if newer rows are damaged, so that these are the last good ones."""
+    foreign_until: int = -1
+    """The last step that ran elsewhere."""
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.rows[-1].seq <= self.foreign_until
 
     @property
     def fields(self) -> dict[str, Any]:
         merged: dict[str, Any] = {}
+        was_foreign = False
         for row in self.rows:
+            if was_foreign and row.seq > self.foreign_until:
+                merged = voided(merged)
+            was_foreign = row.seq <= self.foreign_until
             merge(merged, row.delta)
-        return merged
+        return voided(merged) if was_foreign else merged
 
 
 def stored_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
@@ -111,7 +150,7 @@ def _own_state(database: Database, session_id: str, last: int) -> StoredState | 
         good = good[: next(broken, None)]
         is_cut = is_cut or len(good) < len(rows)
         if good:
-            return StoredState(session_id, good, is_cut)
+            return StoredState(session_id, good, is_cut, foreign_until(database, session_id))
         last = rows[0].seq - 1
 
 
@@ -176,13 +215,18 @@ class StepFold:
         self._database = database
         self._seen: dict[tuple[str, int], int] = {}
         self._fields: Fields = {} if before is None else before.fields
+        self._is_foreign = False
         tuple(self._added(self._fields))
 
     def steps(self, session_id: str, after: int = -1, last: int | None = None) -> Iterator[RecordedStep]:
         """Yield the own steps of a session after step `after`, up to step `last`."""
         damaged = places_set_aside(self._database, session_id, "steps")
         limit = _ALL if last is None else last
+        elsewhere = foreign_until(self._database, session_id)
         for row in _step_rows(self._database, session_id, "seq <= ?", (limit,), (after,)):
+            if self._is_foreign and row.seq > elsewhere:
+                self._fields = voided(self._fields)
+            self._is_foreign = row.seq <= elsewhere
             yield self._taken(session_id, row, str(row.seq) in damaged)
 
     def _taken(self, session_id: str, row: StepRow, is_damaged: bool) -> RecordedStep:

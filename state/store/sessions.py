@@ -275,6 +275,7 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
         parent_id=row[7],
         parent_seq=row[8],
         wake_at=row[11],
+        is_foreign=settings.is_foreign_at(int(row[6])),
     )
 
 
@@ -295,7 +296,8 @@ class WaitingRun:
 def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
     """Return the runs that are to go on, those that wait longest first."""
     rows = database.query(
-        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until FROM sessions s"
+        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings FROM"
+        " sessions s"
         # A session without a step holds no message that could be answered.
         " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
         " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
@@ -308,5 +310,6 @@ def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]
             "its process died" if status == "running" else f"its time came at {wake_at}",
             held(session_id, owner).message if seems_held(owner, lease_until) else "",
         )
-        for session_id, title, status, wake_at, owner, lease_until in rows
+        for session_id, title, status, wake_at, owner, lease_until, last_seq, settings in rows
+        if not SessionSettings.model_validate_json(settings).is_foreign_at(int(last_seq))
     ]

@@ -91,7 +91,7 @@ class Store:
         at = newest if at is None else at
         if not 0 <= at <= newest:
             raise UsageError(f"Session {session_id} has no step {at}.", f"It has the steps 0 to {newest}.")
-        settings = self.index.settings(session_id)
+        settings = self.index.settings(session_id).model_copy(update={"imported_seq": None})
         self.index.create(new_id, settings, parent.title, (session_id, at))
 
     def sessions(self, cwd: str | None = None) -> list[SessionSummary]:

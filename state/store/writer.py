@@ -50,6 +50,8 @@ class SessionWriter:
         self.logs = SessionLogs(database, session_id)
         self.last_seq = -1
         """The newest step that this process has read or written."""
+        self.is_foreign = False
+        """True if the step that was read ran elsewhere: nobody here has allowed anything yet."""
         self.lost_calls: tuple[str, ...] = ()
         """Calls that were started after the last good step, as texts for the model."""
         self.claim: Claim | None = None
@@ -80,6 +82,7 @@ class SessionWriter:
         values = decode_fields(self._model, found.fields, self.logs)
         last = found.rows[-1]
         self.last_seq = last.seq
+        self.is_foreign = found.is_foreign
         if found.is_cut or not self.logs.are_whole:
             self.logs.seal()
         if found.is_cut:

@@ -129,7 +129,7 @@ def measure(rounds: int) -> None:
         store = Store.open(url)
         asyncio.run(turns(store, "short", 0))
         asyncio.run(turns(store, "long", TURNS))
-        with served(url, home=Path(name)) as server:
+        with served(url, "--no-token", home=Path(name)) as server:
             project = httpx2.get(f"{server.url}api/v0/projects").json()[0]["id"]
             opening(server, project)
             watching(server, store, project, rounds)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from sandboxes import KINDS, trouble_with
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.spool import this_boot
@@ -28,7 +29,11 @@ from pathlib import Path
 from sandbur.actions.ports import ToolContext
 from sandbur.actions.tools.shell.tool import RunShellCommand
 folder, arguments = Path(os.environ["FOLDER"]), os.environ["ARGUMENTS"]
-tool = RunShellCommand(idle_s=float(os.environ["IDLE_S"]))
+kind, sandbox = os.environ["SANDBOX"], None
+if kind:
+    from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, Workplace
+    sandbox = Sandbox(kind, Workplace((folder,), folder / "home", (folder / "calls",)))
+tool = RunShellCommand(idle_s=float(os.environ["IDLE_S"]), sandbox=sandbox)
 context = ToolContext("c1", folder, lambda text: None, folder / "calls" / "c1")
 print(asyncio.run(tool.run(tool.parse(arguments), context)).content, flush=True)
 sys.stdin.read()
@@ -64,14 +69,20 @@ class Trial:
     nap: str
     agent: "subprocess.Popen[bytes] | None" = None
     arguments: str = ""
+    sandbox: str = ""
 
     def start(self, command: str, crash_at: str = "", idle_s: float = 300, **options: object) -> None:
         self.arguments = json.dumps({"command": command.format(nap=self.nap), **options})
-        own = {"FOLDER": str(self.folder), "ARGUMENTS": self.arguments, "IDLE_S": str(idle_s)}
+        own = {
+            "FOLDER": str(self.folder),
+            "ARGUMENTS": self.arguments,
+            "IDLE_S": str(idle_s),
+            "SANDBOX": self.sandbox,
+        }
         self.agent = subprocess.Popen(
             [sys.executable, "-c", AGENT],
             cwd=ROOT,
-            env={**os.environ, **own, "SANDBUR_CRASH_AT": crash_at},
+            env={**os.environ, **own, "IDLE_S": str(idle_s), "SANDBUR_CRASH_AT": crash_at},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -131,6 +142,16 @@ def trial(tmp_path: Path) -> Iterator[Trial]:
         trial.agent.communicate()
 
 
+@pytest.fixture(params=["", *KINDS], ids=["no sandbox", *KINDS])
+def confined(request: pytest.FixtureRequest, trial: Trial) -> Trial:
+    """A trial whose command runs in a sandbox, or in none."""
+    kind = request.param
+    if kind and (trouble := trouble_with(kind)):
+        pytest.skip(f"{kind} does not work on this machine: {trouble}")
+    trial.sandbox = kind
+    return trial
+
+
 TREES = {
     "plain": "sleep {nap}",
     "in a session of its own": "setsid sleep {nap} & sleep {nap}",
@@ -142,7 +163,8 @@ TREES = {
 
 
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
-def test_a_killed_agent_takes_the_command_along_and_the_record_says_so(trial: Trial, tree: str):
+def test_a_killed_agent_takes_the_command_along_and_the_record_says_so(confined: Trial, tree: str):
+    trial = confined
     trial.start("echo so far; " + tree)
     trial.wait_for_processes()
     began = time.monotonic()
@@ -157,7 +179,8 @@ def test_a_killed_agent_takes_the_command_along_and_the_record_says_so(trial: Tr
 
 
 @pytest.mark.parametrize("tree", [tree for name, tree in TREES.items() if name != "with no environment"])
-def test_what_outlives_agent_and_supervisor_is_killed_by_the_recovery(trial: Trial, tree: str):
+def test_what_outlives_agent_and_supervisor_is_killed_by_the_recovery(confined: Trial, tree: str):
+    trial = confined
     trial.start("echo so far; " + tree)
     trial.wait_for_processes()
     trial.kill(trial.supervisor)
@@ -167,7 +190,8 @@ def test_what_outlives_agent_and_supervisor_is_killed_by_the_recovery(trial: Tri
     assert found.note.startswith("How it ended is not recorded")
 
 
-def test_a_command_that_ended_before_the_agent_could_hear_of_it_has_its_true_result(trial: Trial):
+def test_a_command_that_ended_before_the_agent_could_hear_of_it_has_its_true_result(confined: Trial):
+    trial = confined
     trial.start("echo out; exit 7")
     assert trial.agent is not None
     wait_for(lambda: b"out" in trial.output)
@@ -249,7 +273,7 @@ def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):
     assert trial.recover().is_not_started
     own = {"SANDBUR_COMMAND": "touch done", "SANDBUR_FOLDER": str(scratch), "SANDBUR_CALL": "abc"}
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", ROOT / "actions/tools/shell/supervisor.py", "/bin/sh", "1000"],
+        [sys.executable, "-I", "-S", ROOT / "actions/tools/shell/supervisor.py", "/bin/sh", "1000", "-1"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trial.folder, env=os.environ | own,
     ) as late:  # fmt: skip
         assert late.stdout is not None

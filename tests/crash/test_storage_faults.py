@@ -211,8 +211,8 @@ def test_a_session_of_a_newer_graph_is_refused_and_kept(place: Place) -> None:
         shutil.copytree(root / name, newer / name)
     application = newer / "state" / "application.py"
     text = application.read_text()
-    assert "GRAPH_VERSION = 1\n" in text
-    application.write_text(text.replace("GRAPH_VERSION = 1\n", "GRAPH_VERSION = 2\n"))
+    assert "GRAPH_VERSION = 2\n" in text
+    application.write_text(text.replace("GRAPH_VERSION = 2\n", "GRAPH_VERSION = 3\n"))
     process = place.start(
         "-p", "do it", "-y", "-m", place.model, "--session-id", place.session_id,
         env={"PYTHONPATH": str(newer), "SANDBUR_CRASH_AT": "started_after_commit:2"},

@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,6 +18,7 @@ from at_once import Case, Started, at_once
 from crash_past import Past
 from crash_place import Place
 from model_server import Answer, ModelServer, Request, ToolCall, Turn, say
+from places import ROOT
 from terminal_pair import Terminal
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -273,3 +275,27 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("name", CASES)
 def test_output_that_nobody_reads_holds_nothing_up(running: Started, name: str) -> None:
     running[name].result()
+
+
+def test_a_thread_that_the_end_of_the_interpreter_stopped_holds_nothing_up(tmp_path: Path) -> None:
+    # The interpreter stops its threads anywhere, so also where one holds the lock of the output.
+    program = (
+        "import sys, threading\n"
+        "from sandbur.ui.cli import main\n"
+        "main(['--version'])\n"
+        "writer = sys.stdout.buffer.writer\n"
+        "held = threading.Event()\n"
+        "def hold():\n"
+        "    with writer._changed:\n"
+        "        held.set()\n"
+        "        threading.Event().wait()\n"
+        "threading.Thread(target=hold, daemon=True).start()\n"
+        "held.wait()\n"
+        "print('the last words')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path, capture_output=True, text=True, timeout=MOST_S, check=True, stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "the last words"

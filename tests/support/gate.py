@@ -1,4 +1,4 @@
-"""Small tools and one function, to ask the gate about a call."""
+"""One function to ask the gate about a call of a real tool, and a tool that is none of ours."""
 
 import json
 from collections.abc import Sequence
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.ports import ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verdict
-from sandbur.actions.tools.glob import Glob
-from sandbur.actions.tools.registry import traits_of
+from sandbur.actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verdict
+from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.policy.gate import Policy
 from sandbur.agent.policy.rules import parse_rules
 from sandbur.state.calls import Effect
@@ -27,36 +26,30 @@ class SmallTool:
 
     @property
     def traits(self) -> ToolTraits:
-        return traits_of(self.name)
+        return ToolTraits()
 
     def parse(self, arguments: str) -> Any:
-        return arguments
+        return json.loads(arguments)
+
+    def effect_of(self, arguments: Any) -> Effect:
+        return self.effect
 
     def subject(self, arguments: dict[str, str]) -> str:
-        return next(arguments[key] for key in ("command", "pattern", "path") if key in arguments)
+        return arguments["path"]
 
     def paths(self, arguments: dict[str, str]) -> Sequence[str]:
-        if self.name == "glob":
-            return Glob().paths(Glob().parse(json.dumps(arguments)))
-        return [arguments[key] for key in ("path", "cwd") if key in arguments]
+        return [arguments["path"]]
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         return ToolOutcome("ok", "")
 
 
-TOOLS = {
-    tool.name: tool
-    for tool in (
-        SmallTool("run_shell_command", "effect"),
-        SmallTool("write_file", "verifiable"),
-        SmallTool("edit_file", "verifiable"),
-        SmallTool("read_file", "read"),
-        SmallTool("list_directory", "read"),
-        SmallTool("glob", "read"),
-        SmallTool("grep", "read"),
-        SmallTool("send_mail", "effect"),
-    )
+TOOLS: dict[str, Tool] = {
+    **builtin_tools(),
+    "send_mail": SmallTool("send_mail", "effect"),
+    "look": SmallTool("look", "read"),
 }
+_NEEDED = {"write_file": {"content": "x"}, "edit_file": {"old": "x", "new": "y"}}
 
 
 def judged(
@@ -66,7 +59,17 @@ def judged(
     allow: Sequence[str] = (),
     deny: Sequence[str] = (),
     add_dirs: Sequence[Path] = (),
+    ask: Sequence[str] = (),
+    own: Sequence[Path] = (),
+    runs_catastrophes: bool = False,
     **arguments: str,
 ) -> Verdict:
-    policy = Policy(parse_rules(allow, TOOLS), parse_rules(deny, TOOLS), workspace, add_dirs)
-    return policy.judge(TOOLS[tool], arguments, mode)
+    rules = [parse_rules(texts, TOOLS) for texts in (allow, deny, ask)]
+    policy = Policy(*rules[:2], workspace, add_dirs, rules[2], own, runs_catastrophes)
+    parsed = TOOLS[tool].parse(json.dumps({**_NEEDED.get(tool, {}), **arguments}))
+    return policy.judge(TOOLS[tool], parsed, mode)
+
+
+def command(workspace: Path, text: str, mode: Any = "interactive", **more: Any) -> Verdict:
+    """Ask about a shell command."""
+    return judged(workspace, "run_shell_command", mode, **more, command=text)

@@ -185,7 +185,7 @@ def fork() -> None:
         run.start("Write one.", "--yolo")
         run.on("Write two.")
         edit = ("--set", "user_input=Write three.")
-        forked = run.run("fork", run.id, "--at", "4", "--files", *edit).out.strip()
+        forked = run.run("fork", run.id, "--at", "4", "--files", "--yes", *edit).out.strip()
         run.run("-p", "-r", forked)
         run.keep("fork", forked)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sandbur.actions.events import Event, RunFinished, TextDelta
+from sandbur.actions.masking.masker import TextMasker
+from sandbur.actions.masking.span import SecretSpan
 from sandbur.actions.ports import (
     BadArguments,
     ModelEvent,
@@ -18,6 +20,7 @@ from sandbur.actions.ports import (
     ToolTraits,
     Verdict,
 )
+from sandbur.actions.turn.binding import DiskWitness
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS
 from sandbur.agent.graph import build_application, build_graph
 from sandbur.agent.session.run import Limits, nobody
@@ -129,17 +132,17 @@ class AskUnlessYolo:
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
 
 
-class MasksNothing:
-    def text(self, text: str) -> str:
-        return text
+class MasksNothing(TextMasker):
+    def spans(self, data: bytes) -> list[SecretSpan]:
+        return []
 
-    feed = text
+    def stream(self) -> Any:
+        return _PassesOn()
 
-    def data(self, data: bytes) -> bytes:
-        return data
 
-    def stream(self) -> "MasksNothing":
-        return self
+class _PassesOn:
+    def feed(self, piece: str) -> str:
+        return piece
 
     def end(self) -> str:
         return ""
@@ -183,6 +186,7 @@ def scripted_ports(
         toolbox={tool.spec.name: tool for tool in tools},
         tool_specs=(*(tool.spec for tool in tools), *DECISION_TOOLS),
         gate=gate or AskUnlessYolo(),
+        witness=DiskWitness(),
         journal=store.journal(session_id),
         trace=trace,
         masker=MasksNothing(),

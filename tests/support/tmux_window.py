@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
+from sandbur.agent.config.yolo import acknowledge
+
 DEAF_S = 0.3
 """The question ignores keys for a moment."""
 ASKS = "Run it? ["
@@ -23,6 +25,8 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # Who tests anything else has used yolo mode before.
+        acknowledge(folder / "data")
         self._sockets = Path(tempfile.mkdtemp(prefix="tmux"))
         self._socket = ""
 

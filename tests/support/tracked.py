@@ -104,7 +104,14 @@ async def every_kind(store: Store) -> None:
 @dataclass(frozen=True, slots=True)
 class Served:
     url: str
+    """Without the token."""
+    token: str
     process: "subprocess.Popen[str]"
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The headers of a program that knows the token."""
+        return {"Authorization": f"Bearer {self.token}"}
 
     @property
     def port(self) -> int:
@@ -142,8 +149,8 @@ def served(url: str, *flags: str, home: Path, env: dict[str, str] | None = None)
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            found = re.search(r"http://\S+", line)
+            found = re.search(r"(http://[^\s?]+)(?:\?token=(\S+))?", line)
             assert found is not None, (line, process.stderr and process.stderr.read())
-            yield Served(found[0], process)
+            yield Served(found[1], found[2] or "", process)
         finally:
             process.terminate()

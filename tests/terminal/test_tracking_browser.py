@@ -41,6 +41,8 @@ def server(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
 @pytest.fixture(scope="module")
 def browser(server: Served) -> Iterator[Browser]:
     with opened_browser() as opened:
+        # The address that was printed: from then on a cookie knows the token.
+        opened.open(f"{server.url}?token={server.token}")
         yield opened
 
 

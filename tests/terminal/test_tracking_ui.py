@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +43,18 @@ def server(filled: str, home: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def client(server: Served) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=server.url, trust_env=False) as made:
+    with httpx2.Client(base_url=server.url, headers=server.bearer, trust_env=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stranger(filled: str, home: Path) -> Iterator[httpx2.Client]:
+    """Who has no token, at a server that asks for none."""
+    with (
+        served(filled, "--no-token", home=home) as running,
+        httpx2.Client(base_url=running.url, trust_env=False) as made,
+    ):
+        assert not running.token
         yield made
 
 
@@ -104,13 +116,13 @@ def test_every_answer_says_what_a_browser_may_do(client: httpx2.Client) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:7241", "127.0.0.1.evil.example", "10.0.0.1"])
-def test_a_name_that_is_not_this_machines_gets_nothing(client: httpx2.Client, host: str) -> None:
-    assert client.get("/api/v0/projects", headers={"Host": host}).status_code == 421
+def test_a_name_that_is_not_this_machines_gets_nothing(stranger: httpx2.Client, host: str) -> None:
+    assert stranger.get("/api/v0/projects", headers={"Host": host}).status_code == 421
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:7241", "LOCALHOST:80"])
-def test_the_names_of_this_machine_are_welcome(client: httpx2.Client, host: str) -> None:
-    assert client.get("/api/v0/projects", headers={"Host": host}).status_code == 200
+def test_the_names_of_this_machine_are_welcome(stranger: httpx2.Client, host: str) -> None:
+    assert stranger.get("/api/v0/projects", headers={"Host": host}).status_code == 200
 
 
 def test_another_sites_page_cannot_write(client: httpx2.Client, server: Served) -> None:
@@ -165,13 +177,39 @@ def test_nothing_is_left_in_the_home_folder(server: Served, client: httpx2.Clien
     assert not list(home.rglob(".burr*"))
 
 
+def test_other_users_of_the_machine_do_not_come_in(server: Served) -> None:
+    assert re.fullmatch(r"[\w-]{43}", server.token)
+    with httpx2.Client(base_url=server.url, trust_env=False) as client:
+        for path in ("/", "/api/v0/projects", "/assets/x", "/?token=wrong"):
+            assert client.get(path).status_code == 401
+        assert client.get("/api/v0/projects", headers=server.bearer).status_code == 200
+        assert client.get(f"/?token={server.token}").status_code == 200
+        assert client.get("/api/v0/projects").status_code == 200
+
+
+def test_the_browser_is_sent_to_the_address_with_the_token(filled: str, tmp_path: Path) -> None:
+    opener = tmp_path / "opener"
+    opener.write_text('#!/bin/sh\necho "$1" > "$0.txt"\n')
+    opener.chmod(0o755)
+    command = Command(tmp_path)
+    command.env |= {"BROWSER": str(opener), "DISPLAY": ":none"}
+    with command.start("ui", "--port", "0", "--store", filled) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        while not (tmp_path / "opener.txt").is_file() or not (tmp_path / "opener.txt").read_text():
+            time.sleep(0.05)
+        process.terminate()
+    assert (tmp_path / "opener.txt").read_text().strip() == line.removeprefix("Tracking UI: ").strip()
+    assert "?token=" in line
+
+
 def test_with_a_token_nobody_comes_in_without_it(filled: str, tmp_path: Path) -> None:
     env = {"SANDBUR_UI_TOKEN": TOKEN}
     with (
         served(filled, "--host", "0.0.0.0", home=tmp_path, env=env) as server,
         httpx2.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client,
     ):
-        assert "token" not in server.url
+        assert not server.token
         for path in ("/", "/api/v0/projects", "/assets/x", "/?token=wrong", f"/?token={TOKEN}x"):
             assert client.get(path).status_code == 401
         assert client.get("/", headers={"Authorization": "Bearer nothing"}).status_code == 401
@@ -191,12 +229,10 @@ def test_with_a_token_nobody_comes_in_without_it(filled: str, tmp_path: Path) ->
 
 def test_a_token_is_made_where_others_can_reach_it(filled: str, tmp_path: Path) -> None:
     with served(filled, "--host", "0.0.0.0", home=tmp_path) as server:
-        found = re.search(r"\?token=([\w-]{43})$", server.url)
-        assert found is not None
+        assert re.fullmatch(r"[\w-]{43}", server.token)
         at = f"http://127.0.0.1:{server.port}/api/v0/projects"
         assert httpx2.get(at, trust_env=False).status_code == 401
-        bearer = {"Authorization": f"Bearer {found[1]}"}
-        assert httpx2.get(at, headers=bearer, trust_env=False).status_code == 200
+        assert httpx2.get(at, headers=server.bearer, trust_env=False).status_code == 200
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -222,6 +258,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
     ("words", "env", "code", "said"),
     [
         (["--host", "no.such.host.invalid"], {}, 2, "is no address"),
+        (["--host", "0.0.0.0", "--no-token"], {}, 2, "--no-token would let the whole network in"),
         (["--host", "203.0.113.7"], {}, 2, "is no address of this machine"),
         ([], {"SANDBUR_UI_TOKEN": "short"}, 52, "SANDBUR_UI_TOKEN has to be 16 or more"),
         ([], {"SANDBUR_UI_TOKEN": 'x"; Path=/evil-quote'}, 52, "SANDBUR_UI_TOKEN has to be"),

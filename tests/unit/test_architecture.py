@@ -30,8 +30,17 @@ SHORT_IDEAS = {
 """Files under 20 lines, with their reason."""
 ONE_IMPORTER = {
     "actions/tools/search/worker.py": "a program of its own, which can be killed",
+    "actions/tools/shell/sandbox/bubblewrap.py": "a sandbox in the words of bubblewrap",
+    "actions/tools/shell/sandbox/landlock.py": "a sandbox as orders to a supervisor",
+    "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the words of macOS",
+    "actions/tools/shell/sandbox/seccomp.py": "a filter in the kernel's own language",
     "actions/tools/shell/supervisor.py": "a program of its own, which outlives the agent",
+    "actions/turn/repetition.py": "what going round in circles is",
+    "actions/turn/start_check.py": "the whole of what is looked at before a start",
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
+    "agent/policy/call.py": "what rules know of a call, the same for all of them",
+    "agent/policy/hidden_files.py": "what a rule against reading means for everything else that reads",
+    "agent/policy/shell/repository.py": "what git reads before it looks, and nothing of command lines",
     "agent/policy/shell_rules.py": "what a deny rule means for a command line",
     "agent/session/backlog.py": "back-pressure between a run and whoever follows it",
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",

@@ -8,6 +8,8 @@ import pytest
 from command import Command, Ended
 from warm_start import warm_start
 
+pytestmark = pytest.mark.slow
+
 
 def from_cold(command: Command, words: tuple[str, ...], stdin: str | None) -> Ended:
     done = subprocess.run(

@@ -90,7 +90,7 @@ class _Telling:
     def __init__(self, moves: Iterable[CallMove], before: ApplicationState, glyphs: Glyphs) -> None:
         self._before = before
         self._glyphs = glyphs
-        self._decided = {move.call_id: move for move in moves if move.move == "decided"}
+        self._decided = {move.call_id: move for move in moves if move.move == "decided" and move.text("who")}
         self._titles = {call.call_id: title(call.tool, call.arguments) for call in before.pending_tool_calls}
 
     def lines(self, state: ApplicationState) -> Iterator[Line]:

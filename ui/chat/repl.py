@@ -6,18 +6,19 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from prompt_toolkit.application import run_in_terminal
 
 from ...actions.events import Event, RunFinished
+from ...actions.turn.commands import chosen_mode
 from ...agent.config.paths import data_home
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
-from ..headless import DEMO_GOAL, clean, resume_line
+from ..headless import DEMO_GOAL, clean, refuse_yolo, resume_line
 from ..open_session import open_session, opened
 from ..terminal.drive import StopSignals, drive, exit_code
 from ..terminal.render import Renderer
@@ -25,6 +26,7 @@ from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say, typing_unseen
 from .approvals import Approvals, Settling
 from .composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
+from .consent import ask_about_links, knows_yolo, newly_trusted
 from .keys import Waking
 from .picker import pick_session
 from .questions import CommandTyped, Questions
@@ -36,31 +38,6 @@ if TYPE_CHECKING:
     from ...agent.session.session import Session
     from ...state.calls import CallDecision
     from ..commands.chat import ChatCommand
-
-MAX_SHOWN_LINES = 40
-
-
-async def newly_trusted(config: Path | None) -> bool:
-    """Show a configuration that nobody has trusted and ask; return whether it is trusted now."""
-    if config is None:
-        return False
-    content = config.read_bytes()
-    console = make_console(sys.stdout)
-    lines = plain(content.decode("utf-8", "replace")).splitlines()
-    console.print(f"{plain(str(config))} is not trusted yet. It says:", markup=False, highlight=False)
-    for line in lines[:MAX_SHOWN_LINES]:
-        console.print(f"  {line}", markup=False, highlight=False)
-    if len(lines) > MAX_SHOWN_LINES:
-        console.print(f"  ({len(lines) - MAX_SHOWN_LINES} more lines)", markup=False)
-    from .questions import OneKey
-
-    answer = await OneKey("Use it in this folder, until it changes? [y/n] ", "yn", safe="n").ask()
-    if answer.key != "y":
-        return False
-    from ...agent.config.trust import trust
-
-    trust(config.parent.parent, os.environ, content)
-    return True
 
 
 def import_session() -> None:
@@ -130,14 +107,20 @@ async def _awaited(
 async def chat(command: "ChatCommand") -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
     async with opened(command) as runtime:
-        if not await newly_trusted(runtime.settings.untrusted_config):
+        asks_for_yolo = runtime.settings.mode == "yolo" and not await knows_yolo(runtime.settings.home)
+        if not command.continues:
+            await ask_about_links(runtime.settings.cwd)
+        if not await newly_trusted(runtime.settings.untrusted_config) and not asks_for_yolo:
             return await _chat(runtime, command)
+    mode = {"mode": "interactive"} if asks_for_yolo else {}
+    command = replace(command, said={**command.said, **mode})
     async with opened(command) as runtime:
         return await _chat(runtime, command)
 
 
 async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
+    refuse_yolo(first or "")
     talk = Chat(runtime, command.verbose)
     talk.greet()
     try:
@@ -250,11 +233,19 @@ class Chat:
             text = "/exit"
         if is_rewind(text):
             await self._rewind(text)
+        elif not await self._may_ask_less(text):
+            self._renderer.lines([("yellow", "The mode stays as it is.")])
         elif text.strip() and not (is_open and text.strip() == self._taken_back):
             await self._turn(self._session.send(text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
         return self._leaves(text)
+
+    async def _may_ask_less(self, text: str) -> bool:
+        """Return whether a text may be sent: yolo mode only by somebody who knows what it does."""
+        return chosen_mode(text) != "yolo" or await at_prompt(
+            knows_yolo(self._runtime.settings.home), lambda _: False
+        )
 
     def _leaves(self, text: str) -> bool:
         return text.strip() in ("/exit", "/quit") and self._session.state.exit_chat
@@ -358,7 +349,7 @@ class Chat:
         session = self._session
         if is_rewind(text):
             await self._rewind(text)
-        else:
+        elif await self._may_ask_less(text):
             await self._drive(session.send(text))
         if self._leaves(text):
             raise Leave(0)

@@ -1,6 +1,7 @@
 """`sandbur approve`, `deny` and `settle`: decide about waiting calls from outside, and carry the run on."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -59,7 +60,11 @@ class DecideCommand(RunCommand):
             decisions = _decisions(_chosen(session.id, waiting, self), self, edited)
             events = session.decide(decisions, record_only=self.record_only)
             return await run_to_end(
-                session, events, _as_decided(waiting, decisions), self.progress, self.record_only
+                session,
+                events,
+                _as_decided(waiting, decisions, session.shown_arguments),
+                self.progress,
+                self.record_only,
             )
 
 
@@ -145,9 +150,11 @@ def _decisions(
     ]
 
 
-def _as_decided(waiting: "list[PendingCall]", decisions: "list[CallDecision]") -> "list[PendingCall]":
-    """Return the calls with the arguments that they run with."""
-    changed = {decision.call_id: decision.arguments for decision in decisions if decision.arguments}
+def _as_decided(
+    waiting: "list[PendingCall]", decisions: "list[CallDecision]", shown: Callable[[str], str]
+) -> "list[PendingCall]":
+    """Return the calls with the arguments that they run with, but for their secrets."""
+    changed = {decision.call_id: shown(decision.arguments) for decision in decisions if decision.arguments}
     return [
         call.model_copy(update={"arguments": changed.get(call.call_id, call.arguments)}) for call in waiting
     ]

@@ -162,6 +162,7 @@ def _findings(command: Command) -> Iterator[Finding]:
     except SandburError as error:
         yield Finding("bad", "configuration", str(error))
         return
+    yield _sandbox(settings)
     yield from _configuration(settings)
     yield _model(settings)
     yield from store_findings(settings)
@@ -192,6 +193,16 @@ def _programs() -> Iterator[Finding]:
     for name, without in uses.items():
         path = shutil.which(name)
         yield Finding("good", name, path) if path else Finding("note", name, f"not installed: {without}")
+
+
+def _sandbox(settings: "Settings") -> Finding:
+    from ...actions.tools.shell.sandbox.sandbox import Workplace, what_works
+    from ...agent.config.paths import user_home
+
+    found = list(what_works(Workplace((settings.cwd,), user_home(os.environ))))
+    told = ", ".join(f"{kind} {f'does not work ({why})' if why else 'works'}" for kind, why in found)
+    works = not all(why for _, why in found)
+    return Finding("good" if works else "note", "sandbox", f"{settings.sandbox}; {told}")
 
 
 def _keys() -> Finding:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...state.errors import UsageError
 from ..argument_types import edit, position
 from ..grammar import ID, Command, flag, switch, word
 from ..open_session import opened
 from ..terminal.sanitize import one_line
-from ..terminal.terminal import put, say
+from ..terminal.terminal import is_interactive, put, say
 
 if TYPE_CHECKING:
     from ...agent.history.time_travel.restore import Restored, RestorePlan
@@ -25,7 +27,14 @@ class ForkCommand(Command):
         metavar="PATH=VALUE",
     )  # fmt: skip
     """PATH=VALUE each."""
-    files: bool = switch("--files", "bring the files back to what they were then")
+    files: bool = switch(
+        "--files", "bring the files in the session's folder, or -C DIR, back to what they were"
+    )
+    yes: bool = switch("--yes", "with --files: change them unasked")
+
+    def check(self) -> None:
+        if self.yes and not self.files:
+            raise UsageError("--yes goes with --files.")
 
     async def run(self) -> int:
         async with opened(self) as runtime:
@@ -36,14 +45,33 @@ class ForkCommand(Command):
                 from ...agent.history.time_travel.branches import edited
 
                 changes = edited(view.state, self.edits)
+            seq = view.summary.steps - 1 if self.at is None else self.at
+            named = self.said.get("cwd") is not None
+            folder = runtime.settings.cwd if named else Path(view.settings.cwd)
+            if self.files:
+                await agreed(await runtime.restore_plan(session_id, seq, folder), folder, self.yes)
             forked = await runtime.fork(session_id, self.at, changes)
             put(forked)
             if self.files:
-                seq = view.summary.steps - 1 if self.at is None else self.at
-                for line in restored_lines(*await runtime.restore_files(session_id, seq, forked)):
+                for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
                     say(line)
         say(f"Go on with it: sandbur -r {forked}")
         return 0
+
+
+async def agreed(plan: "RestorePlan", folder: Path, is_sure: bool) -> None:
+    """Show which files would change and ask; raises `UsageError` unless the person wants that."""
+    if is_sure or not plan.steps:
+        return
+    say(f"These files in {one_line(str(folder))} would change:")
+    for step in plan.steps:
+        say(f"  {'goes' if step.content is None else 'is brought back'}: {one_line(str(step.path))}")
+    if not is_interactive():
+        raise UsageError("Nothing was done: these changes have to be confirmed.", "Add --yes.")
+    from ..chat.questions import OneKey
+
+    if (await OneKey("Change them? [y/n] ", "yn", safe="n").ask()).key != "y":
+        raise UsageError("Nothing was done.")
 
 
 def restored_lines(plan: "RestorePlan", done: "Restored") -> Iterator[str]:

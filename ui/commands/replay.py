@@ -18,7 +18,7 @@ from ..grammar import ID, Command, Progress, flag, switch, word
 from ..open_session import opened
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import is_interactive, make_console, put, say
-from .fork import restored_lines
+from .fork import agreed, restored_lines
 
 if TYPE_CHECKING:
     from ...agent.history.replay.replay import Replayed
@@ -44,7 +44,8 @@ class ReplayCommand(Command):
         "-m --model", "what if: go on behind SEQ with this model, in a fork, for real",
         metavar="PROVIDER/MODEL",
     )  # fmt: skip
-    files: bool = switch("--files", "with -m: bring the files back first")
+    files: bool = switch("--files", "with -m: bring the files in the session's folder back first")
+    yes: bool = switch("--yes", "with --files: change them unasked")
     yolo: bool = switch("-y --yolo", "ask nothing before real tools run")
     json: bool = switch("--json", "JSON on stdout")
 
@@ -67,6 +68,8 @@ class ReplayCommand(Command):
             raise UsageError("-m and --ignore-tools contradict each other: with -m nothing is compared.")
         if self.files and self.model is None:
             raise UsageError("--files goes with -m: a replay changes no file.")
+        if self.yes and not self.files:
+            raise UsageError("--yes goes with --files.")
 
     async def run(self) -> int:
         """Replay a session or a recording file; return 0 if nothing differs, else 4."""
@@ -244,16 +247,17 @@ def name_of(title: str, session_id: str) -> str:
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
     """Write a file that is there as a whole or not at all."""
     from ...actions.workspace.atomic_write import temporary_file
+    from ...actions.workspace.beneath import real_path
     from ...actions.workspace.paths import FileProblem
 
     is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_file(path, 0o666) as temporary:
+        with temporary_file(real_path(path.parent) / path.name, 0o666) as temporary:
             is_begun = True
             with open(temporary.descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.writelines(pieces)
-            temporary.path.replace(path)
+            temporary.take_place_of(path)
     except FileProblem as problem:
         raise UsageError(str(problem)) from None
     except OSError as error:
@@ -277,6 +281,9 @@ async def what_if(command: ReplayCommand) -> int:
     assert seq is not None
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
+        folder = Path(runtime.store.index.settings(session_id).cwd)
+        if command.files:
+            await agreed(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
         forked = await runtime.fork(session_id, seq)
         try:
             session = await runtime.resume(forked)
@@ -285,7 +292,7 @@ async def what_if(command: ReplayCommand) -> int:
             runtime.store.delete(forked)
             raise
         if command.files:
-            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked)):
+            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
                 say(line)
             # What was undone with the files may run again: only a journal that is read now knows that.
             runtime.store.forget(forked)

@@ -136,6 +136,7 @@ class SessionsCommand(Command):
     )  # fmt: skip
     """Bytes."""
     dry_run: bool = switch("--dry-run", "only say what would go", "prune")
+    yes: bool = switch("--yes", "import: take the session with the settings that it brings, unasked")
 
     @property
     def tells_more(self) -> bool:
@@ -159,6 +160,8 @@ class SessionsCommand(Command):
             )
         if self.steps and action != "show":
             raise UsageError("--steps belongs to `sandbur sessions show ID`.")
+        if self.yes and action != "import":
+            raise UsageError("--yes belongs to `sandbur sessions import FILE`.")
         if self.export_format != usual.export_format and action != "export":
             raise UsageError("--format belongs to `sandbur sessions export ID`.")
 

@@ -66,8 +66,15 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def token_for(listener: socket.socket, env: Mapping[str, str]) -> Token:
-    """Return what has to be known to come in; raises `ConfigError` for one that can be guessed."""
+def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool = True) -> Token:
+    """Return what has to be known to come in, on this machine too: others use it as well.
+
+    Raises `ConfigError` for one that can be guessed, `UsageError` where there has to be one.
+    """
+    if not is_wanted:
+        if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
+            raise UsageError("--no-token would let the whole network in.", "Leave --host or --no-token out.")
+        return Token(None)
     if given := env.get(_TOKEN, "").strip():
         if (
             len(given) < _LEAST_TOKEN_CHARS
@@ -79,8 +86,6 @@ def token_for(listener: socket.socket, env: Mapping[str, str]) -> Token:
                 "Leave it out, and one is made.",
             )
         return Token(given)
-    if ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
-        return Token(None)
     return Token(secrets.token_urlsafe(32), is_new=True)
 
 
@@ -101,10 +106,11 @@ _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils
 class UiCommand(Command):
     port: int = flag("--port", "0: any free one (default 7241)", 7241, type=port, metavar="N")
     host: str = flag(
-        "--host", "where to listen (default 127.0.0.1); elsewhere a token is needed", "127.0.0.1",
+        "--host", "where to listen (default 127.0.0.1)", "127.0.0.1",
         metavar="ADDRESS",
     )  # fmt: skip
     no_open: bool = switch("--no-open", "open no browser")
+    no_token: bool = switch("--no-token", "let every user and program of this machine in")
 
     async def run(self) -> int:
         """Serve until a signal comes; return the exit code that it means."""
@@ -113,8 +119,8 @@ class UiCommand(Command):
         _require_packages()
         settings = load_settings(said_by(self), os.environ)
         with listen(self.host, self.port) as listener:
-            token = token_for(listener, os.environ)
-            from .tracking_guard import Guard
+            token = token_for(listener, os.environ, not self.no_token)
+            from ..tracking_guard import Guard
 
             app, backend = tracking_app(settings.store, settings.tenant)
             try:
@@ -171,8 +177,8 @@ async def _until_stopped(server: "Server", listener: socket.socket) -> int:
 
 
 def _tell(address: str, token: Token, no_open: bool) -> None:
-    url = f"{address}?token={token.text}" if token.is_new else address
-    put(f"Tracking UI: {url}")
+    whole = f"{address}?token={token.text}" if token.text is not None else address
+    put(f"Tracking UI: {whole if token.is_new else address}")
     if token.text is not None and not token.is_new:
         say("It asks for the token in SANDBUR_UI_TOKEN: add ?token=... to the address.")
     say("Ctrl-C ends it.")
@@ -181,7 +187,7 @@ def _tell(address: str, token: Token, no_open: bool) -> None:
         import webbrowser
 
         # Some systems wait for the browser to end.
-        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(whole,), daemon=True).start()
 
 
 def _has_display(env: Mapping[str, str]) -> bool:

@@ -13,7 +13,7 @@ from ...state.errors import OutputLost, UsageError
 from ..json_output import encoded
 from ..open_session import opened
 from ..terminal.sanitize import one_line
-from ..terminal.terminal import put, say
+from ..terminal.terminal import is_interactive, put, say
 
 if TYPE_CHECKING:
     from ...state.maintenance.import_ import Imported
@@ -46,27 +46,50 @@ def _pieces(store: "Store", session_id: str, form: str) -> Iterable[str]:
 
 
 async def import_session(command: "SessionsCommand") -> int:
-    from ...state.maintenance.import_ import import_session
+    """Take a session in after the person has seen what it brings."""
+    from ...agent.session.session import whoami
+    from ...state.maintenance.import_ import checked_import, take_in
 
     with _source(command.session) as file:
         async with opened(command) as runtime:
-            imported = import_session(runtime.store.database, runtime.store.tenant, file)
-    put(imported.session_id)
-    for line in _said(imported):
-        say(line)
+            checked = checked_import(runtime.store.database, file)
+            for line in _brought(checked.imported):
+                say(line)
+            if not command.yes:
+                await _confirm(command.session)
+            take_in(runtime.store.database, runtime.store.tenant, checked, whoami())
+    put(checked.export.session_id)
+    say(f"Imported. Go on with it: sandbur -r {checked.export.session_id}")
     return 0
 
 
-def _said(imported: "Imported") -> Iterable[str]:
+def _brought(imported: "Imported") -> Iterable[str]:
+    """Yield what the file says, whole: a rule that was cut would be a rule that nobody has seen."""
     settings = imported.settings
     ancestors = len(imported.brought) - 1
     more = f" and what it was forked from ({ancestors})" if ancestors > 0 else ""
-    yield f"Imported {one_line(imported.title) or 'a session'}: {imported.records} records{more}."
-    if not Path(settings.cwd).is_dir():
-        yield f"Its folder {one_line(settings.cwd)} is not here; name another one with -C DIR."
-    if settings.allow:
-        yield f"It lets these calls pass unasked: {', '.join(map(one_line, settings.allow))}."
-    yield f"Go on with it: sandbur -r {imported.session_id}"
+    yield f"{one_line(imported.title) or 'A session'}: {imported.records} records{more}. It brings:"
+    missing = "" if Path(settings.cwd).is_dir() else " (not here: name another one with -C DIR)"
+    yield f"  folder         {one_line(settings.cwd)}{missing}"
+    yield f"  model          {', '.join(map(one_line, (settings.model, *settings.fallback_models)))}"
+    yield from (f"  passes unasked {one_line(rule)}" for rule in settings.allow)
+    yield from (f"  never runs     {one_line(rule)}" for rule in settings.deny)
+    yield f"  system prompt  {len(settings.system_prompt):,} characters: `sandbur sessions export` shows them"
+    yield "  mode           interactive here, whatever it was; approvals are void"
+    yield from (f"  left out       the added folder {one_line(folder)}" for folder in settings.add_dirs)
+
+
+async def _confirm(name: str) -> None:
+    """Raise `UsageError` unless the person at the terminal says yes."""
+    if name == "-" or not is_interactive():
+        raise UsageError(
+            "Nothing was imported: the settings above have to be confirmed.",
+            "Add --yes if you trust whoever made the file.",
+        )
+    from ..chat.questions import OneKey
+
+    if (await OneKey("Import it with these settings? [y/n] ", "yn", safe="n").ask()).key != "y":
+        raise UsageError("Nothing was imported.")
 
 
 def _write(path: Path, pieces: Iterable[str]) -> int:

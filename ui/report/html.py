@@ -298,6 +298,8 @@ def _top(account: told.Account, title: str) -> Iterator[Html]:
         "from": f"{words.date_and_time(summary.created_at)} UTC",
         "to": f"{words.date_and_time(summary.updated_at)} UTC",
     }
+    if account.settings.sandbox != "off":
+        facts["sandbox"] = account.settings.sandbox
     if summary.parent_id:
         facts["fork of"] = f"{summary.parent_id} at {summary.parent_seq}"
     yield joined(div("brand", "Sandbur run"), tag("h1", title, dir="auto"))

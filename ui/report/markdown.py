@@ -184,7 +184,8 @@ def _top(account: told.Account, facts: told.Facts) -> Iterator[str]:
     summary, standing = account.summary, account.standing
     yield f"# {line(summary.title) or 'A session without a message'}\n\n"
     yield f"{line(words.status_word(summary.status))} · session {code(summary.id)} · {code(summary.model)}"
-    yield f" · mode {line(standing.mode or account.settings.mode)} · folder {code(summary.cwd)}\n"
+    yield f" · mode {line(standing.mode or account.settings.mode)} · folder {code(summary.cwd)}"
+    yield f" · sandbox {account.settings.sandbox}\n" if account.settings.sandbox != "off" else "\n"
     yield f"{words.date_and_time(summary.created_at)} to {words.date_and_time(summary.updated_at)} UTC\n"
     if summary.parent_id:
         yield f"fork of {code(summary.parent_id)} at step {summary.parent_seq}\n"

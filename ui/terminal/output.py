@@ -42,10 +42,14 @@ class Writer:
 
     def put(self, descriptor: int, data: bytes) -> None:
         """Take data in; raises what an earlier write to this descriptor failed with."""
+        if self._has_ended:
+            self._raise_problem(descriptor)
+            self._write_now(descriptor, b"" if self._has_given_up else data)
+            return
         with self._changed:
             self._raise_problem(descriptor)
-            if self._has_ended or not data or not self._has_thread():
-                self._write_now(descriptor, b"" if self._has_given_up else data)
+            if not data or not self._has_thread():
+                self._write_now(descriptor, data)
                 return
             if not self._waiting or self._waiting[-1][0] != descriptor:
                 self._waiting.append((descriptor, bytearray()))
@@ -55,6 +59,9 @@ class Writer:
 
     def flush(self, descriptor: int) -> None:
         """Wait for the reader, unless it lags behind; raises what a write failed with."""
+        if self._has_ended:
+            self._raise_problem(descriptor)
+            return
         with self._changed:
             if not self._reader_lags:
                 self._reader_lags = not self._changed.wait_for(self._is_idle, _PATIENCE_S)
@@ -66,7 +73,11 @@ class Writer:
             return self._changed.wait_for(lambda: self.waiting_bytes <= most_bytes, _LOOK_S)
 
     def end(self) -> None:
-        """Write without the thread from now on; if anything waits still, drop it and whatever comes."""
+        """Write without the thread from now on; if anything waits still, drop it and whatever comes.
+
+        From here on nothing takes the lock: the end of the interpreter, which flushes both streams, stops the
+        thread wherever it is, also while it holds it.
+        """
         with self._changed:
             self._has_ended = True
             self._has_given_up = not self._is_idle()
@@ -94,7 +105,9 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting)
+                self._changed.wait_for(lambda: self._waiting or self._has_ended)
+                if self._has_ended:
+                    return
                 descriptor, data = self._waiting[0]
                 piece = bytes(data[:_PIECE_BYTES])
             try:

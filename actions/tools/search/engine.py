@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from pathlib import Path
 from threading import Event
 from typing import cast
 
+from ...workspace.beneath import status_at
+from ...workspace.paths import FileProblem, open_regular
 from ...workspace.tree import Listing, Wanted, files_below
 from . import ripgrep, worker
 from .matches import FileMatches, MatchedLine, line_text, reads_alike
@@ -32,7 +35,7 @@ class SearchResult:
 
 
 class Search:
-    """One search below `root` with a time limit."""
+    """One search below the real path `root` with a time limit."""
 
     def __init__(self, root: Path, use_ripgrep: bool, limit_s: float) -> None:
         self._root = root
@@ -48,6 +51,15 @@ class Search:
             listing = await self._walk(wanted)
         listing.paths.sort()
         return listing
+
+    async def still_there(self, paths: Sequence[str]) -> list[str]:
+        """Return those that are files below the root, reached through no link.
+
+        ripgrep goes by names: a folder that becomes a link leads it out.
+        """
+        if self._program is None:
+            return list(paths)
+        return await asyncio.to_thread(lambda: [path for path in paths if _is_file(self._root / path)])
 
     async def find(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
         """Search sorted files; at most `limit` lines are kept, all are counted."""
@@ -80,7 +92,8 @@ class Search:
         names = await asyncio.to_thread(self._text_only, sorted(counts))
         shown, unshown = _first(names, counts, limit)
         files: list[FileMatches] = []
-        for batch in ripgrep.batches(shown):
+        for at in range(0, len(shown), ripgrep.MOST_OPEN):
+            batch = shown[at : at + ripgrep.MOST_OPEN]
             found, was_complete = await ripgrep.matching_lines(
                 program, self._root, pattern, batch, limit, self._left()
             )
@@ -127,11 +140,18 @@ def _limited(files: Sequence[FileMatches], counts: dict[str, int], limit: int) -
     return limited
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(status_at(path).st_mode)
+    except OSError:
+        return False
+
+
 def _is_text(path: Path) -> bool:
     """Tell text from binary as the worker does: by a NUL near the beginning."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             sample = file.read(_SAMPLE_BYTES)
-    except OSError:
+    except (FileProblem, OSError):
         return False
     return b"\0" not in sample or sample.startswith((b"\xff\xfe", b"\xfe\xff"))

@@ -5,11 +5,13 @@ import os
 import re
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ....state.cancellation import to_the_end
+from ...workspace.beneath import folder_at, name_of
+from ...workspace.paths import FileProblem, open_regular
 from ...workspace.tree import Listing, Wanted
 from .matches import FileMatches, MatchedLine, line_text
 
@@ -26,18 +28,28 @@ class Ran:
 
 
 async def run_piped(
-    command: Sequence[str], cwd: Path, timeout_s: float, max_bytes: int, stdin: bytes | None = None
+    command: Sequence[str],
+    cwd: Path,
+    timeout_s: float,
+    max_bytes: int,
+    stdin: bytes | None = None,
+    files: Sequence[int] = (),
 ) -> Ran:
-    """Return what the program wrote; it is gone when this returns or raises `OSError`."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=cwd,
-        stdin=DEVNULL if stdin is None else PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env={key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"},
-        start_new_session=True,
-    )
+    """Return what the program wrote; it is gone when this returns or raises `OSError`.
+
+    It runs in the folder that has the real path `cwd`, and gets the open `files`.
+    """
+    with folder_at(cwd) as folder:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=name_of(folder, cwd),
+            stdin=DEVNULL if stdin is None else PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"},
+            start_new_session=True,
+            pass_fds=files,
+        )
     output, errors = bytearray(), bytearray()
     status: int | None = None
     try:
@@ -95,6 +107,8 @@ _MOST_LISTED_BYTES = 64_000_000
 _MOST_COUNT_BYTES = 32_000_000
 _MOST_MATCH_BYTES = 32_000_000
 _ARGUMENT_BYTES = 500_000
+MOST_OPEN = 100
+"""How many files one search for lines is given: a process may not have many open."""
 
 _COUNT = re.compile(rb"([^\0]+)\0(\d+)\r?\n")
 _MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
@@ -138,15 +152,25 @@ async def count_matches(
 async def matching_lines(
     program: str, root: Path, pattern: str, paths: Sequence[str], limit: int, timeout_s: float
 ) -> tuple[list[FileMatches], bool]:
-    """Return the first matching lines of each of a few files, in the order of `paths`."""
-    ran = await _ran(
-        [program, *_SEARCH, "--line-number", "--with-filename", "--no-heading", f"--max-count={limit}",
-         f"--regexp={pattern}", "--", *paths],
-        root, timeout_s, _MOST_MATCH_BYTES,
-    )  # fmt: skip
-    lines: dict[str, list[MatchedLine]] = {path: [] for path in paths}
+    """Return the first matching lines of each of a few files, in the order of `paths`.
+
+    What is shown of a file comes from one that was opened here, so that no link leads the search elsewhere.
+    """
+    with ExitStack() as stack:
+        opened: dict[str, str] = {}
+        for path in paths:
+            with suppress(FileProblem, OSError):
+                opened[f"/dev/fd/{stack.enter_context(open_regular(root / path)).fileno()}"] = path
+        if not opened:
+            return [], True
+        ran = await _ran(
+            [program, *_SEARCH, "--line-number", "--with-filename", "--no-heading", f"--max-count={limit}",
+             f"--regexp={pattern}", "--", *opened],
+            root, timeout_s, _MOST_MATCH_BYTES, [int(name.rpartition("/")[2]) for name in opened],
+        )  # fmt: skip
+    lines: dict[str, list[MatchedLine]] = {path: [] for path in opened.values()}
     for found in _MATCH.finditer(ran.output if ran else b""):
-        lines[_name(found[1])].append(MatchedLine(int(found[2]), line_text(found[3])))
+        lines[opened[_name(found[1])]].append(MatchedLine(int(found[2]), line_text(found[3])))
     results = [FileMatches(path, len(found), found) for path, found in lines.items()]
     return results, ran is not None and ran.status is not None
 
@@ -166,9 +190,11 @@ def batches(paths: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-async def _ran(command: Sequence[str], root: Path, timeout_s: float, max_bytes: int) -> Ran | None:
+async def _ran(
+    command: Sequence[str], root: Path, timeout_s: float, max_bytes: int, files: Sequence[int] = ()
+) -> Ran | None:
     try:
-        return await run_piped(command, root, timeout_s, max_bytes)
+        return await run_piped(command, root, timeout_s, max_bytes, files=files)
     except OSError:
         return None
 

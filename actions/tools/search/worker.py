@@ -21,6 +21,7 @@ _KEPT_LINE_BYTES = 8192
 _NO_TEXT = "no-text"
 _LONGEST_LINE_BYTES = 8 << 20
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, ""))
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 Line = tuple[int, str, int]
 
@@ -62,7 +63,7 @@ def _search(path: bytes, expression: "re.Pattern[str]", room: int) -> tuple[int,
 
 def _lines(path: bytes) -> Iterator[bytes]:
     """Yield the lines of a text file as UTF-8 without their ends; nothing for a binary file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = _opened(path)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return
@@ -74,6 +75,21 @@ def _lines(path: bytes) -> Iterator[bytes]:
         source = _as_utf8(file, encoding) if encoding else file
         while line := source.readline(_LONGEST_LINE_BYTES):
             yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _opened(path: bytes) -> int:
+    """Open a file below the working folder; a link on the way was put there after the file was listed."""
+    *folders, name = path.split(b"/")
+    here = os.open(b".", _FOLDER)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = inner
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, dir_fd=here)
+    finally:
+        os.close(here)
 
 
 def _as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:

@@ -191,13 +191,13 @@ _MOST_NAMED = 5
 _CODES = {126: "found, but it could not be executed", 127: "command not found"}
 
 
-def outcome_of(captured: Captured, ended: Ended, limits: CommandLimits, remark: str = "") -> ToolOutcome:
+def outcome_of(captured: Captured, ended: Ended, limits: CommandLimits, *remarks: str) -> ToolOutcome:
     output = captured.text.rstrip("\n")
-    notes = [f"[{note}]" for note in (*_notes(ended, limits), *filter(None, [remark]))]
+    notes = [f"[{note}]" for note in (*_notes(ended, limits), *remarks)]
     content = "\n".join([output or "(no output)", *notes, f"exit code: {_exit_code(ended)}"])
     if ended.reason in ("timeout", "idle"):
         return ToolOutcome("timeout", content, captured.full)
-    is_fine = ended.status == 0 and not ended.problem and not ended.too_many
+    is_fine = ended.status == 0 and not ended.problem and not ended.too_many and not ended.asking
     return ToolOutcome("ok" if is_fine else "error", content, captured.full)
 
 
@@ -209,6 +209,11 @@ def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
         )
     if ended.reason == "idle":
         yield f"timed out: killed, with all its processes, after {limits.idle_s:g} s without any output"
+    if ended.reason == "input":
+        yield (
+            f"stopped: {shown(ended.asking)} waited for somebody to type something, and nobody can;"
+            " answer by an argument, an option such as --yes, a pipe or a here-document"
+        )
     if ended.problem:
         yield f"killed, with all its processes: {ended.problem}"
     if ended.too_many:
@@ -221,6 +226,9 @@ def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
         count = len(ended.leftovers)
         noun = "process" if count == 1 else "processes"
         yield f"killed {count} {noun} left in the background: {named}{more}"
+    if ended.moved:
+        named = ", ".join(shown(name) for name in ended.moved[:_MOST_NAMED])
+        yield f"a command in the sandbox may not make these, so they were renamed: {named}"
     if ended.survivors:
         yield f"{ended.survivors} processes could not be killed"
 

@@ -7,6 +7,7 @@ every command found, also those inside substitutions, subshells and control stru
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _QUOTED = re.compile(r"(?:[^'\\]|\\.)*+", re.DOTALL)
@@ -44,6 +45,28 @@ _SEPARATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[;|&\n]")
 _MAX_VALUE_CHARS = 256
 _MAX_DEPTH = 100
 _BLANKS = " \t"
+_HERE = "<<"
+READS_A_FILE = "it reads from a file"
+"""The one doubt that does not matter to who knows which files may be read."""
+SUBSTITUTED_FILE = "/dev/fd/63"
+"""Stands for `<(...)`."""
+
+
+@dataclass(slots=True)
+class Redirection:
+    operator: str
+    target: str
+    is_computed: bool = False
+    text: str = ""
+    """What a here-document or here-string gives."""
+
+
+class Word(NamedTuple):
+    text: str
+    """Without quotes."""
+    source: str
+    is_computed: bool
+    """The shell makes it from a variable, a substitution, braces or a file name pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,12 @@ class SimpleCommand:
     """As written, with single spaces between words and without redirections."""
     expands: bool
     """An argument holds a file name pattern or `~`."""
+    computed: tuple[bool, ...] = ()
+    """Of each word, whether the shell makes it."""
+    redirections: tuple[Redirection, ...] = ()
+    joint: str = ""
+    """What stands between it and the command before: `&&`, `|`, ..."""
+    reads_pipe: bool = False
 
 
 @dataclass(slots=True)
@@ -62,13 +91,28 @@ class _Frame:
 
     opened_by: str = ""
     in_quotes: bool = False
-    words: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Each as (unquoted, as written)."""
+    words: list[Word] = field(default_factory=list[Word])
     word: list[str] | None = None
     word_start: int = 0
     redirection: str = ""
     """The operator whose target comes next."""
+    redirections: list[Redirection] = field(default_factory=list[Redirection])
     expands: bool = False
+    is_computed: bool = False
+    """Of the word being read."""
+    joint: str = ""
+    reads_pipe: bool = False
+    keeps_pipe: bool = False
+    """A compound command reads the pipe: so may all that is in it."""
+
+
+@dataclass(slots=True)
+class _HereDocument:
+    """One whose text begins after the end of the line."""
+
+    redirection: Redirection
+    is_plain: bool
+    """Its end is quoted, so that nothing in it means anything."""
 
 
 class ShellReader:
@@ -82,6 +126,7 @@ class ShellReader:
         self.variables: dict[str, str] = {}
         self.frame = _Frame()
         self.outer: list[_Frame] = []
+        self.here_documents: list[_HereDocument] = []
         self.readers: dict[str, Callable[[], None]] = {
             "\\": self._escape,
             "'": self._single_quotes,
@@ -93,7 +138,8 @@ class ShellReader:
             ")": self._close,
             "&": self._ampersand,
             **dict.fromkeys("<>", self._redirection),
-            **dict.fromkeys(";|\n", self._separator),
+            **dict.fromkeys(";|", self._separator),
+            "\n": self._end_line,
         }
 
     def read(self) -> None:
@@ -125,8 +171,10 @@ class ShellReader:
         character = self.text[self.at]
         if character in "*?[~":
             self.frame.expands = True
+            self.frame.is_computed |= character != "~"
         elif character in "{}":
             self._doubt("it holds braces")
+            self.frame.is_computed |= character == "{" and not self.text.startswith("{}", self.at)
         self._check_visible(character)
         self._add(character)
         self.at += 1
@@ -163,7 +211,7 @@ class ShellReader:
         self.at += 1
 
     def _inside_quotes(self, character: str) -> None:
-        if character == '"':
+        if character == '"' and self.frame.opened_by != _HERE:
             self._double_quote()
         elif character == "$":
             self._dollar()
@@ -179,6 +227,7 @@ class ShellReader:
     def _dollar(self) -> None:
         self._doubt("it holds a variable or substitution")
         following = self.text[self.at + 1 : self.at + 2]
+        self.frame.is_computed |= following not in ("'", '"')
         if following == "(":
             self._add("$()")
             self._enter("(", 2)
@@ -198,6 +247,7 @@ class ShellReader:
             if number:
                 self._end_word()
             self._add(piece)
+            self.frame.is_computed = True
         self.at = found.end()
 
     def _ansi_quotes(self) -> None:
@@ -207,6 +257,7 @@ class ShellReader:
 
     def _backtick(self) -> None:
         self._doubt("it holds a variable or substitution")
+        self.frame.is_computed = True
         if self.frame.opened_by == "`":
             self._leave()
             self.at += 1
@@ -216,8 +267,9 @@ class ShellReader:
 
     def _enter(self, opened_by: str, length: int) -> None:
         if len(self.outer) < _MAX_DEPTH:
+            pipe = self.frame.reads_pipe and opened_by == "(" and self.frame.word is None
             self.outer.append(self.frame)
-            self.frame = _Frame(opened_by)
+            self.frame = _Frame(opened_by, reads_pipe=pipe, keeps_pipe=pipe)
         else:
             self._end_command()
         self.at += length
@@ -258,7 +310,36 @@ class ShellReader:
     def _separator(self) -> None:
         found = _SEPARATOR.match(self.text, self.at)
         self._end_command()
-        self.at = found.end() if found else self.at + 1
+        joint = found[0] if found else ";"
+        # After a pipe a line may end without an end of the command.
+        if joint != "\n" or not self.frame.reads_pipe:
+            self.frame.joint = joint
+        self.frame.reads_pipe |= joint in ("|", "|&")
+        self.at += len(joint)
+
+    def _end_line(self) -> None:
+        self._separator()
+        waiting, self.here_documents = self.here_documents, []
+        for one in waiting:
+            self._read_here_document(one)
+
+    def _read_here_document(self, one: _HereDocument) -> None:
+        end, redirection = one.redirection.target, one.redirection
+        lines: list[str] = []
+        while self.at < len(self.text):
+            line, _, _ = self.text[self.at :].partition("\n")
+            self.at = min(self.at + len(line) + 1, len(self.text))
+            if (line.lstrip("\t") if redirection.operator == "<<-" else line) == end:
+                break
+            lines.append(line)
+        redirection.text = "\n".join(lines)
+        if not one.is_plain and ("$" in redirection.text or "`" in redirection.text):
+            inner = ShellReader(redirection.text)
+            inner.frame = _Frame(_HERE, in_quotes=True)
+            inner.read()
+            redirection.is_computed = True
+            # Its last command is the text itself.
+            self.commands += inner.commands[:-1]
 
     def _redirection(self) -> None:
         frame = self.frame
@@ -270,6 +351,8 @@ class ShellReader:
         self.at += len(operator)
         if self.text.startswith("(", self.at):
             self._doubt("it holds a process substitution")
+            self._add(SUBSTITUTED_FILE)
+            frame.is_computed = True
         else:
             self.frame.redirection = operator
 
@@ -278,18 +361,29 @@ class ShellReader:
         if frame.word is None:
             return
         word = "".join(frame.word)
+        source = self.text[frame.word_start : self.at].replace("\\\n", "")
         if frame.redirection:
-            self._judge_redirection(frame.redirection, word)
+            self._redirect(Redirection(frame.redirection, word, frame.is_computed), source)
             frame.redirection = ""
         else:
-            frame.words.append((word, self.text[frame.word_start : self.at].replace("\\\n", "")))
-        frame.word = None
+            frame.words.append(Word(word, source, frame.is_computed))
+        frame.word, frame.is_computed = None, False
 
-    def _judge_redirection(self, operator: str, target: str) -> None:
+    def _redirect(self, redirection: Redirection, source: str) -> None:
+        self._judge_redirection(redirection)
+        self.frame.redirections.append(redirection)
+        if redirection.operator in ("<<", "<<-"):
+            self.here_documents.append(_HereDocument(redirection, is_plain=source != redirection.target))
+        elif redirection.operator == "<<<":
+            redirection.text = redirection.target
+
+    def _judge_redirection(self, redirection: Redirection) -> None:
+        operator, target = redirection.operator, redirection.target
         duplicates = operator == ">&" and target in ("1", "2")
         discards = operator in ("<", ">", ">>", "&>", "&>>") and target == "/dev/null"
         if not duplicates and not discards:
-            self._doubt("it redirects to or from a file")
+            is_plain_read = operator == "<" and not redirection.is_computed
+            self._doubt(READS_A_FILE if is_plain_read else "it redirects to or from a file")
 
     def _end_command(self) -> None:
         self._end_word()
@@ -297,22 +391,39 @@ class ShellReader:
         if frame.redirection:
             self._doubt("a redirection has no target")
         words = self._without_prefixes(frame.words)
+        if not words and frame.redirections:
+            # A redirection alone opens its file, too.
+            words = [Word(":", ":", False)]
         if words:
-            if not _PLAIN_NAME.fullmatch(words[0][0]):
-                self._doubt("the name of a command is not plain")
-            source = " ".join(written for _, written in words)
-            self.commands.append(SimpleCommand(tuple(word for word, _ in words), source, frame.expands))
-        frame.words, frame.redirection, frame.expands = [], "", False
+            self._add_command(words)
+        frame.words, frame.redirection, frame.redirections, frame.expands = [], "", [], False
 
-    def _without_prefixes(self, words: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    def _add_command(self, words: list[Word]) -> None:
+        frame, name = self.frame, words[0].text
+        if not _PLAIN_NAME.fullmatch(name) and name != "[":
+            self._doubt("the name of a command is not plain")
+        command = SimpleCommand(
+            tuple(word.text for word in words),
+            " ".join(word.source for word in words),
+            frame.expands,
+            tuple(word.is_computed and word.text != "[" for word in words),
+            tuple(frame.redirections),
+            frame.joint,
+            frame.reads_pipe,
+        )
+        self.commands.append(command)
+        frame.reads_pipe, frame.joint = frame.keeps_pipe, ""
+
+    def _without_prefixes(self, words: list[Word]) -> list[Word]:
         """Drop control words and assignments in front of the command's name."""
         start = 0
-        for word, _ in words:
+        for word, _, _ in words:
             if assignment := _ASSIGNMENT.match(word):
                 self.variables[assignment[1]] = word[assignment.end() :][:_MAX_VALUE_CHARS]
                 self._doubt("it sets a variable")
             elif word in _RESERVED:
                 self._doubt("it holds a control structure")
+                self.frame.keeps_pipe |= self.frame.reads_pipe
             else:
                 break
             start += 1

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 from ....state.cancellation import to_the_end
 from ....state.crashpoints import reach
+from .sandbox.launch import NO_SANDBOX, Launch
 from .spool import CommandLimits, Ended, Reason, Spool, ended
 from .supervisor import KILLING_S, REASONS, STOP_GRACE_S
 
@@ -46,12 +47,17 @@ _SECRETS = frozenset(
 _COLOURS = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM"})
 
 
-def shell_environment(outer: Mapping[str, str], call: str) -> dict[str, str]:
-    """Return what a command sees of the `outer` environment; `call` marks its processes."""
+def shell_environment(
+    outer: Mapping[str, str], call: str, withheld: Set[str] = frozenset()
+) -> dict[str, str]:
+    """Return what a command sees of the `outer` environment, without `withheld` names; `call` marks it."""
     kept = {
         name: value
         for name, value in outer.items()
-        if name not in _SECRETS and name not in _COLOURS and not name.startswith("SANDBUR_")
+        if name not in _SECRETS
+        and name not in withheld
+        and name not in _COLOURS
+        and not name.startswith("SANDBUR_")
     }
     return {**kept, **_SETTINGS, CALL_VARIABLE: call}
 
@@ -93,13 +99,22 @@ _REAPING_S = 1.0
 
 
 async def run_supervised(
-    shell: str, command: str, cwd: Path, limits: CommandLimits, spool: Spool, grew: Callable[[], bool]
+    shell: str,
+    command: str,
+    cwd: Path,
+    limits: CommandLimits,
+    spool: Spool,
+    grew: Callable[[], bool],
+    withheld: Set[str] = frozenset(),
+    launch: Launch = NO_SANDBOX,
 ) -> Ended:
     """Run a command with `shell -c`; `grew` looks into the spool, and tells whether there was something new.
 
+    It sees the environment but for the names in `withheld`.
+
     Raises `OSError` if nothing could be started. A cancellation leaves when every process is gone.
     """
-    run = _Run(shell, command, cwd, limits, spool, grew)
+    run = _Run(shell, command, cwd, limits, spool, grew, withheld, launch)
     reason: Reason = "cancelled"
     try:
         await to_the_end(run.connect())
@@ -120,15 +135,19 @@ class _Run:
         limits: CommandLimits,
         spool: Spool,
         grew: Callable[[], bool],
+        withheld: Set[str],
+        launch: Launch,
     ) -> None:
         self._limits = limits
         self._marker = spool.marker
         self._news = _News(grew)
+        own_words = (str(limits.max_bytes), str(launch.orders), *launch.words)
         own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": str(spool.folder)}
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, shell, str(limits.max_bytes)],
+            [sys.executable, "-I", "-S", _SUPERVISOR, shell, *own_words],
             cwd=cwd,
-            env=shell_environment(os.environ, spool.marker) | own,
+            env={**shell_environment(os.environ, spool.marker, withheld), **launch.environment, **own},
+            pass_fds=launch.descriptors,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

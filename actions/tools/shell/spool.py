@@ -80,9 +80,9 @@ def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
-Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent"]
+Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent", "input"]
 """Why a command was stopped; empty if it was not. `agent`: the agent was gone; `signal`: somebody told the
-supervisor to end."""
+supervisor to end; `input`: it waited for somebody to type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,10 @@ class Ended:
     """Processes that not even SIGKILL ended in time."""
     after_s: float = 0
     """From start to end."""
+    asking: str = ""
+    """The program that waited for somebody to type."""
+    moved: tuple[str, ...] = ()
+    """Where protected places went that the command had made: a sandbox protects only what exists."""
     is_refused: bool = False
     """It was not run: another process had settled the call."""
 
@@ -127,6 +131,8 @@ def ended(report: bytes, asked: Reason, limits: CommandLimits) -> Ended:
         reason=cast(Reason, stopped if stopped in get_args(Reason) else ""),
         problem=_problem(facts, limits),
         leftovers=tuple(facts.get("left", ())),
+        asking=facts.get("asking", [""])[0],
+        moved=tuple(facts.get("moved", ())),
         too_many=_number(facts, "too_many"),
         survivors=_number(facts, "survivors"),
         after_s=float(facts.get("after", ["0"])[0]),

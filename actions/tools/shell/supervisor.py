@@ -24,7 +24,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(shell: str, most_bytes: int) -> None:
+def main(shell: str, most_bytes: int, orders: int, words: list[str]) -> None:
+    """Run the command; `orders`, an open file, and `words` in front of it put it into a sandbox."""
     # Not among the arguments, where a `pkill -f` of the command would find this process too.
     command, folder = os.environ.pop("SANDBUR_COMMAND"), os.environ.pop("SANDBUR_FOLDER")
     wake = _waker()
@@ -37,11 +38,12 @@ def main(shell: str, most_bytes: int) -> None:
         return
     source, sink = os.pipe()
     pump = Pump(source, f"{folder}/{OUTPUT}", most_bytes)
-    watch = Watch(_start([shell, "-c", command], sink), pump)
+    sandbox = _Sandbox(orders, words)
+    watch = Watch(_start([*words, shell, "-c", command], sink, sandbox), pump, sandbox.around)
     # The pipe has to end with the command.
     os.close(sink)
     watch.run(wake)
-    report = watch.report().encode()
+    report = (watch.report() + sandbox.cleared()).encode()
     with suppress(OSError):
         _write_whole(f"{folder}/{ENDED}", report)
     os.set_blocking(1, True)
@@ -86,7 +88,33 @@ def _claimed(folder: str, marker: str) -> bool:
     return True
 
 
-def _start(command: list[str], sink: int) -> int:
+class _Sandbox:
+    """What the command is confined by; without orders nothing."""
+
+    def __init__(self, orders: int, words: list[str]) -> None:
+        self.around = {word.rpartition("/")[2] for word in words[:1]}
+        """Names of processes that are no part of the command."""
+        self._inside = None
+        if orders >= 0:
+            # Costs start-up time, so only where it is needed; a program of its own has no package around it.
+            sys.path.insert(0, _INSIDE)
+            self._inside = __import__("enter").Confinement(orders)
+            self.around.add(self._inside.name)
+
+    def enter(self) -> None:
+        """Confine the calling process. Raises `OSError`, and then nothing may be run."""
+        if self._inside is not None:
+            self._inside.enter()
+
+    def cleared(self) -> str:
+        """Move away what the command may not make, now that nothing of it is left; return the facts."""
+        return self._inside.cleared() if self._inside is not None else ""
+
+
+_INSIDE = f"{os.path.dirname(os.path.realpath(__file__))}/sandbox/inside"  # noqa: PTH120
+
+
+def _start(command: list[str], sink: int, sandbox: _Sandbox) -> int:
     supervisor = os.getpid()
     # A signal between fork and exec would meet this program's handlers and be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
@@ -106,6 +134,7 @@ def _start(command: list[str], sink: int) -> int:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
+        sandbox.enter()
         os.execv(command[0], command)
     except OSError as error:
         os.write(1, f"{command[0]} cannot be started: {error.strerror}\n".encode())
@@ -206,6 +235,8 @@ ORPHAN_GRACE_S = 0.25
 """Its processes must not outlive the agent by more than a second."""
 KILLING_S = 3.0
 MOST_PROCESSES = 1000
+QUIET_S = 8.0
+"""After so long without output somebody looks whether the command waits for input, and then once more."""
 REASONS = {b"t": "timeout", b"i": "idle", b"c": "cancelled"}
 """What the agent writes to have the command stopped, and why it does."""
 
@@ -218,8 +249,9 @@ _HAS_PROC = os.path.isdir("/proc/self")  # noqa: PTH112 -- pathlib costs start-u
 class Watch:
     """Waits for the shell, then for what it left behind."""
 
-    def __init__(self, shell: int, pump: "Pump") -> None:
+    def __init__(self, shell: int, pump: "Pump", around: set[str]) -> None:
         self._shell = shell
+        self._around = around
         self._pump = pump
         self._began = time.monotonic()
         self._after_s = 0.0
@@ -234,6 +266,9 @@ class Watch:
         self._next: Callable[[], None] | None = None
         self._tasks_before = _tasks()
         self._next_check = 0.0
+        self._next_question = self._began + QUIET_S
+        self._asking = ""
+        self._stillness: object = None
 
     def run(self, wake: int) -> None:
         """Return when nothing is left; `wake` tells the signals that came."""
@@ -253,6 +288,7 @@ class Watch:
                 self._next()
             elif self._next is None:
                 self._stop_a_flood()
+                self._stop_a_question()
         while self._pump.carry():
             pass
 
@@ -266,6 +302,7 @@ class Watch:
         facts += [f"left {name}" for name in self._left]
         facts += [f"too_many {self._too_many}"] if self._too_many else []
         facts += [f"survivors {self._survivors}"] if self._survivors else []
+        facts += [f"asking {self._asking}"] if self._asking else []
         return "".join(f"{fact}\n" for fact in facts)
 
     def _patience_ms(self) -> float:
@@ -294,6 +331,7 @@ class Watch:
 
     def _carry(self, poll: "select.poll") -> None:
         self._pump.carry()
+        self._next_question = time.monotonic() + QUIET_S
         if self._pump.is_over:
             poll.unregister(self._pump.source)
         if self._pump.is_full or self._pump.error:
@@ -324,7 +362,9 @@ class Watch:
             self._terminate(grace_s)
 
     def _end_leftovers(self) -> None:
-        self._left = [f"{pid} {name}" for pid, name in self._descendants() if name]
+        self._left = [
+            f"{pid} {name}" for pid, name in self._descendants() if name and name not in self._around
+        ]
         self._is_stopping = True
         self._terminate(ORPHAN_GRACE_S if self._is_orphan else LEFTOVER_GRACE_S)
 
@@ -336,8 +376,16 @@ class Watch:
 
     def _kill(self) -> None:
         give_up = time.monotonic() + KILLING_S
+        self._kill_the_first()
         self._signal(signal.SIGKILL)
         self._plan(lambda: self._kill_again(give_up), 0.02)
+
+    def _kill_the_first(self) -> None:
+        """Kill the nearest before looking for the rest: with the first process a sandbox ends whole."""
+        for parent in (os.getpid(), self._shell):
+            for pid in _children(parent):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _kill_again(self, give_up: float) -> None:
         """Kill what was started between looking and killing."""
@@ -357,6 +405,19 @@ class Watch:
                 self._reason = "flood"
                 self._is_stopping = True
                 self._kill()
+
+    def _stop_a_question(self) -> None:
+        """End a command that is silent because it reads from a terminal, at which nobody is."""
+        if time.monotonic() < self._next_question:
+            return
+        self._next_question = time.monotonic() + QUIET_S
+        found = [one for one in self._descendants() if one[1]]
+        asking = next((one for one in found if _reads_a_terminal(one[0])), None)
+        # Somebody may drive that terminal from inside of the command: then something moves.
+        before, self._stillness = self._stillness, [(pid, _switches(pid)) for pid, _ in found]
+        if asking is not None and before == self._stillness:
+            self._asking = asking[1]
+            self._stop("input", STOP_GRACE_S)
 
     def _signal(self, number: int) -> int:
         _signal_group(self._shell, number)
@@ -397,6 +458,33 @@ def _parent_and_name(pid: str) -> tuple[int, str] | None:
     return int(parent), "" if state == b"Z" else name
 
 
+def _children(pid: int) -> list[int]:
+    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123
+        return [int(child) for child in file.read().split()]
+    return []
+
+
+def _reads_a_terminal(pid: int) -> bool:
+    """Tell whether a process sits in `read` of a terminal, which can only be one that the command made."""
+    try:
+        with open(f"/proc/{pid}/syscall", "rb") as file:  # noqa: PTH123
+            number, descriptor = file.read().split()[:2]
+        if int(number) != (0 if os.uname().machine == "x86_64" else 63):
+            return False
+        opened = os.readlink(f"/proc/{pid}/fd/{int(descriptor, 16)}")  # noqa: PTH115
+        return opened.startswith(("/dev/pts/", "/dev/tty"))
+    except (OSError, ValueError):
+        # It runs just now, has ended, or belongs to somebody else.
+        return False
+
+
+def _switches(pid: int) -> bytes:
+    """Return how often a process has slept: a number that stays while it sleeps."""
+    with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+        return file.read().partition(b"\nvoluntary_ctxt_switches:")[2]
+    return b""
+
+
 def _tasks() -> int:
     """Return how many threads the machine runs: cheap to ask, and a flood of processes shows in it."""
     try:
@@ -407,4 +495,4 @@ def _tasks() -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

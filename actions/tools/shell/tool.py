@@ -4,8 +4,8 @@ import asyncio
 import errno
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +22,8 @@ from ..schema import PlainText, ToolArguments, whole
 
 if TYPE_CHECKING:
     from ...workspace.snapshot import FilesBefore
+    from .sandbox.launch import Launch
+    from .sandbox.sandbox import Sandbox
     from .spool import CommandLimits, Spool
 
 DEFAULT_TIMEOUT_S = 120
@@ -50,11 +52,17 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     effect: Effect = "effect"
     traits = ToolTraits(subject="command", runs_commands=True, also_called=("bash", "shell", "exec"))
 
-    def __init__(self, idle_s: float = 300, max_output_bytes: int = MAX_OUTPUT_BYTES) -> None:
+    def __init__(
+        self,
+        idle_s: float = 300,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+        sandbox: "Sandbox | None" = None,
+    ) -> None:
         description = _DESCRIPTION.format(idle_s=idle_s)
         super().__init__("run_shell_command", description, RunShellCommandArguments)
         self._idle_s = idle_s
         self._max_output_bytes = max_output_bytes
+        self._sandbox = sandbox
         self._has_noted = False
 
     def effect_of(self, arguments: RunShellCommandArguments) -> Effect:
@@ -64,6 +72,11 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 
     def paths(self, arguments: RunShellCommandArguments) -> Sequence[str]:
         return () if arguments.cwd is None else (arguments.cwd,)
+
+    def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> Sequence[str]:
+        from .scripts import scripts_of
+
+        return scripts_of(arguments.command, resolved(arguments.cwd or ".", cwd))
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         from ...workspace.snapshot import FilesBefore, look
@@ -81,7 +94,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             before = FilesBefore()
             if self.effect_of(arguments) != "read":
                 before = await asyncio.to_thread(look, context, spool.folder)
-            return await self._run(arguments, cwd, spool, before, context.emit)
+            return await self._run(arguments, cwd, spool, before, context)
 
     async def _run(
         self,
@@ -89,13 +102,14 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         cwd: Path,
         spool: "Spool",
         before: "FilesBefore",
-        emit: Callable[[str], None],
+        context: ToolContext,
     ) -> ToolOutcome:
+        from .advice import advice_on
         from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
         from .process import run_supervised
 
         limits = self._limits(arguments)
-        with LiveOutput(emit) as live:
+        with LiveOutput(context.emit) as live:
 
             def show_news() -> bool:
                 chunk, skipped = spool.news(MAX_EVENT_BYTES)
@@ -105,7 +119,17 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
                 return bool(chunk)
 
             try:
-                ended = await run_supervised(_shell(), arguments.command, cwd, limits, spool, show_news)
+                async with self._launch(cwd) as launch:
+                    ended = await run_supervised(
+                        _shell(),
+                        arguments.command,
+                        cwd,
+                        limits,
+                        spool,
+                        show_news,
+                        context.withheld,
+                        launch,
+                    )
             except OSError as error:
                 return _not_run(_start_problem(error, cwd))
             except asyncio.CancelledError:
@@ -114,9 +138,9 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         if ended.is_refused:
             return _not_run("another process took the call over")
         changed = await asyncio.to_thread(before.compare)
-        outcome = outcome_of(
-            await asyncio.to_thread(captured, spool.output), ended, limits, self._new_note(before)
-        )
+        found = await asyncio.to_thread(captured, spool.output)
+        notes = filter(None, [advice_on(found.text, ended, self._sandbox), self._new_note(before)])
+        outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
 
     async def recover(self, arguments: RunShellCommandArguments, context: ToolContext) -> Recovered:
@@ -132,6 +156,11 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         if found.outcome is None:
             return replace(found, changed=changed)
         return replace(found, outcome=replace(found.outcome, changed=changed))
+
+    def _launch(self, cwd: Path) -> "AbstractAsyncContextManager[Launch]":
+        from .sandbox.launch import NO_SANDBOX
+
+        return nullcontext(NO_SANDBOX) if self._sandbox is None else self._sandbox.launch(cwd)
 
     def _new_note(self, before: "FilesBefore") -> str:
         """Return what cannot be undone, the first time that there is anything."""

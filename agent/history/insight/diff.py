@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import starmap, zip_longest
 from pathlib import Path
@@ -16,6 +16,7 @@ from ....state.store.recording import Lineage, Traced, traces
 from ....state.store.store import Store
 from ....state.store.timeline import TimelineStep, timeline
 from ....state.trace import ModelCalled, RunEnded
+from ...secrets import masker_for_display
 from ...session.run import answer
 from ..time_travel.touched_files import FileDifference, TouchedFiles, difference, name_in
 from .recorded_calls import RecordedCall, recorded_calls
@@ -213,18 +214,25 @@ def _text(run: ComparedRun) -> str:
 
 def _side(store: Store, session_id: str, seq: int) -> _Side:
     view = store.show(session_id)
-    steps = timeline(store.database, session_id)
-    calls = recorded_calls(store, session_id)
+    mask = masker_for_display(view.settings.cwd).text
+    steps = [replace(step, text=mask(step.text)) for step in timeline(store.database, session_id)]
+    calls = [_shown(call, mask) for call in recorded_calls(store, session_id)]
     own = sum(step.seq > seq for step in steps)
     run = ComparedRun(
         view.summary,
         view.state.execution_mode,
-        answer(view.state),
+        mask(answer(view.state) or "") or None,
         totals(store, session_id, len(steps), calls, -1),
         totals(store, session_id, own, calls, seq),
     )
     root = Path(os.path.realpath(view.settings.cwd))
     return _Side(run, steps, calls, TouchedFiles(store, session_id), root)
+
+
+def _shown(call: RecordedCall, mask: Callable[[str], str]) -> RecordedCall:
+    """Return a call of which nothing that is said shows a secret."""
+    verdicts = tuple(replace(one, reason=mask(one.reason)) for one in call.verdicts)
+    return replace(call, title=mask(call.title), verdicts=verdicts)
 
 
 def _decided(left: Iterable[RecordedCall], right: Iterable[RecordedCall]) -> Iterator[DecidedCall]:

@@ -18,7 +18,7 @@ from ....state.store.recording import (
     recorded_steps,
 )
 from ....state.store.store import Store
-from ....state.trace import RunBegan, RunEnded
+from ....state.trace import ModelCalled, RunBegan, RunEnded
 from .account import (
     MESSAGE_CHARS,
     Account,
@@ -80,9 +80,9 @@ class Runs:
             yield RunBoundary(
                 self._number, True, status=record.status, duration_ms=record.duration_ms, error=error
             )
-        elif record is not None:
+        elif isinstance(record, ModelCalled):
             yield ModelUsed(record)
-        else:
+        elif record is None:
             yield Lost(f"The trace record {traced.n} is damaged.")
 
 
@@ -178,16 +178,16 @@ class Teller:
 
     def _said(self, message: Message, step: RecordedStep) -> Iterator[What]:
         if step.action == "context_compressor":
-            yield Compressed(cut(message.text, MESSAGE_CHARS))
+            yield Compressed(cut(self._book.masker.text(message.text), MESSAGE_CHARS))
             return
         if step.action == "step_summarizer" and message.origin == "runtime":
             return
         for block in message.blocks:
             if isinstance(block, Text) and block.text.strip():
                 by = cast(Any, message.origin if message.origin != "tool" else "runtime")
-                yield Statement(by, cut(block.text, MESSAGE_CHARS))
+                yield Statement(by, cut(self._book.masker.text(block.text), MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():
-                yield Statement("thinking", cut(block.text, MESSAGE_CHARS))
+                yield Statement("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in _DECISIONS:
                 yield self._book.asked(block)
             elif isinstance(block, ToolResult) and self._book.answered(block):

@@ -7,6 +7,7 @@ from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
 
+from ....actions.masking.references import masked_arguments
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
 from ....state.clock import milliseconds
@@ -15,6 +16,7 @@ from ....state.messages import ToolResult, ToolUse
 from ....state.store.recording import CallMove, Lineage, call_moves, output_sizes, placed_moves, tool_uses
 from ....state.store.store import Store
 from ....state.store.timeline import cut_line, title_of
+from ...secrets import masker_for_display
 from .account import CallAccount, Cut, FileDiff, Room, ShownVerdict, cut
 
 _MAX_BYTES = 400_000
@@ -26,7 +28,9 @@ ContentOf = Callable[[str], bytes | None]
 class Contents:
     """Finds a content by its digest: stored, written by a call, or still in the workspace."""
 
-    def __init__(self, stored: ContentOf) -> None:
+    def __init__(self, stored: ContentOf, mask: Callable[[str], str]) -> None:
+        """Take what reads a stored content, and what takes the secrets out of one."""
+        self.mask = mask
         self._stored = stored
         self._written: dict[str, str] = {}
         self._places: dict[str, str] = {}
@@ -88,7 +92,7 @@ def _lines(digest: str | None, contents: Contents) -> list[str] | None:
     if content is None or len(content) > _MAX_BYTES or b"\0" in content:
         return None
     try:
-        return content.decode("utf-8").splitlines()
+        return contents.mask(content.decode("utf-8")).splitlines()
     except UnicodeDecodeError:
         return None
 
@@ -101,7 +105,8 @@ class CallBook:
 
     def __init__(self, store: Store, lineage: Lineage) -> None:
         self._calls: dict[str, CallAccount] = {}
-        self._contents = Contents(store.files(lineage[-1][0]).content)
+        self.masker = masker_for_display(store.index.settings(lineage[-1][0]).cwd)
+        self._contents = Contents(store.files(lineage[-1][0]).content, self.masker.text)
         self._moves: dict[str, list[CallMove]] = {}
         self._changes: dict[str, dict[str, FileChange]] = {}
         self._sizes: dict[str, int] = {}
@@ -117,11 +122,12 @@ class CallBook:
     def asked(self, use: ToolUse) -> CallAccount:
         """Return the call that a message asks for."""
         moves = self._moves.get(use.call_id, [])
+        arguments = masked_arguments(use.arguments, self.masker)
         call = CallAccount(
             call_id=use.call_id,
             tool=use.tool,
-            arguments=cut(use.arguments, self.room.output_chars * 2),
-            subject=cut_line(subject_of(use.arguments), _SUBJECT_CHARS),
+            arguments=cut(arguments, self.room.output_chars * 2),
+            subject=cut_line(subject_of(arguments), _SUBJECT_CHARS),
             number=len(self._calls) + 1,
             verdicts=[_verdict(move) for move in moves if move.text("settled_as") or move.text("decision")],
             started=[move.at for move in moves if move.move == "started"],
@@ -137,6 +143,7 @@ class CallBook:
         """Take in what a person made of the arguments."""
         call = self._calls.get(call_id)
         if call is not None:
+            arguments = masked_arguments(arguments, self.masker)
             call.arguments = cut(arguments, self.room.output_chars * 2)
             call.subject = cut_line(subject_of(arguments), _SUBJECT_CHARS)
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
@@ -146,7 +153,7 @@ class CallBook:
         call = self._calls.get(result.call_id)
         if call is not None:
             call.outcome = result.outcome
-            call.content = cut(result.content, self.room.output_chars)
+            call.content = cut(self.masker.text(result.content), self.room.output_chars)
             call.duration_ms = result.duration_ms
         return call is not None
 

@@ -39,7 +39,6 @@ class Tally:
     known_cost_usd: float = 0.0
     unknown_costs: int = 0
     """Usages whose cost is not known; then the cost is at least the known one."""
-    unknown_tokens: int = 0
     model_ms: int = 0
     tool_ms: int = 0
 
@@ -51,7 +50,6 @@ class Tally:
         self.cache_write_tokens += usage.cache_write_tokens or 0
         self.known_cost_usd += usage.cost_usd or 0.0
         self.unknown_costs += usage.cost_usd is None
-        self.unknown_tokens += None in (usage.input_tokens, usage.output_tokens)
 
     @property
     def cost_usd(self) -> float | None:

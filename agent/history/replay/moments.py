@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ....state.application import ApplicationState, ExecutionMode
+from ....actions.turn.commands import MODES
+from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode
 from ....state.calls import CallDecision, PendingCall, restore_arguments
 from ....state.databases.database import Database
 from ....state.errors import StoreError
@@ -67,14 +68,17 @@ class RecordedLogs:
 class StateReader:
     """Follows the steps of a recording; a field that did not change stays the very same object."""
 
-    def __init__(self, logs: RecordedLogs, mode: ExecutionMode) -> None:
-        """Begin with the state of a new session in this mode."""
+    def __init__(self, logs: RecordedLogs, mode: ExecutionMode, graph_version: int) -> None:
+        """Begin with the state of a new session in this mode, of the graph of then."""
         self._logs = logs
-        self.values: Values = dict(ApplicationState(execution_mode=mode))
+        self._before: Values | None = None
+        self.values: Values = dict(ApplicationState(execution_mode=mode, graph_version=graph_version))
 
     def take(self, step: RecordedStep) -> Values:
         """Return every field after the next step."""
-        before = step.before
+        # Not always what the step says: an import takes approvals back between two steps.
+        before = step.before if self._before is None else self._before
+        self._before = step.after
         changed = {
             name: value
             for name, value in step.after.items()
@@ -83,7 +87,7 @@ class StateReader:
         decoded = decode_fields(ApplicationState, changed, self._logs)
         values = {**self.values, **{name: decoded[name] for name in changed if name in decoded}}
         if "pending_tool_calls" in changed and values["pending_tool_calls"]:
-            asked = ApplicationState.model_construct(**values).active_history.last
+            asked = ApplicationState.model_construct(**values).active_history.asking
             values["pending_tool_calls"] = restore_arguments(values["pending_tool_calls"], asked)
         self.values = values
         return values
@@ -159,7 +163,9 @@ class Recording:
 
     def moments(self) -> Iterator[Moment]:
         """Yield every step, oldest first."""
-        reader = StateReader(self.logs, self.owners[0].settings.mode)
+        first = self.owners[0]
+        version = first.steps[0].after.get("graph_version", 1) if first.steps else GRAPH_VERSION
+        reader = StateReader(self.logs, _first_mode(first), version)
         action: str | None = None
         for owner in self.owners:
             for moment in _moments(owner, reader, action):
@@ -257,6 +263,13 @@ def _only_began(run: Traced, action: str, before: Values, after: Values) -> bool
     if isinstance(run.record, RunBegan) and run.record.action != action:
         return True
     return all(after[name] is before[name] or after[name] == before[name] for name in after)
+
+
+def _first_mode(owner: Owner) -> ExecutionMode:
+    """Return the mode that a session began in; one that was imported has another by now."""
+    began = (one.record.mode for one in owner.traces if isinstance(one.record, RunBegan))
+    known: dict[str, ExecutionMode] = {mode: mode for mode in MODES}
+    return known.get(next(began, ""), owner.settings.mode)
 
 
 def _changed(values: Values, run: Traced) -> Values:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from ....actions.ports import (
@@ -16,7 +17,7 @@ from ....actions.ports import (
     ToolSpec,
     ToolTraits,
 )
-from ....state.calls import Effect, FileChange, JournaledCall, Move, PendingCall
+from ....state.calls import Binding, Effect, FileChange, JournaledCall, Move, PendingCall
 from ....state.errors import ContextFull, SandburError
 from ....state.messages import ToolResult, ToolUse
 from ....state.store.recording import CallMove
@@ -142,6 +143,21 @@ def _given(result: ToolResult, pending: Sequence[PendingCall]) -> str:
     return result.content.removeprefix(f"(the user edited this call: {call.arguments})\n")
 
 
+class RecordedWitness:
+    """Saw what the recorded approvals rest on; what the disk of today holds does not count."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding | None:
+        moment = self._stage.moment
+        for values in (moment.after, moment.before):
+            for recorded in values["pending_tool_calls"]:
+                if recorded.call_id == call.call_id and recorded.binding is not None:
+                    return recorded.binding
+        return None
+
+
 class _Known:
     """What one session of a lineage recorded of calls, by call."""
 
@@ -207,6 +223,9 @@ class RecordedJournal:
 
     def once_committed(self, work: Callable[[], None]) -> None:
         """Do nothing: what a call left behind belongs to the recorded run."""
+
+    async def agreed(self, call_id: str) -> str:
+        return ""
 
     async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
         return ()

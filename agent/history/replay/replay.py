@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....state.errors import UsageError
-from ....state.maintenance.import_ import import_session
+from ....state.maintenance.import_ import import_recording
 from ....state.store.store import Store
 from .moments import Recording, read_recording
 from .recorded_ports import Divergence
@@ -95,7 +95,7 @@ def recording_store(path: Path) -> Generator[tuple[Store, str]]:
 def _imported(store: Store, path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return import_session(store.database, store.tenant, file).session_id
+            return import_recording(store.database, store.tenant, file)
     except OSError as error:
         raise UsageError(f"The recording {path} cannot be read: {error.strerror}.") from None
 

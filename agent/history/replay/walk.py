@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, cast
@@ -27,10 +27,21 @@ from ...session.conditions import tool_digest
 from ...wiring import Places, bind_ports, connect_models, policy_of, specs_of
 from .comparison import diff_lines, differences, loose_differences, request_divergence
 from .moments import Moment, Owner, Recording, Values, inputs_of, read_recording
-from .recorded_ports import Departed, Divergence, RecordedJournal, RecordedModel, RecordedTool, Stage
+from .recorded_ports import (
+    Departed,
+    Divergence,
+    RecordedJournal,
+    RecordedModel,
+    RecordedTool,
+    RecordedWitness,
+    Stage,
+)
 
 if TYPE_CHECKING:
     from burr.core.graph import Graph
+
+
+_RULES = ("allow", "deny", "ask", "catastrophic", "cwd", "add_dirs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,7 @@ def application_of(
     journal: RecordedJournal,
 ) -> Application[Any]:
     """Build the graph on recorded ports, under the conditions of a recorded run."""
-    rules = {name: getattr(conditions, name) for name in ("allow", "deny", "cwd", "add_dirs")}
+    rules = {name: getattr(conditions, name) for name in _RULES}
     then, tools = settings.model_copy(update=rules), live.tools
     offered = _offered(today, conditions)
     recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
@@ -86,7 +97,9 @@ def application_of(
         None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
         conditions.compress_at,
         recorded if tools is None else offered,
+        witness=RecordedWitness(stage),
     )
+    ports = replace(ports, masks_replies=live.model is not None)
     builder = cast(Any, ApplicationBuilder())
     return (
         builder.with_graph(today.graph_of(ports))

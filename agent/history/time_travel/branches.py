@@ -10,6 +10,8 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from ....actions.masking.kept_contents import kept_contents
+from ....actions.masking.masker import TextMasker
 from ....state.application import ApplicationState, ExecutionMode, StepStatus, VibeStep
 from ....state.errors import UsageError
 from ....state.json_text import json_or_text
@@ -19,7 +21,7 @@ from ....state.store.lease import new_runner
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
 from ....state.transcript import Transcript
-from .restore import Restored, RestorePlan, apply, plan_restore
+from .restore import Restored, RestorePlan, apply, plan_restore, without_ways_out
 
 
 async def branch(store: Store, session_id: str, at: int | None, changes: Mapping[str, Any]) -> str:
@@ -31,6 +33,13 @@ async def branch(store: Store, session_id: str, at: int | None, changes: Mapping
     return new_id
 
 
+async def restore_plan(store: Store, session_id: str, seq: int, roots: Sequence[Path]) -> RestorePlan:
+    """Return what `restore_files` would do; nothing happens."""
+    return await store.database.offload(
+        lambda: without_ways_out(plan_restore(store.file_changes(session_id), seq, roots))
+    )
+
+
 async def restore_files(
     store: Store, session_id: str, seq: int, into: str, roots: Sequence[Path]
 ) -> tuple[RestorePlan, Restored]:
@@ -38,11 +47,12 @@ async def restore_files(
 
     What is there now is on disk before anything is changed, so that the restore can be undone.
     """
-    plan = await store.database.offload(lambda: plan_restore(store.file_changes(session_id), seq, roots))
+    plan = await restore_plan(store, session_id, seq, roots)
     if plan.steps:
         files = store.files(into)
+        kept, _ = await kept_contents(plan.changes, plan.pre_images, TextMasker())
         async with _claimed(store, into) as writer:
-            writer.queue_loose(files.contents(plan.pre_images))
+            writer.queue_loose(files.contents(kept))
             await writer.commit(files.entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))
             return plan, await asyncio.to_thread(apply, plan)
     return plan, apply(plan)

@@ -4,20 +4,21 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ....actions.workspace.atomic_write import (
     missing_folders,
-    one_at_a_time,
-    refuse_stale,
+    remove_file,
     replace_content,
     replace_link,
     sync_folder,
 )
+from ....actions.workspace.beneath import folder_at
 from ....actions.workspace.content_cache import FileState, state_at
 from ....actions.workspace.paths import FileProblem, translated
+from ....actions.workspace.secret_files import is_secret_file
 from ....state.calls import FileChange
 from ....state.store.file_history import RecordedChange
 
@@ -119,7 +120,7 @@ class _Planner:
             return None
         content = None if first.before is None else self._history.content(first.before)
         if content is None and first.before_mode is not None:
-            raise FileProblem("its old content is not in the store")
+            raise FileProblem(_why_not_stored(path))
         self._take_room(len(content or b"") + len(now.content or b""))
         change = FileChange(
             path=str(path),
@@ -130,7 +131,7 @@ class _Planner:
             new_folders=0 if content is None else self._missing_folders(path),
         )
         made = max(change.new_folders for change in changes)
-        return FileStep(path, now, content, first.before_mode, change, made)
+        return FileStep(path, now, content, _plain_mode(first.before_mode), change, made)
 
     def _now(self, path: Path) -> FileState:
         """Return what will be at `path` once the files that go have gone; raises `FileProblem`."""
@@ -155,6 +156,32 @@ class _Planner:
         if size > self._room:
             raise FileProblem("there is too much to restore at once; restore again for the rest")
         self._room -= size
+
+
+def _why_not_stored(path: Path) -> str:
+    if is_secret_file(str(path)):
+        return "what is in files of secrets is not kept"
+    return "its old content is not in the store"
+
+
+def _plain_mode(mode: int | None) -> int | None:
+    """Return the mode without the bits that would lend a program its owner's rights."""
+    return mode if mode is None or stat.S_ISLNK(mode) else mode & 0o777
+
+
+def without_ways_out(plan: RestorePlan) -> RestorePlan:
+    """Leave out links that lead out of the folders: what is written through them would not stay inside."""
+    leading = [step for step in plan.steps if _leads_out(step, plan.roots)]
+    skipped = (Skipped(str(step.path), "it was a link out of the folder") for step in leading)
+    steps = tuple(step for step in plan.steps if step not in leading)
+    return replace(plan, steps=steps, skipped=(*plan.skipped, *skipped))
+
+
+def _leads_out(step: FileStep, roots: tuple[Path, ...]) -> bool:
+    if step.content is None or step.mode is None or not stat.S_ISLNK(step.mode):
+        return False
+    target = Path(os.path.realpath(step.path.parent / os.fsdecode(step.content)))
+    return not any(target.is_relative_to(root) for root in roots)
 
 
 def _goes(path: Path, first: FileChange) -> bool:
@@ -190,9 +217,7 @@ def apply(plan: RestorePlan) -> Restored:
 
 def _done(step: FileStep, roots: tuple[Path, ...]) -> None:
     if step.content is None or step.mode is None:
-        with one_at_a_time(step.path.parent):
-            refuse_stale(step.path, step.now.version)
-            step.path.unlink()
+        remove_file(step.path, step.now.version)
         _remove_folders(step.path, step.made_folders, roots)
     elif stat.S_ISLNK(step.mode):
         replace_link(step.path, os.fsdecode(step.content), step.now.version)
@@ -207,11 +232,12 @@ def _remove_folders(path: Path, count: int, roots: tuple[Path, ...]) -> None:
         for folder in list(path.parents)[:count]:
             if folder in roots:
                 return
-            folder.rmdir()
+            with folder_at(folder.parent) as above:
+                os.rmdir(folder.name, dir_fd=above)
 
 
 def _require_below(path: Path, roots: tuple[Path, ...]) -> None:
-    if not any(root in path.parents for root in roots):
+    if ".." in path.parts or not any(root in path.parents for root in roots):
         raise FileProblem("it is outside of the session's folders")
 
 

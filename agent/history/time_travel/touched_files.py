@@ -15,6 +15,7 @@ from ....state.store.file_history import RecordedChange
 from ....state.store.journal import RESTORE
 from ....state.store.recording import placed_moves
 from ....state.store.store import Store
+from ...secrets import masker_for_display
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class TouchedFiles:
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._files = store.file_changes(session_id)
+        self._masker = masker_for_display(store.index.settings(session_id).cwd)
         self._now: dict[str, FileVersion] = {}
         found = [one for one in self._files.recorded() if not one.call_id.startswith(RESTORE)]
         planned = _planned(store, session_id)
@@ -93,6 +95,11 @@ class TouchedFiles:
         if stored is None and self._at(path).digest == version.digest:
             stored = state_at(Path(path)).content
         return stored if stored is not None and digest_of(stored) == version.digest else None
+
+    def text(self, content: bytes) -> str | None:
+        """Return a content as text without its secrets; None if it is no text."""
+        form = text_form(content)
+        return self._masker.text(form.decode(content)) if form is not None else None
 
     def new_folders(self, path: str) -> int:
         """Return how many folders above a file the run made."""
@@ -211,7 +218,7 @@ def difference(name: str, left: Side, right: Side) -> FileDifference | None:
     before, after = _content(left), _content(right)
     if before is None or after is None:
         return FileDifference(name, status, note="its content is not known any more")
-    old_text, new_text = _text(before), _text(after)
+    old_text, new_text = left[0].text(before), right[0].text(after)
     if old_text is None or new_text is None:
         return FileDifference(
             name, status, note=f"no text; {size_text(len(before))}, then {size_text(len(after))}"
@@ -226,11 +233,6 @@ def name_in(path: str, root: Path) -> str:
 def _content(side: Side) -> bytes | None:
     touched, path, version = side
     return touched.content(path, version) if version.exists else b""
-
-
-def _text(content: bytes) -> str | None:
-    form = text_form(content)
-    return form.decode(content) if form is not None else None
 
 
 def _mode_note(old: FileVersion, new: FileVersion) -> str:

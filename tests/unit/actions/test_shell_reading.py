@@ -30,7 +30,17 @@ basename /a/b.txt .txt   dirname /a/b   realpath .   readlink -f x   nl a.txt   
 md5sum a   sha256sum a b   jq .name package.json   jq -r '.a[] | .b' x.json   true   false
 test -f a.txt   test 3 -lt 5   git diff HEAD~1 HEAD^   ls && pwd   ls || true   ls; pwd
 cat a | grep b | sort | uniq -c | sort -rn | head -5   ls 2>/dev/null   ls >/dev/null 2>&1
-grep -r x . 2>&1 | head   cat a |& wc -l
+grep -r x . 2>&1 | head   cat a |& wc -l   cd src && ls   cd src; cat a.py   git -C src status   cat < a.txt
+git -C . --no-pager log --oneline   sed -n 1,20p a.txt   sed -n '/x/,$p' a.txt   sed -e 5q a.txt
+sed 's/a/b/g' a.txt   sed -E 's|a+|b|' a.txt   awk '{print $1, NF}' a.txt   awk -F: 'NR==1{print $2}' a.txt
+[ -f a.txt ] && cat a.txt   [ ! -e x ] || ls   command -v git   python3 --version   node -v   ps aux   ps -ef
+git tag   git tag -l 'v*'   git tag --contains HEAD   git grep -n x   git ls-tree -r HEAD
+git cat-file -p HEAD
+git rev-list --count HEAD   git merge-base HEAD HEAD   git shortlog -sn HEAD   git remote -v   git stash list
+git reflog   git worktree list   git branch --list 'a*'   git branch --contains HEAD   git show-ref --heads
+git for-each-ref --format='%(refname)'   git count-objects -v   git check-ignore -v a   git symbolic-ref HEAD
+od -c a.txt   xxd a.txt   column -t a.txt   comm a b   paste a b   seq 1 3   :   hostname   free -m
+nproc   sha1sum a
 """
 
 CHANGES = r"""
@@ -48,7 +58,7 @@ tail --follow=name log   tail --f log   rg --pre ./x a   rg --pre=./x a   rg --h
 rg -z a   rg x *   find . -delete   find . -exec rm {} ;   find . -exec rm {} +   find . -execdir rm a ;
 find . -ok rm a ;   find . -okdir rm a ;   find . -fprint a   find . -fprint0 a   find . -fprintf a %p
 find . -fls a   find *   find . -name *   git   git commit -m x   git push   git checkout a   git stash
-git fetch   git -c core.fsmonitor=./x status   git -C sub status   git --exec-path=. status
+git fetch   git -c core.fsmonitor=./x status   git --exec-path=. status
 git log --output=a   git log --output a   git log --outp=a   git diff --output=a   git diff --ext-diff
 git log --ext-diff   git show --textconv a   git diff -Oorder   git log --show-signature
 git log --format=%G?   git log --pretty="%H %GS"   git blame --output=a b   git status *
@@ -63,10 +73,26 @@ sort -oa b   sort -uo a b   sort a -o a   sort --output=a b   sort --outp a b
 sort --compress-program=./x a   sort -T /tmp a   sort *   uniq a b   uniq -c a b   uniq - b   uniq +1 b
 uniq -- a b   uniq -- -c b   uniq *   tree -o a   tree -R -L 1   tree -H . -o a   file -C -m a
 file --compile   df --sync   diff -l a b   diff --to-file=a b   jq -i . a   jq --in-place . a
-sed -n 1p a   sed -i s/a/b/ a   awk 1 a   perl -e 1   less a   more a   man ls   top   watch ls   kill 1
-hostname x   dd if=a of=b   curl http://x   wget x   make   npm test   yes   cd x   export A=1   set -e
+sed -i s/a/b/ a   perl -e 1   less a   more a   man ls   top   watch ls   kill 1
+hostname x   dd if=a of=b   curl http://x   wget x   make   npm test   yes   cd   cd -   cd -P x
+export A=1   set -e
 unset A   alias ls=rm   trap 'rm a' EXIT   read x   wait   ulimit -c 0   ls # remark   ls {a,b}   ls "
-ls '   ls $HOME   ls $'\x61'
+ls '   ls $HOME   ls $'\x61'   cat < $X   cat <> a   sed -n 'w b' a   sed 's/a/b/e' a   sed 's/a/b/w c' a
+sed -f a b   sed -n '1e rm a' b   sed '1r a' b   sed -n 1p --in-place a   sed -e 1p -i a   sed 's/a/b/;w c' a
+sed 's/a/`rm a`/e' b   sed '1!w c' a   sed -s 1p a   sed 1pw a   sed   sed -n   awk 'BEGIN{system("rm a")}'
+awk '{print > "b"}' a   awk '{print | "sh"}' a   awk '{"rm a" | getline}' a   awk -f a b   awk -i inplace 1 a
+awk 'BEGIN{while((getline l < "/etc/passwd")>0)print l}'   awk '{print ENVIRON["X"]}' a   awk -v x=1 1 a
+awk 'BEGIN{ARGV[1]="/etc/passwd"; ARGC=2} 1'   awk 'BEGIN{SYMTAB["AR" "GV"][1]="b"} 1' a   awk 1 ARGV=2
+awk '@load "filefuncs"; 1' a   [ -v 'a[$(rm a)]' ]   [ -f a   command rm a   command -p ls   python3 -v
+python3 -V -c 1   node --version -e 1   ps axe   ps -o environ   git tag -d v1   git tag -l -d v1
+git tag -f v1
+git tag -s v1   git stash   git stash drop   git stash list drop   git reflog expire   git reflog show expire
+git remote add a b   git remote prune a   git worktree add a   git worktree prune   git cat-file --textconv a
+git cat-file --filters a   git cat-file --batch   git grep --open-files-in-pager x   git grep -nO x
+git grep -Oless x   git branch --list -D x   git symbolic-ref HEAD refs/heads/x   git symbolic-ref -d HEAD
+git for-each-ref --format='%(signature)'   git for-each-ref --shell   git shortlog --output=a
+git show --format='%(signature)'   git -C a -c x=y status   git -C   git --git-dir=a status
+git --work-tree=/ status   git -C a commit -m x   xxd -r a b   xxd a b   free -s 1   cd a b
 """
 
 

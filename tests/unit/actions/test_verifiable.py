@@ -246,6 +246,6 @@ def test_leftovers_of_the_living_and_foreign_files_stay(tmp_path: Path):
     dead.write_text("half")
     with temporary_file(tmp_path / "a.txt", 0o600) as living:
         remove_leftovers(tmp_path)
-        assert set(tmp_path.iterdir()) == {foreign, living.path}
+        assert set(tmp_path.iterdir()) == {foreign, tmp_path / living.name}
     remove_leftovers(tmp_path)
     assert set(tmp_path.iterdir()) == {foreign}

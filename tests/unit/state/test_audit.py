@@ -126,7 +126,7 @@ def test_an_imported_session_verifies(tmp_path: Path) -> None:
     ).result["session_id"]
     command.run("sessions", "export", session_id, "out.jsonl")
     command.env["SANDBUR_HOME"] = str(tmp_path / "other")
-    command.run("sessions", "import", "out.jsonl")
+    command.run("sessions", "import", "out.jsonl", "--yes")
     ended = command.run("sessions", "verify", session_id)
     assert ended.code == 0
     assert "each as it was approved" in ended.err

@@ -16,6 +16,8 @@ from crash_place import Ended, Place
 from crash_scenarios import SCENARIOS, effect
 from model_server import Answer, ModelServer, Request, calls, say
 
+pytestmark = pytest.mark.slow
+
 EFFECTS = SCENARIOS["effects"]
 TOLD = ("set aside", "missing", "lost")
 FULL = bool(os.environ.get("SANDBUR_FULL"))

@@ -14,7 +14,7 @@ from tampering import add_behind
 from sandbur.state.calls import CallDecision
 from sandbur.state.databases.schema import CHAINED
 from sandbur.state.maintenance.export import export_session
-from sandbur.state.maintenance.import_ import import_session
+from sandbur.state.maintenance.import_ import import_recording
 from sandbur.state.messages import ToolResult, ToolUse
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import timeline
@@ -202,7 +202,7 @@ async def test_a_record_after_the_end_is_set_aside_and_the_session_goes_on_from_
     copy = Store.open(f"sqlite:///{tmp_path}/copy/sandbur.db")
     lines = (json.dumps(record) for record in export_session(again.database, "s1"))
     exported = BytesIO("\n".join(lines).encode())
-    import_session(copy.database, "", exported)
+    import_recording(copy.database, "", exported)
     assert copy.verify("s1") == []
     copied = await open_session(copy, ScriptedModel("four"), Recorder())
     _, end = await collect(copied.send("fourth"))

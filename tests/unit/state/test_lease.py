@@ -167,6 +167,7 @@ async def test_of_many_claims_at_once_one_wins(store: Store) -> None:
     assert sum(isinstance(result, StoreError) for result in results) == 7
 
 
+@pytest.mark.slow
 def test_a_stopped_process_that_comes_back_finds_its_session_taken(tmp_path: Path) -> None:
     """Stopped for longer than the lease while its command runs; the other one tells its model the truth."""
 

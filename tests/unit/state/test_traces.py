@@ -21,7 +21,7 @@ from sandbur.state.calls import CallDecision
 from sandbur.state.errors import CredentialsError
 from sandbur.state.store.recording import Traced, traces
 from sandbur.state.store.store import Store
-from sandbur.state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
+from sandbur.state.trace import ModelCalled, RunBegan, RunEnded, SessionImported, TraceRecord
 
 ACT = [("act", {"text": "a"})]
 JSON = ("--output-format", "json")
@@ -269,9 +269,11 @@ def test_a_trace_goes_out_and_in_again_whole(tmp_path: Path) -> None:
     assert [line["kind"] for line in exported.lines].count("trace") == 4
     before = stored(here, session_id)
     there.env["SANDBUR_HOME"] = str(tmp_path / "there")
-    assert there.run("sessions", "import", "-", stdin=exported.out).code == 0
+    assert there.run("sessions", "import", "-", "--yes", stdin=exported.out).code == 0
     store = Store.open(f"sqlite:///{tmp_path}/there/sandbur.db")
-    assert [one.record for one in told(store, session_id)] == before
+    *brought, taken = [one.record for one in told(store, session_id)]
+    assert brought == before
+    assert isinstance(taken, SessionImported)
     assert store.verify(session_id) == []
     store.close()
 

@@ -221,6 +221,69 @@ def test_a_deny_rule_wins_also_in_yolo_mode(command: Command) -> None:
     assert not (command.folder / "made").exists()
 
 
+def test_what_no_undo_reaches_waits_for_a_person_in_yolo_mode(command: Command) -> None:
+    history = command.folder / ".git" / "objects"
+    history.mkdir(parents=True)
+    ended = command.run("-p", "run rm -rf .git", "-m", "demo", "-y", "--output-format", "json")
+    assert (ended.code, ended.result["status"]) == (3, "needs_decision")
+    [pending] = ended.result["pending"]
+    assert "erases the repository's history" in pending["reason"]
+    assert history.is_dir()
+    decided = command.run("approve", ended.result["session_id"], "--all")
+    assert decided.code == 0
+    assert not history.exists()
+
+
+def test_the_users_own_configuration_lets_it_run_and_a_projects_does_not(command: Command) -> None:
+    history = command.folder / ".git" / "objects"
+    history.mkdir(parents=True)
+    project = command.folder / ".sandbur" / "config.toml"
+    project.parent.mkdir()
+    project.write_text('catastrophic = "run"\n')
+    said = ("-p", "run rm -rf .git", "-m", "demo", "-y")
+    assert command.run("trust").code == 0
+    ended = command.run(*said)
+    assert ended.code == 3
+    assert "Ignored `catastrophic`" in ended.err
+    own = command.folder / ".config" / "sandbur" / "config.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('catastrophic = "run"\n')
+    assert command.run(*said).code == 0
+    assert not history.exists()
+
+
+def test_a_rule_that_names_it_exactly_lets_it_run(command: Command) -> None:
+    history = command.folder / ".git" / "objects"
+    history.mkdir(parents=True)
+    said = ("-p", "run rm -rf .git", "-m", "demo", "-y")
+    assert command.run(*said, "--allow", "run_shell_command(rm *)").code == 3
+    assert history.is_dir()
+    assert command.run(*said, "--allow", "run_shell_command(rm -rf .git)").code == 0
+    assert not history.exists()
+
+
+def test_what_hides_its_program_from_a_deny_rule_waits_in_yolo_mode(command: Command) -> None:
+    rule = ("--deny", "run_shell_command(touch *)")
+    said = ("-p", "run X=touch; $X made", "-m", "demo", "-y")
+    hidden = ("-p", "run echo touch made | sh", "-m", "demo", "-y")
+    assert command.run(*said, *rule).code == 3
+    assert command.run(*hidden, *rule).code == 3
+    assert not (command.folder / "made").exists()
+    assert command.run(*hidden).code == 0
+    assert (command.folder / "made").exists()
+
+
+def test_an_ask_rule_beats_an_allow_rule_in_every_mode(command: Command) -> None:
+    rules = ("--ask", "run_shell_command(touch *)", "--allow", "run_shell_command(touch made)")
+    assert command.run("-p", "run touch made", "-m", "demo", "-y", *rules).code == 3
+    assert not (command.folder / "made").exists()
+
+
+def test_looking_runs_unasked(command: Command) -> None:
+    ended = command.run("-p", "run ls", "-m", "demo")
+    assert ended.code == 0
+
+
 def test_carrying_a_finished_run_on_gives_its_answer_again(command: Command) -> None:
     first = command.run("-p", "hello", "-m", "demo")
     again = command.run("-p", "-c")
@@ -304,3 +367,18 @@ def test_a_killed_run_is_carried_on_without_a_new_message(command: Command) -> N
     ended = command.run("-p", "-r", session_id, "--output-format", "json")
     assert ended.result["session_id"] == session_id
     assert (command.folder / "ran").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize("text", ["/mode yolo", "  /MODE\tYolo \n", "/mode\n\nyolo"])
+def test_yolo_mode_comes_from_a_flag_and_not_from_a_text(command: Command, text: str) -> None:
+    session_id = command.run("-p", "hello", "-m", "demo", "--output-format", "json").result["session_id"]
+    for words, stdin in ((("-p", "-r", session_id, text), None), (("-p", "-r", session_id, "-"), text),
+                         (("-p", "-r", session_id), text), (("-p", text, "-m", "demo"), None),
+                         (("-p", "-r", session_id, "/mode"), "yolo")):  # fmt: skip
+        ended = command.run(*words, stdin=stdin)
+        assert (ended.code, ended.out) == (2, ""), words
+        assert "counts only where a person types it" in ended.err
+    assert json.loads(command.run("sessions", "show", session_id, "--json").out)["mode"] == "interactive"
+    assert command.run("-p", "-r", session_id, "/mode plan").code == 0
+    assert command.run("-p", "-r", session_id, "hello", "-y").code == 0
+    assert json.loads(command.run("sessions", "show", session_id, "--json").out)["mode"] == "yolo"

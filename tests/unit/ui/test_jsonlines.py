@@ -74,7 +74,7 @@ def test_the_result_has_the_keys_of_the_contract_in_their_order() -> None:
     ("event", "line"),
     [
         (RunStarted("s", "m", "yolo", "/w", "1"),
-         {"type": "init", "model": "m", "mode": "yolo", "cwd": "/w", "version": "1"}),
+         {"type": "init", "model": "m", "mode": "yolo", "cwd": "/w", "version": "1", "sandbox": "off"}),
         (TextDelta("a"), {"type": "text", "delta": "a"}),
         (TextDelta("a", "2"), {"type": "text", "delta": "a", "step_id": "2"}),
         (ThinkingDelta("a"), {"type": "thinking", "delta": "a"}),

@@ -129,6 +129,7 @@ async def test_a_fork_tells_where_it_parted(store: Store) -> None:
     assert "second question" not in text
 
 
+@pytest.mark.slow
 async def test_a_long_run_gives_a_page_of_sane_size(store: Store) -> None:
     turns = [act(f"t{n}") for n in range(400)]
     whole = b"z" * 50_000

@@ -172,6 +172,6 @@ async def test_a_placeholder_does_not_get_into_the_file_and_is_explained(tmp_pat
     outcome = await edit(tmp_path, ".env", "MODE=a", "MODE=[masked value of KEY]")
     assert "new has [masked value of KEY] in it" in outcome.content
     outcome = await edit(tmp_path, ".env", "KEY=[masked value of KEY]\nMODE=a", "MODE=b")
-    assert "not found in .env. It has [masked value of KEY] in it" in outcome.content
+    assert "old has [masked value of KEY] in it" in outcome.content
     assert path.read_text() == "KEY=real\nMODE=a\n"
     assert (await edit(tmp_path, ".env", "MODE=a", "MODE=b")).outcome == "ok"

@@ -16,7 +16,7 @@ from places import ROOT
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")]
 
 
 async def run(folder: Path, command: str, **options: object) -> ToolOutcome:
@@ -30,7 +30,7 @@ def alive(marker: str) -> list[str]:
     found: list[str] = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode()
+            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             state = entry.joinpath("stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             continue

@@ -240,7 +240,7 @@ async def test_a_placeholder_is_not_written_over_the_secret_that_it_stands_for(t
     path = tmp_path / ".env"
     path.write_text("KEY=real\nMODE=a\n")
     outcome = await write(tmp_path, ".env", "KEY=[masked value of KEY]\nMODE=b\n")
-    assert (outcome.outcome, "Change the text around it with edit_file" in outcome.content) == ("error", True)
+    assert (outcome.outcome, "Edit the text around it" in outcome.content) == ("error", True)
     assert path.read_text() == "KEY=real\nMODE=a\n"
     assert (await write(tmp_path, "new.env", "KEY=[masked value of KEY]\n")).outcome == "error"
     assert not tmp_path.joinpath("new.env").exists()

@@ -1,11 +1,15 @@
 """The list of trusted folders as a file."""
 
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
+from command import Command
+from model_server import ModelServer
+from model_turns import say
 
-from sandbur.agent.config.trust import is_trusted, trust
+from sandbur.agent.config.trust import is_trusted, is_trusted_link, take_back, trust, trust_link, trusted
 from sandbur.state.errors import ConfigError
 
 
@@ -69,3 +73,80 @@ def test_a_list_that_cannot_be_written_is_one_clear_sentence(tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be"):
         trust(folder_with(tmp_path, "one", "a"), {"HOME": str(tmp_path / "file")})
+
+
+def test_trust_is_taken_back(tmp_path: Path, env: dict[str, str]) -> None:
+    one, two = folder_with(tmp_path, "one", "a"), folder_with(tmp_path, "two", "b")
+    for folder in (one, two):
+        trust(folder, env)
+    assert trusted(env) == [str(one), str(two)]
+    assert take_back(one, env)
+    assert not take_back(one, env)
+    assert not is_trusted(one, env)
+    assert is_trusted(two, env)
+
+
+def test_trust_in_a_folder_that_is_gone_is_taken_back(tmp_path: Path, env: dict[str, str]) -> None:
+    folder = folder_with(tmp_path, "one", "a")
+    trust(folder, env)
+    shutil.rmtree(folder)
+    assert take_back(folder, env)
+    assert trusted(env) == []
+
+
+def test_a_link_is_trusted_as_far_as_it_led_then(tmp_path: Path, env: dict[str, str]) -> None:
+    link = tmp_path / "AGENTS.md"
+    link.symlink_to("/elsewhere/a")
+    trust_link(link, Path("/elsewhere/a"), env)
+    assert is_trusted_link(link, Path("/elsewhere/a"), env)
+    assert not is_trusted_link(link, Path("/elsewhere/b"), env)
+    assert not is_trusted_link(tmp_path / "other.md", Path("/elsewhere/a"), env)
+    assert take_back(link, env)
+    assert not is_trusted_link(link, Path("/elsewhere/a"), env)
+
+
+def test_the_command_lists_what_is_trusted_and_takes_it_back(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    folder = folder_with(tmp_path, "one", 'model = "demo"')
+    trust(folder, command.env)
+    assert command.run("trust").out == f"{folder}\n"
+    assert command.run("-p", "hello", "-C", str(folder)).code == 0
+    assert command.run("trust", "--remove", "one").code == 0
+    assert command.run("trust").out == ""
+    ended = command.run("-p", "hello", "-m", "demo", "-C", str(folder))
+    assert (ended.code, "is not trusted" in ended.err) == (0, True)
+    for words in (("one",), ("--remove",), ("--remove", "one")):
+        assert command.run("trust", *words).code == 2
+
+
+def server_of(project: str, command: Command, folder: Path, **env: str) -> str | None:
+    """Run a hello that a project redirects; return the key that its server was given."""
+    with ModelServer([say("hi")]) as server:
+        (folder / ".sandbur").mkdir(exist_ok=True)
+        (folder / ".sandbur/config.toml").write_text(project.format(url=server.base_url))
+        trust(folder, command.env)
+        ended = command.run("-p", "hello", "-m", "openai-chat/x", "-C", str(folder), **env)
+        assert ended.code == 0, ended
+        return server.requests[0].headers.get("authorization")
+
+
+def test_a_projects_server_gets_a_key_only_if_the_project_names_it(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    keys = {"OPENAI_API_KEY": "sk-persons-own", "LAB_KEY": "sk-of-the-lab"}
+    redirect = '[providers.openai-chat]\nbase_url = "{url}"\n'
+    given = server_of(redirect, command, tmp_path, **keys)
+    assert given is not None
+    assert "sk-" not in given
+    named = server_of(redirect + 'api_key_env = "LAB_KEY"\n', command, tmp_path, **keys)
+    assert named == "Bearer sk-of-the-lab"
+
+
+def test_a_server_of_the_persons_own_configuration_gets_the_known_key(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    with ModelServer([say("hi")]) as server:
+        config = tmp_path / ".config/sandbur/config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f'[providers.openai-chat]\nbase_url = "{server.base_url}"\n')
+        ended = command.run("-p", "hello", "-m", "openai-chat/x", OPENAI_API_KEY="sk-persons-own")
+        assert ended.code == 0, ended
+        assert server.requests[0].headers["authorization"] == "Bearer sk-persons-own"

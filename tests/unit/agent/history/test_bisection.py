@@ -13,6 +13,8 @@ from sandbur.agent.history.time_travel.touched_files import TouchedFiles
 from sandbur.agent.history.time_travel.workspace_copy import WorkspaceCopy
 from sandbur.state.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def runs(tmp_path: Path) -> DemoRuns:

@@ -85,6 +85,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_becomes_a_test_of_two_lines_that_passes(project: Project) -> None:
     session_id = project.worked("write one into a.txt", "run echo hi")
     ended = project.add(session_id[:8])

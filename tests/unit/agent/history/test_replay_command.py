@@ -74,7 +74,9 @@ def test_a_killed_run_that_is_left_for_another_message_replays(command: Command)
 
 def test_a_fork_with_an_edit_and_its_files_replays(command: Command) -> None:
     session_id = talk(command, "write two into a.txt", "-y")
-    forked = command.run("fork", session_id, "--at", "1", "--files", "--set", "execution_mode=interactive")
+    forked = command.run(
+        "fork", session_id, "--at", "1", "--files", "--yes", "--set", "execution_mode=interactive"
+    )
     fork = forked.out.strip()
     command.run("-p", "-r", fork)
     command.run("approve", fork, "--all")
@@ -162,7 +164,7 @@ def test_real_tools_need_a_yes(command: Command) -> None:
 def test_what_another_model_would_have_done_is_a_fork(command: Command) -> None:
     session_id = talk(command, "write two into a.txt", "-y")
     (command.folder / "a.txt").write_text("something else")
-    what_if = command.run("replay", session_id, "--from", "1", "-m", "demo", "--files")
+    what_if = command.run("replay", session_id, "--from", "1", "-m", "demo", "--files", "--yes")
     assert what_if.code == 0
     assert what_if.out.strip()
     hint = what_if.err.splitlines()[-1]

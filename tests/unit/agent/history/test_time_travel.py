@@ -79,6 +79,7 @@ def test_a_hostile_step_cannot_steer_the_terminal(command: Command) -> None:
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
+@pytest.mark.slow
 async def test_the_steps_of_a_long_session_are_read_in_a_moment(store: Store) -> None:
     session = await open_session(store, ScriptedModel(*[act("x" * 2000)] * 400, "end"), Recorder())
     await collect(session.send("go"))
@@ -180,12 +181,12 @@ def test_a_fork_brings_the_files_of_then_back(command: Command) -> None:
     parent = talk(command, "replace before with after in a.txt", "--yolo")
     command.run("-p", "-r", parent, "create file b.txt with new")
     assert (file.read_text(), (command.folder / "b.txt").exists()) == ("after\n", True)
-    ended = command.run("fork", parent, "--at", "0", "--files")
+    ended = command.run("fork", parent, "--at", "0", "--files", "--yes")
     assert ended.code == 0
     assert f"as it was: {file}" in ended.err
     assert f"removed: {command.folder / 'b.txt'}" in ended.err
     assert (file.read_text(), (command.folder / "b.txt").exists()) == ("before\n", False)
-    again = command.run("fork", parent, "--at", "0", "--files")
+    again = command.run("fork", parent, "--at", "0", "--files", "--yes")
     assert "Every file is as it was then." in again.err
 
 

@@ -53,6 +53,7 @@ def prompt(chance: random.Random, number: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 async def test_every_state_of_a_random_run_can_be_had_again(runs: DemoRuns, seed: int) -> None:
     chance = random.Random(seed)
     (runs.folder / "sub").mkdir()

@@ -185,6 +185,7 @@ def test_a_text_too_long_to_read_is_denied_and_never_covered() -> None:
     assert not is_covered(text, "ls *")
 
 
+@pytest.mark.slow
 def test_reading_takes_no_longer_for_hostile_text() -> None:
     hostile = [
         "$(",

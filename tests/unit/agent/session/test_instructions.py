@@ -1,12 +1,14 @@
 """AGENTS.md files, and the system prompt that carries them."""
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
+from command import Command
 
+from sandbur.agent.config.trust import trust_link
 from sandbur.agent.prompts import MAX_BYTES, find_instructions, session_prompt, system_prompt
-from sandbur.state.errors import ConfigError
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def nested(tmp_path: Path) -> Path:
 
 
 def texts(cwd: Path, env: dict[str, str]) -> list[str]:
-    return [instructions.text for instructions in find_instructions(cwd, env)]
+    return [instructions.text for instructions in find_instructions(cwd, env).instructions]
 
 
 def test_instructions_come_outermost_first(tmp_path: Path, env: dict[str, str]) -> None:
@@ -56,30 +58,91 @@ def test_a_byte_order_mark_is_dropped(tmp_path: Path, env: dict[str, str]) -> No
     ("content", "said"),
     [(b"caf\xe9", "line 1, column 4"), (b"ok\n\xff\xfe", "line 2, column 1"), (b"a\n\0", "line 2")],
 )
-def test_a_file_that_is_no_text_is_one_clear_sentence(
+def test_a_file_that_is_no_text_is_left_out_with_one_clear_sentence(
     tmp_path: Path, env: dict[str, str], content: bytes, said: str
 ) -> None:
     (tmp_path / "AGENTS.md").write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
-        find_instructions(tmp_path, env)
-    assert said in str(caught.value)
-    assert str(tmp_path / "AGENTS.md") in str(caught.value)
-    assert caught.value.exit_code == 52
+    found = find_instructions(tmp_path, env)
+    assert found.instructions == ()
+    (problem,) = found.problems
+    assert said in problem
+    assert str(tmp_path / "AGENTS.md") in problem
+    assert problem.endswith("It is left out.")
 
 
-def test_what_is_no_file_is_one_clear_sentence(tmp_path: Path, env: dict[str, str]) -> None:
+def test_what_is_no_file_is_left_out_with_one_clear_sentence(tmp_path: Path, env: dict[str, str]) -> None:
     path = tmp_path / "AGENTS.md"
     path.mkdir()
-    with pytest.raises(ConfigError, match="is a folder"):
-        find_instructions(tmp_path, env)
+    assert "is a folder" in find_instructions(tmp_path, env).problems[0]
     path.rmdir()
     os.mkfifo(path)
-    with pytest.raises(ConfigError, match="no regular file"):
-        find_instructions(tmp_path, env)
+    assert "no regular file" in find_instructions(tmp_path, env).problems[0]
     path.unlink()
     path.symlink_to("missing")
-    with pytest.raises(ConfigError, match="link to a file"):
-        find_instructions(tmp_path, env)
+    assert "link to a file" in find_instructions(tmp_path, env).problems[0]
+    path.unlink()
+    path.symlink_to("AGENTS.md")
+    assert "cannot be read" in find_instructions(tmp_path, env).problems[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a device")
+def test_a_device_is_left_out(tmp_path: Path, env: dict[str, str]) -> None:
+    os.mknod(tmp_path / "AGENTS.md", 0o644 | stat.S_IFCHR, os.makedev(1, 5))
+    assert "no regular file" in find_instructions(tmp_path, env).problems[0]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "bytes", "outside", "fifo outside"])
+def test_a_bad_file_stops_no_start(tmp_path: Path, kind: str) -> None:
+    folder, path = tmp_path / "repo", tmp_path / "repo/AGENTS.md"
+    (folder / ".git").mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    if kind == "bytes":
+        path.write_bytes(b"\xff\xfe")
+    elif kind == "outside":
+        elsewhere.write_text("OUTSIDE")
+    elif kind == "fifo outside":
+        os.mkfifo(elsewhere)
+    if kind.endswith("outside"):
+        path.symlink_to(elsewhere)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    ended = Command(tmp_path).run("-p", "hello", "-m", "demo", "-C", str(folder))
+    assert (ended.code, "left out" in ended.err, str(path) in ended.err) == (0, True, True)
+
+
+def test_a_link_out_of_the_repository_is_not_read_until_somebody_says_so(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    folder = nested(tmp_path)
+    (tmp_path / "outer/repo/.git").mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("SECRET")
+    link = folder / "AGENTS.md"
+    link.unlink()
+    link.symlink_to(secret)
+    found = find_instructions(folder, env)
+    assert [each.text for each in found.instructions] == ["REPO"]
+    assert [(each.link, each.target) for each in found.outside] == [(link, secret)]
+    prompt, (notice,) = session_prompt(folder, [], env)
+    assert "SECRET" not in prompt
+    assert f"{link} leads outside, to {secret}" in notice
+    trust_link(link, secret, env)
+    assert texts(folder, env) == ["REPO", "SECRET"]
+    link.unlink()
+    link.symlink_to(tmp_path / "outer/AGENTS.md")
+    assert texts(folder, env) == ["REPO"]
+
+
+def test_a_link_inside_the_repository_is_read(tmp_path: Path, env: dict[str, str]) -> None:
+    folder = nested(tmp_path)
+    (tmp_path / "outer/repo/.git").mkdir()
+    (folder / "AGENTS.md").unlink()
+    (folder / "AGENTS.md").symlink_to("../CLAUDE.md")
+    (tmp_path / "outer/repo/CLAUDE.md").write_text("SAME")
+    assert texts(folder, env) == ["REPO", "SAME"]
+    (folder / "AGENTS.md").unlink()
+    (folder / "AGENTS.md").symlink_to("../../AGENTS.md")
+    assert texts(folder, env) == ["REPO"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
@@ -94,7 +157,7 @@ def test_a_strangers_file_above_the_working_folder_is_passed_over(
 
 def test_a_long_file_is_cut_behind_a_line_and_that_is_said(tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "AGENTS.md").write_text("häuser\n" * 20_000, encoding="utf-8")
-    (found,) = find_instructions(tmp_path, env)
+    (found,) = find_instructions(tmp_path, env).instructions
     assert len(found.text.encode()) <= MAX_BYTES
     assert set(found.text.splitlines()) == {"häuser"}
     assert found.cut_bytes + len(found.text.encode()) + 1 == 160_000
@@ -106,7 +169,7 @@ def test_a_long_file_is_cut_behind_a_line_and_that_is_said(tmp_path: Path, env: 
 
 def test_a_long_line_is_cut_between_characters(tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "AGENTS.md").write_bytes(b"x" + "ä".encode() * 100_000)
-    (found,) = find_instructions(tmp_path, env)
+    (found,) = find_instructions(tmp_path, env).instructions
     assert found.text == "x" + "ä" * ((MAX_BYTES - 1) // 2)
 
 

@@ -23,6 +23,8 @@ from sandbur.agent.session.session import Session
 from sandbur.state.messages import Message
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 HALF = "Half of an answer"
 READ = [("read_file", {"path": "none"})]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from audits import breaches
 from places import PYTHONPATH
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
@@ -164,9 +165,20 @@ async def test_a_second_crash_in_a_rerun_asks_again(store: Store) -> None:
 async def test_what_is_safe_to_repeat_is_repeated_silently(store: Store, effect: Effect) -> None:
     crashed(store, "a", effect=effect)
     tool = Recorder(effect=effect)
-    session, _ = await resumed(store, tool, "ok", mode="interactive")
+    session, _ = await resumed(store, tool, "ok")
     _, end = await collect(session.carry_on())
     assert (end.status, tool.done) == ("done", ["a"])
+
+
+async def test_what_is_safe_to_repeat_is_asked_about_where_the_mode_of_now_asks(store: Store) -> None:
+    crashed(store, "a", effect="read")
+    tool = Recorder(effect="read")
+    session, _ = await resumed(store, tool, "ok", mode="interactive")
+    _, end = await collect(session.carry_on())
+    assert (end.status, tool.done) == ("needs_approval", [])
+    _, end = await collect(session.decide([CallDecision(call_id="c1_0", approved=True)]))
+    assert (end.status, tool.done) == ("done", ["a"])
+    assert not breaches(store)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +188,7 @@ async def test_what_is_safe_to_repeat_is_repeated_silently(store: Store, effect:
 async def test_a_checked_effect_settles_itself(store: Store, found: str, ran: list[str], status: str) -> None:
     crashed(store, "a", effect="verifiable")
     tool = Checked(found)
-    session, _ = await resumed(store, tool, "ok", mode="interactive")
+    session, _ = await resumed(store, tool, "ok", mode="yolo" if ran else "interactive")
     _, end = await collect(session.carry_on())
     assert (end.status, tool.done) == (status, ran)
 

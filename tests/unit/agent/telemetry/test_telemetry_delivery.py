@@ -13,6 +13,8 @@ from scripted import Recorder, ScriptedModel, collect, open_session
 from sandbur.agent.telemetry.telemetry import Telemetry
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 FOR_EVER_S = 3600.0
 WORK = ("-p", "write two into a.txt", "--yolo", "-m", "demo", "-q")
 

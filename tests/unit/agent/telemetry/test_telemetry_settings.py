@@ -12,6 +12,8 @@ from sandbur.agent.telemetry.telemetry import Telemetry
 from sandbur.state.errors import ConfigError
 from sandbur.state.installation import install_command
 
+pytestmark = pytest.mark.slow
+
 BASE, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 LOADED = (

@@ -1,0 +1,39 @@
+"""Which contents from before a change may be kept: none that is, or holds, a secret."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ...state.calls import FileChange
+from ..workspace.secret_files import is_secret_file
+
+NOT_KEPT = (
+    "(What was in {names} before was not kept, because it holds secrets: a rewind cannot bring it back.)"
+)
+_MOST_NAMES = 3
+
+
+class SecretFinder(Protocol):
+    def holds_secret(self, data: bytes) -> bool: ...
+
+
+async def kept_contents(
+    changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
+) -> tuple[Mapping[str, bytes], str]:
+    """Return the contents that may be stored, and a sentence about the others; empty if there are none."""
+    if not pre_images:
+        return pre_images, ""
+    return await asyncio.to_thread(_kept, changes, pre_images, finder)
+
+
+def _kept(
+    changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
+) -> tuple[Mapping[str, bytes], str]:
+    secret = {change.before for change in changes if is_secret_file(change.path)}
+    secret |= {digest for digest, content in pre_images.items() if finder.holds_secret(content)}
+    left_out = [change.path.rpartition("/")[2] for change in changes if change.before in secret]
+    if not left_out:
+        return pre_images, ""
+    more = f" and {len(left_out) - _MOST_NAMES} more" if len(left_out) > _MOST_NAMES else ""
+    note = NOT_KEPT.format(names=", ".join(left_out[:_MOST_NAMES]) + more)
+    return {digest: content for digest, content in pre_images.items() if digest not in secret}, note

@@ -1,0 +1,51 @@
+"""A sandbox by bubblewrap: namespaces of its own for files, processes and the network."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from .plan import SandboxPlan
+
+_NOTHING = "/dev/null"
+_ROOT_KEEPS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID")
+
+
+def bubblewrap() -> str | None:
+    """Return the program; only one that is installed for the whole machine or named by an absolute path."""
+    found = shutil.which("bwrap")
+    return os.path.realpath(found) if found is not None and os.path.isabs(found) else None  # noqa: PTH117
+
+
+def arguments(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> bytes:
+    """Return the arguments, as `--args` reads them."""
+    words = [*_namespaces(plan), *_mounts(plan), "--chdir", str(cwd), "--seccomp", str(filter_descriptor)]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _namespaces(plan: SandboxPlan) -> Iterator[str]:
+    yield from ("--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try")
+    # With a proxy the network has been left before, so that somebody outside can listen in the new one.
+    if not plan.has_network and not plan.has_proxy:
+        yield "--unshare-net"
+    if os.geteuid() == 0:
+        yield from ("--cap-drop", "ALL")
+        for name in _ROOT_KEEPS:
+            yield from ("--cap-add", f"CAP_{name}")
+
+
+def _mounts(plan: SandboxPlan) -> Iterator[str]:
+    yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    # The settings of the kernel belong to root, whom no missing power keeps from writing them.
+    sealed = ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
+    for path, access, source in plan.mounts:
+        if access == "write":
+            yield from ("--bind", str(source or path), str(path))
+        elif access == "read":
+            yield from ("--ro-bind", str(source or path), str(path))
+        elif path.is_dir():
+            yield from ("--tmpfs", str(path))
+            sealed += ["--remount-ro", str(path)]
+        else:
+            yield from ("--ro-bind", _NOTHING, str(path))
+    yield from sealed

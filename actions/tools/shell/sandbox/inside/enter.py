@@ -1,0 +1,186 @@
+"""Puts the calling process into a sandbox, step by step, as a list of orders says.
+
+The supervisor of a command imports this from its folder and calls it between fork and exec; `main` does
+the same for a program that is only tried. An order is a word and a value, each ended by a NUL.
+"""
+
+import ctypes
+import fcntl
+import os
+import resource
+import struct
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import confine
+import family
+import mounts
+
+Orders = list[tuple[str, bytes]]
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CAPABILITIES = 41
+_KEPT_BY_ROOT = frozenset({0, 1, 3, 4, 6, 7})
+"""What lets root treat files and users as root does: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETGID, SETUID."""
+
+
+class Refused(OSError):
+    """A step that the system does not allow."""
+
+
+class Confinement:
+    """What the supervisor of a command knows of its sandbox."""
+
+    name = family.NAME.decode()
+    """Of processes that are no part of the command."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._orders = read_orders(descriptor)
+
+    def enter(self) -> None:
+        enter(self._orders)
+
+    def cleared(self) -> str:
+        """Move away what the command may not make, now that nothing of it is left; return the facts."""
+        facts = ""
+        for order, path in self._orders:
+            if order == "absent" and os.path.lexists(path):
+                aside = path + b".from-sandbox-%d" % time.time_ns()
+                with suppress(OSError):
+                    os.rename(path, aside)  # noqa: PTH104
+                    facts += f"moved {os.fsdecode(aside)!a}\n"
+        return facts
+
+
+def read_orders(descriptor: int) -> Orders:
+    """Take the orders out of a file, and close it."""
+    with os.fdopen(descriptor, "rb") as file:
+        words = file.read().split(b"\0")
+    return [(words[at].decode("ascii"), words[at + 1]) for at in range(0, len(words) - 1, 2)]
+
+
+def enter(orders: Orders) -> None:
+    """Carry the orders out; raises `OSError`, and then nothing may be run."""
+    for order, value in orders:
+        try:
+            _STEPS[order](value)
+        except OSError as error:
+            name = value.decode(errors="replace")[:200]
+            raise Refused(error.errno, f"{order} {name}: {error.strerror or error}") from None
+
+
+def _limit(value: bytes) -> None:
+    which, most = map(int, value.split())
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(which, (most, most))
+
+
+def _first_to_go(value: bytes) -> None:
+    """When the machine runs out of memory, the kernel takes this before anything else."""
+    with open("/proc/self/oom_score_adj", "wb") as file:  # noqa: PTH123 -- pathlib costs start-up time
+        file.write(value)
+
+
+def _unshare(value: bytes) -> None:
+    """Leave the namespaces for new ones; in a new one of users everybody stays who they are."""
+    user, group = os.geteuid(), os.getegid()
+    flags = int(value)
+    if _LIBC.unshare(flags):
+        _fail()
+    if flags & _NEW_USERS:
+        for name, text in (("setgroups", "deny"), ("uid_map", _same(user)), ("gid_map", _same(group))):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
+                file.write(text)
+
+
+_NEW_USERS = 0x10000000
+
+
+def _same(number: int) -> str:
+    return f"{number} {number} 1"
+
+
+def _loopback(_: bytes) -> None:
+    """Bring up `lo`, without which a network of one's own has not even 127.0.0.1."""
+    import _socket
+
+    asking = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    request = struct.pack("16sH22x", b"lo", 0x1 | 0x40)
+    fcntl.ioctl(asking.fileno(), 0x8914, request)
+    asking.close()
+
+
+def _hand_out(value: bytes) -> None:
+    """Listen in this network, and give the socket to whoever is at the other end of a pair, outside."""
+    import _socket
+
+    port, descriptor = map(int, value.split())
+    listening = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listening.bind(("127.0.0.1", port))
+    listening.listen(64)
+    outside = _socket.socket(fileno=descriptor)
+    outside.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", listening.fileno()))])
+    outside.close()
+    listening.close()
+
+
+def _drop_powers(_: bytes) -> None:
+    """Take from root what reaches beyond files; anybody else has nothing after the next exec."""
+    for number in range(_CAPABILITIES):
+        if number not in _KEPT_BY_ROOT:
+            # A kernel that knows fewer says so; there is nothing to drop then.
+            _LIBC.prctl(24, number, 0, 0, 0)
+
+
+def _filter(value: bytes) -> None:
+    confine.filter_calls(int(value))
+
+
+def _folder(value: bytes) -> None:
+    os.chdir(value)
+
+
+def _at_the_end(_: bytes) -> None:
+    """Do nothing here: a place that is to be absent is the supervisor's concern when all is over."""
+
+
+def _fail() -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))
+
+
+_STEPS: Mapping[str, Callable[[bytes], None]] = {
+    "absent": _at_the_end,
+    "limit": _limit,
+    "first-to-go": _first_to_go,
+    "unshare": _unshare,
+    "loopback": _loopback,
+    "hand-out": _hand_out,
+    "first-process": family.become_first,
+    "part": mounts.part,
+    "clone": mounts.clone,
+    "freeze": mounts.freeze,
+    "mount": mounts.attach,
+    "mount-read": mounts.attach_read_only,
+    "hide": mounts.hide,
+    "seal": mounts.seal,
+    "folder": _folder,
+    "writable": confine.let_write,
+    "device": confine.let_use,
+    "restrict": confine.restrict,
+    "drop-powers": _drop_powers,
+    "filter": _filter,
+    "look-after": family.look_after,
+}
+
+
+def main(words: list[str]) -> None:
+    """Enter the sandbox of the orders in an open file, and become the program that follows."""
+    try:
+        enter(read_orders(int(words[0])))
+        os.execv(words[1], words[1:])
+    except OSError as error:
+        os.write(2, f"{error.strerror or error}\n".encode())
+        os._exit(126)

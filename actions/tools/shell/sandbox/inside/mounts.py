@@ -1,0 +1,118 @@
+"""The mounts of a sandbox without bubblewrap: the machine read-only, some folders writable, some hidden.
+
+Works in a mount namespace of its own. The folders that stay writable are cloned before everything else
+becomes read-only, so that what was read-only before stays so.
+"""
+
+import ctypes
+import os
+import stat
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_CLONE = 1
+_FROM_DESCRIPTOR = 4
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
+_MS_REC, _MS_SLAVE = 0x4000, 0x80000
+
+_cloned: list[int] = []
+_tmpfs: list[bytes] = []
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+def clone(path: bytes) -> None:
+    """Keep a folder or file as it is mounted now, with all below it."""
+    flags = _CLONE | os.O_CLOEXEC | _AT_RECURSIVE
+    _cloned.append(_call(_OPEN_TREE, _AT_FDCWD, ctypes.c_char_p(path), flags))
+
+
+def part(_: bytes) -> None:
+    """Keep what is mounted from now on to this namespace; show its own processes, where that is allowed."""
+    if _LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):
+        _fail()
+    _LIBC.mount(b"proc", b"/proc", b"proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, None)
+
+
+def freeze(_: bytes) -> None:
+    """Make the whole machine read-only here, and nowhere else."""
+    _set(_AT_FDCWD, b"/", _AT_RECURSIVE, _READ_ONLY)
+
+
+def attach(value: bytes) -> None:
+    """Show a clone at a place: its number in the order of cloning, a blank and the place."""
+    number, _, place = value.partition(b" ")
+    _move(_cloned[int(number)], place)
+
+
+def attach_read_only(value: bytes) -> None:
+    number, _, place = value.partition(b" ")
+    _set(_cloned[int(number)], b"", _AT_EMPTY_PATH | _AT_RECURSIVE, _READ_ONLY)
+    _move(_cloned[int(number)], place)
+
+
+def hide(path: bytes) -> None:
+    """Show nothing at a place: an empty folder, or an empty file."""
+    if not os.path.exists(path):  # noqa: PTH110
+        # It is below what another mount covers.
+        return
+    if stat.S_ISDIR(os.stat(path).st_mode):  # noqa: PTH116 -- pathlib costs start-up time
+        _tmpfs_at(path, b"size=1m,mode=755")
+        _tmpfs.append(path)
+    elif _LIBC.mount(b"/dev/null", path, None, 0x1000, None):
+        _fail()
+
+
+def seal(_: bytes) -> None:
+    """Let nobody write into the empty folders; the shared memory of this sandbox is its own."""
+    for path in _tmpfs:
+        _set(_AT_FDCWD, path, 0, _READ_ONLY)
+    if os.path.isdir("/dev/shm"):  # noqa: PTH112
+        _tmpfs_at(b"/dev/shm", b"mode=1777")
+
+
+def _tmpfs_at(path: bytes, options: bytes) -> None:
+    if _LIBC.mount(b"tmpfs", path, b"tmpfs", _NO_SUID | _NO_DEVICES, options):
+        _fail()
+
+
+def _move(descriptor: int, place: bytes) -> None:
+    _make_place(descriptor, place)
+    _call(_MOVE_MOUNT, descriptor, b"", _AT_FDCWD, ctypes.c_char_p(place), _FROM_DESCRIPTOR)
+
+
+def _make_place(descriptor: int, place: bytes) -> None:
+    """Make what the mount will cover, where it is below another mount that has nothing there."""
+    if os.path.exists(place):  # noqa: PTH110
+        return
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.makedirs(place, 0o700)  # noqa: PTH103
+        return
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)  # noqa: PTH103, PTH120
+    os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def _set(descriptor: int, path: bytes, flags: int, attributes: int) -> None:
+    wanted = _Attributes(attr_set=attributes)
+    size = ctypes.sizeof(wanted)
+    _call(_MOUNT_SETATTR, descriptor, ctypes.c_char_p(path), flags, ctypes.byref(wanted), size)
+
+
+def _call(number: int, *arguments: object) -> int:
+    found = _LIBC.syscall(ctypes.c_long(number), *arguments)
+    if found < 0:
+        _fail()
+    return found
+
+
+def _fail() -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))

@@ -1,0 +1,66 @@
+"""A sandbox without another program, as orders to the supervisor: Landlock, own mounts, own network."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from .inside.confine import version
+from .plan import SandboxPlan
+
+Order = tuple[str, str]
+
+_NEW_MOUNTS, _NEW_IPC, _NEW_PROCESSES = 0x20000, 0x08000000, 0x20000000
+_NEW_USERS, _NEW_NETWORK = 0x10000000, 0x40000000
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+def has_landlock() -> bool:
+    return version() > 0
+
+
+def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[Order]:
+    """Yield what the child of a supervisor has to do before it becomes the command."""
+    yield "unshare", str(_NEW_MOUNTS | _NEW_IPC | _NEW_PROCESSES | _users())
+    yield "first-process", ""
+    yield "part", ""
+    for path, access, source in plan.mounts:
+        if access != "hide":
+            yield "clone", str(source or path)
+    yield "freeze", ""
+    yield from _placed(plan)
+    yield "seal", ""
+    yield "folder", str(cwd)
+    for path, access, _ in plan.mounts:
+        if access == "write":
+            yield "writable", str(path)
+    yield "writable", "/dev/shm"
+    for name in _DEVICES:
+        yield "device", f"/dev/{name}"
+    if os.geteuid() == 0:
+        yield "drop-powers", ""
+    yield "restrict", ""
+    yield "filter", str(filter_descriptor)
+    yield "look-after", ""
+
+
+def own_network(handing: str) -> Iterator[Order]:
+    """Yield how to get a network of one's own; `handing`: whom to give a listening socket of it."""
+    yield "unshare", str(_NEW_NETWORK | _users())
+    yield "loopback", ""
+    if handing:
+        yield "hand-out", handing
+
+
+def _placed(plan: SandboxPlan) -> Iterator[Order]:
+    number = 0
+    for path, access, _ in plan.mounts:
+        if access == "hide":
+            yield "hide", str(path)
+        else:
+            yield ("mount" if access == "write" else "mount-read"), f"{number} {path}"
+            number += 1
+
+
+def _users() -> int:
+    """Return what makes the other namespaces possible for whoever is not root."""
+    return 0 if os.geteuid() == 0 else _NEW_USERS

@@ -1,0 +1,237 @@
+"""Chooses the sandbox of a session, finds out whether it works here, and prepares each command for it."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from .....state.errors import SandboxMissing
+from .....state.session import SandboxWish
+from .bubblewrap import arguments, bubblewrap
+from .landlock import Order, has_landlock, orders, own_network
+from .launch import Launch
+from .plan import ResourceLimits, SandboxPlan, environment_of, plan_for
+from .proxy import ADDRESS, PORT, AllowedDomains, served
+from .seatbelt import profile, seatbelt
+from .seccomp import filter_program, is_known_machine
+
+SandboxKind = Literal["bubblewrap", "landlock", "seatbelt"]
+EVERYWHERE = "*"
+"""As a domain: the machine's own network."""
+_INSIDE = str(Path(__file__).with_name("inside"))
+_TRIAL = f"import sys; sys.path.insert(0, {_INSIDE!r}); import enter; enter.main(sys.argv[1:])"
+_TRIAL_S = 20
+_RLIMITS = {"cpu": 0, "file": 1, "memory": 2, "processes": 6}
+"""As Linux numbers them: CPU, FSIZE, DATA, NPROC."""
+_LEAST_MEMORY = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What the commands of a session work with."""
+
+    roots: tuple[Path, ...]
+    home: Path
+    """Whose secrets are hidden."""
+    private: tuple[Path, ...] = ()
+    """Hidden: our own data."""
+    own_settings: tuple[Path, ...] = ()
+    """Read-only wherever they are."""
+
+
+class Sandbox:
+    """One that works here; `close` lets go of its private folder."""
+
+    def __init__(
+        self,
+        kind: SandboxKind,
+        place: Workplace,
+        domains: Sequence[str] = (),
+        limits: ResourceLimits | None = None,
+    ) -> None:
+        self.kind: SandboxKind = kind
+        self._place = place
+        self._domains = tuple(domains)
+        self._limits = limits or ResourceLimits()
+        self._temp = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
+
+    def close(self) -> None:
+        self._temp.cleanup()
+
+    @property
+    def has_network(self) -> bool:
+        return bool(self._domains)
+
+    @property
+    def status(self) -> str:
+        """Return kind and network in a few words."""
+        if EVERYWHERE in self._domains:
+            return f"{self.kind}, network on"
+        return f"{self.kind}, network {', '.join(self._domains) if self._domains else 'off'}"
+
+    def plan(self) -> SandboxPlan:
+        network = "all" if EVERYWHERE in self._domains else "proxy" if self._domains else "none"
+        return plan_for(
+            self._place.roots,
+            self._place.home,
+            Path(self._temp.name),
+            self._place.private,
+            self._place.own_settings,
+            network,
+            self._limits,
+        )
+
+    @asynccontextmanager
+    async def launch(self, cwd: Path) -> AsyncGenerator[Launch]:
+        """Prepare one command that runs in `cwd`."""
+        plan = await asyncio.to_thread(self.plan)
+        async with AsyncExitStack() as stack:
+            handing = -1
+            if plan.has_proxy:
+                handing = await stack.enter_async_context(served(AllowedDomains(self._domains)))
+            yield stack.enter_context(self._prepared(plan, cwd, handing))
+
+    def trouble(self) -> str:
+        """Run a program that does nothing; return what kept it from that, or nothing."""
+        plan = self.plan()
+        with self._prepared(plan, Path("/"), -1) as launch:
+            words = (*launch.words, "/bin/sh", "-c", ":")
+            if launch.orders >= 0:
+                words = (sys.executable, "-I", "-S", "-c", _TRIAL, str(launch.orders), *words)
+            try:
+                trial = subprocess.run(
+                    words,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    pass_fds=launch.descriptors,
+                    timeout=_TRIAL_S,
+                )
+            except (OSError, subprocess.SubprocessError) as error:
+                return str(error)
+        return trial.stderr.decode(errors="replace").strip() or "it ends at once" if trial.returncode else ""
+
+    @contextmanager
+    def _prepared(self, plan: SandboxPlan, cwd: Path, handing: int) -> Generator[Launch]:
+        environment = environment_of(plan, ADDRESS)
+        if self.kind == "seatbelt":
+            words = (str(seatbelt()), "-p", profile(plan))
+            yield Launch(words, environment={**environment, "TMPDIR": self._temp.name})
+            return
+        with _open_file(filter_program()) as program:
+            if self.kind == "bubblewrap":
+                with (
+                    _open_file(arguments(plan, cwd, program)) as told,
+                    _open_file(_spelled(self._before(plan, handing))) as steps,
+                ):
+                    words = (str(bubblewrap()), "--args", str(told), "--")
+                    yield Launch(words, steps, _open((steps, told, program, handing)), environment)
+                return
+            every = [*self._before(plan, handing), *orders(plan, cwd, program)]
+            with _open_file(_spelled(every)) as steps:
+                yield Launch((), steps, _open((steps, program, handing)), environment)
+
+    def _before(self, plan: SandboxPlan, handing: int) -> Iterator[Order]:
+        """Yield what both kinds on Linux begin with."""
+        yield from (("absent", str(path)) for path in plan.absent)
+        yield "first-to-go", "1000"
+        for name, most in _most(plan.limits).items():
+            yield "limit", f"{_RLIMITS[name]} {most}"
+        if plan.has_proxy or (self.kind == "landlock" and not plan.has_network):
+            yield from own_network(f"{PORT} {handing}" if handing >= 0 else "")
+
+
+def open_sandbox(
+    wish: SandboxWish, place: Workplace, domains: Sequence[str] = ()
+) -> tuple[Sandbox | None, str]:
+    """Return a sandbox that works here; for `auto` None, and why, if there is none.
+
+    Raises `SandboxMissing` if one is required.
+    """
+    if wish == "off":
+        return None, ""
+    problems: list[str] = []
+    for kind, problem in _kinds():
+        if problem:
+            problems.append(f"{kind}: {problem}")
+            continue
+        sandbox = Sandbox(kind, place, domains)
+        if not (trouble := sandbox.trouble()):
+            return sandbox, ""
+        sandbox.close()
+        problems.append(f"{kind}: {_one_line(trouble)}")
+    why = "; ".join(problems)
+    if wish == "required":
+        raise SandboxMissing(
+            f"There is no sandbox here ({why}).", "Install bubblewrap, or run without --sandbox required."
+        )
+    return None, f"There is no sandbox here, so commands run without one ({why})."
+
+
+def what_works(place: Workplace) -> Iterator[tuple[SandboxKind, str]]:
+    """Try each kind; yield it with what keeps it from working, or nothing."""
+    for kind, problem in _kinds():
+        trouble = problem
+        if not trouble:
+            sandbox = Sandbox(kind, place)
+            trouble = _one_line(sandbox.trouble())
+            sandbox.close()
+        yield kind, trouble
+
+
+def _kinds() -> Iterable[tuple[SandboxKind, str]]:
+    """Yield what could be used, best first, with what is known to be missing."""
+    if sys.platform == "darwin":
+        yield "seatbelt", "" if seatbelt() else "sandbox-exec is missing"
+        return
+    machine = "" if is_known_machine() else "no system call filter for this machine"
+    yield "bubblewrap", machine or ("" if bubblewrap() else "bwrap is not installed")
+    yield "landlock", machine or ("" if has_landlock() else "this kernel does not offer it")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]
+
+
+def _most(limits: ResourceLimits) -> Mapping[str, int]:
+    return {
+        "cpu": limits.cpu_s,
+        "file": limits.file_bytes,
+        "memory": limits.memory_bytes or max(_memory() * 3 // 4, _LEAST_MEMORY),
+        "processes": limits.processes + _tasks(),
+    }
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _tasks() -> int:
+    """Return how many threads the machine runs: the kernel counts those of a user, which are no more."""
+    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+
+
+def _spelled(steps: Iterable[Order]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for step in steps for word in step)
+
+
+def _open(descriptors: Iterable[int]) -> tuple[int, ...]:
+    return tuple(one for one in descriptors if one >= 0)
+
+
+@contextmanager
+def _open_file(content: bytes) -> Generator[int]:
+    """Yield a file without a name that can be read once."""
+    descriptor = os.memfd_create("sandbox")
+    try:
+        os.write(descriptor, content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)

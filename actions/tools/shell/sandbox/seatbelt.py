@@ -1,0 +1,42 @@
+"""A sandbox by macOS's Seatbelt: the text of a profile. Written from its documentation, and not tried."""
+
+import shutil
+from collections.abc import Iterator
+
+from .plan import SandboxPlan
+
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/random", "/dev/urandom", "/dev/dtracehelper")
+
+
+def seatbelt() -> str | None:
+    """Return the program that reads profiles."""
+    return shutil.which("sandbox-exec", path="/usr/bin")
+
+
+def profile(plan: SandboxPlan) -> str:
+    """Return the profile; of two rules for the same thing the later one holds."""
+    return "\n".join(_rules(plan)) + "\n"
+
+
+def _rules(plan: SandboxPlan) -> Iterator[str]:
+    yield "(version 1)"
+    yield "(allow default)"
+    yield "(deny file-write*)"
+    yield from (f'(allow file-write* (literal "{name}"))' for name in _DEVICES)
+    for path, access, source in plan.mounts:
+        # Nothing can be shown elsewhere: the private folder is used where it is.
+        place = _quoted(str(source or path))
+        if access == "write":
+            yield f"(allow file-read* file-write* (subpath {place}))"
+        elif access == "read":
+            yield f"(deny file-write* (subpath {place}))"
+        else:
+            yield f"(deny file-read* file-write* (subpath {place}))"
+    yield from (f"(deny file-write* (subpath {_quoted(str(path))}))" for path in plan.absent)
+    yield "(deny network-outbound (remote unix-socket))" if plan.has_network else "(deny network*)"
+    yield "(deny signal)"
+    yield "(allow signal (target same-sandbox))"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,75 @@
+"""The system call filter of every sandbox: no UNIX sockets, and nothing that makes sockets behind its back.
+
+Namespaces and Landlock leave the UNIX sockets of the machine open to whoever sees the file: a database, a
+container daemon, a desktop bus. Programs talk to themselves through `socketpair`, which stays.
+"""
+
+import platform
+import struct
+from typing import NamedTuple
+
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _ENOSYS = 1, 38
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
+_FAMILIES = (2, 10, 16)
+"""IPv4 and IPv6, which the network namespace confines, and netlink, which lists addresses."""
+_CONNECTED = (1, 5)
+"""Stream and sequenced packets. A pair of datagram sockets can be turned to any other socket by name."""
+_KIND_MASK = 0xF
+_X32 = 0x40000000
+"""The third numbering of x86-64: the same calls again, which a filter for the first would not see."""
+
+
+class _Machine(NamedTuple):
+    arch: int
+    """As the kernel's audit calls it."""
+    socket: int
+    socketpair: int
+    refused: tuple[int, ...]
+    """io_uring_*, which opens sockets by itself, and the keyrings, which no namespace divides."""
+
+
+_IO_URING = (425, 426, 427)
+_MACHINES = {
+    "x86_64": _Machine(0xC000003E, 41, 53, (*_IO_URING, 248, 249, 250)),
+    "aarch64": _Machine(0xC00000B7, 198, 199, (*_IO_URING, 217, 218, 219)),
+}
+_MACHINES["amd64"], _MACHINES["arm64"] = _MACHINES["x86_64"], _MACHINES["aarch64"]
+
+
+def is_known_machine() -> bool:
+    return platform.machine() in _MACHINES
+
+
+def filter_program(machine: str = "") -> bytes:
+    """Return the filter as classic BPF, 8 bytes an instruction; raises `KeyError` for other machines."""
+    known = _MACHINES[machine or platform.machine()]
+    program = [
+        _code(_LOAD, _ARCH_AT),
+        _code(_EQUAL, known.arch, 1, 0),
+        # Programs of another architecture number their calls otherwise.
+        _code(_RETURN, _KILL),
+        _code(_LOAD, _NUMBER_AT),
+        _code(_AT_LEAST, _X32, 0, 1),
+        _code(_RETURN, _REFUSE | _ENOSYS),
+        *_only(known.socket, 0, 0xFFFFFFFF, _FAMILIES),
+        *_only(known.socketpair, 1, _KIND_MASK, _CONNECTED),
+    ]
+    for number in known.refused:
+        program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
+    return b"".join([*program, _code(_RETURN, _ALLOW)])
+
+
+def _only(number: int, argument: int, mask: int, values: tuple[int, ...]) -> list[bytes]:
+    """Let a call pass only with one of these values in an argument, the rest of which is masked out."""
+    count = len(values)
+    tests = [_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
+    # The kernel takes the lower half of the argument, too: both are C integers.
+    load = [_code(_LOAD, _ARGUMENTS_AT + 8 * argument), _code(_AND, mask)]
+    body = [*load, *tests, _code(_RETURN, _REFUSE | _EPERM), _code(_RETURN, _ALLOW)]
+    return [_code(_EQUAL, number, 0, len(body)), *body]
+
+
+def _code(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", operation, if_true, if_false, value)

@@ -1,0 +1,103 @@
+"""What a person's approval rests on: taken down when the question arises, compared when the call starts."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
+from ...state.messages import encodable
+from ..ports import RunsFiles, Tool
+from ..workspace.content_cache import state_at
+from ..workspace.paths import resolved, shown, shown_from
+
+
+class DiskWitness:
+    """Looks at the disk."""
+
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
+        named = dict.fromkeys(tool.paths(arguments), tool.traits.writes_files)
+        if isinstance(tool, RunsFiles):
+            named |= dict.fromkeys(tool.files_run(arguments, cwd), True)
+        return Binding(
+            call=arguments_digest(f"{call.tool}\n{call.arguments}"),
+            cwd=_real(cwd),
+            concern=call.reason,
+            files=tuple(_looked_at(path, cwd, is_bytewise) for path, is_bytewise in named.items()),
+        )
+
+
+def _looked_at(path: str, cwd: Path, is_bytewise: bool) -> BoundFile:
+    """Describe what a path means now; `is_bytewise`: every byte of the content matters."""
+    place = resolved(path, cwd)
+    real = os.path.realpath(place)
+    file = content = ""
+    with suppress(OSError):
+        status = os.stat(real)  # noqa: PTH116 -- the path of a Path would be cut at the end
+        file = f"{status.st_dev}:{status.st_ino}"
+        if is_bytewise and not os.path.isdir(real):  # noqa: PTH112
+            # What is too large to be read is known by its size and time.
+            content = state_at(Path(real)).digest or f"{status.st_size}:{status.st_mtime_ns}"
+    return BoundFile(path=encodable(path), real=encodable(real), file=file, content=content)
+
+
+def _real(path: Path) -> str:
+    return encodable(os.path.realpath(path))
+
+
+class Departure(NamedTuple):
+    """One thing that is not as it was when the call was asked about."""
+
+    text: str
+    """For people, within a sentence."""
+    before: BoundFile | None = None
+    after: BoundFile | None = None
+
+
+def differences(bound: Binding, now: Binding) -> Iterator[Departure]:
+    """Yield what keeps an approval from covering the call as it is now."""
+    if bound.call != now.call:
+        yield Departure("it is not the call that was asked about")
+    if bound.cwd != now.cwd:
+        yield Departure(f"the working folder is now {shown(now.cwd)}, it was {shown(bound.cwd)}")
+    known = {file.path: file for file in bound.files}
+    for file in now.files:
+        name, before = shown_from(file.path, Path(now.cwd)), known.get(file.path)
+        if before is None:
+            yield Departure(f"it would also use {name}")
+        elif text := _change(name, before, file):
+            yield Departure(text, before, file)
+    if bound.concern != now.concern:
+        yield Departure(now.concern)
+
+
+def _change(name: str, before: BoundFile, after: BoundFile) -> str:
+    if before.real != after.real:
+        return f"{name} now leads to {shown(after.real)}, it led to {shown(before.real)}"
+    if before.file and not after.file:
+        return f"{name} is gone"
+    if after.file and not before.file:
+        return f"{name} exists now, it did not"
+    if before.content != after.content:
+        return f"{name} has changed"
+    return f"{name} was replaced by another file" if before.file != after.file else ""
+
+
+def is_made_by(departure: Departure, changes: Sequence[FileChange]) -> bool:
+    """Tell whether exactly these changes, of calls that were approved with this one, made it."""
+    before, after = departure.before, departure.after
+    if before is None or after is None or before.real != after.real:
+        return False
+    made = [change for change in changes if change.path == after.real]
+    if not made or not after.content:
+        return bool(made)
+    links = [before.content or None, *(change.after for change in made)]
+    is_unbroken = all(change.before == link for change, link in zip(made, links, strict=False))
+    return is_unbroken and links[-1] == after.content
+
+
+def pre_images_fit(changes: Iterable[FileChange], now: Binding) -> bool:
+    """Tell whether a write will replace what was looked at, and nothing else."""
+    contents = {file.real: file.content or None for file in now.files}
+    return all(change.path in contents and contents[change.path] == change.before for change in changes)

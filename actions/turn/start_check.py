@@ -1,0 +1,104 @@
+"""The last look at an approved call right before it starts: is it still what was approved, and allowed?"""
+
+from typing import Any, NamedTuple
+
+from ...state.application import ApplicationState
+from ...state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
+from ..ports import Ports, Prepared, ToolOutcome, Verifiable
+from .binding import differences, is_made_by, pre_images_fit
+from .proposals import judged, why_lost
+from .repetition import MOST_IN_A_ROW, STUCK, is_stuck
+
+_TAMPERED = (
+    "Not run: its arguments are not those that were proposed and approved, so the record of this session was"
+    " changed from outside. `sandbur sessions verify` shows what the record says."
+)
+_CHANGED = "it was approved, but since then {why}"
+_REPEATED = f"this very call had the same result {MOST_IN_A_ROW} times in a row"
+OTHER_FILE = _CHANGED.format(why="the file has changed")
+
+
+class Looked(NamedTuple):
+    """What came of the look: the call as it stands now, and what its tool made of the arguments.
+
+    It may run if it is `approved`, has to be asked about again if `undecided`, and never runs otherwise.
+    """
+
+    call: PendingCall
+    arguments: Any = None
+    seen: Binding | None = None
+    """What a person's approval was compared with; None: there is none, or nothing that it was bound to."""
+
+
+async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
+    """Judge a call by what is true now; whatever ran before it may have changed that."""
+    agreed = await ports.journal.agreed(call.call_id)
+    if agreed and agreed != arguments_digest(call.arguments):
+        return Looked(_refused(call, _TAMPERED))
+    if problem := why_lost(call, ports):
+        return Looked(_refused(call, f"It was not run: {problem}"))
+    mode = state.execution_mode
+    now, arguments = judged(call, ports, mode)
+    if now.decision in ("denied", "invalid"):
+        return Looked(now)
+    is_persons = call.decided_by == "person"
+    if now.decision == "approved":
+        if is_persons or not _goes_in_circles(call, state):
+            return Looked(call, arguments)
+        if mode == "yolo":
+            return Looked(_refused(call, STUCK))
+        return Looked(asked_again(call, now.binding, _REPEATED))
+    if not is_persons:
+        return Looked(asked_again(call, now.binding, now.reason))
+    if call.binding is None or now.binding is None:
+        return Looked(call, arguments)
+    why = await _what_changed(call, call.binding, now.binding, state, ports)
+    return Looked(asked_again(call, now.binding, why) if why else call, arguments, now.binding)
+
+
+def fits_approval(looked: Looked, prepared: Prepared | ToolOutcome | None) -> bool:
+    """Tell whether what a tool is about to replace is what the person saw when they approved it."""
+    if looked.seen is None or not isinstance(prepared, Prepared):
+        return True
+    return pre_images_fit(prepared.changes, looked.seen)
+
+
+async def _what_changed(
+    call: PendingCall, bound: Binding, now: Binding, state: ApplicationState, ports: Ports
+) -> str:
+    """Say what the approval does not cover; changes that were approved together with it are no news."""
+    found = list(differences(bound, now))
+    if found and (changes := await _changes_before(call, state, ports)):
+        found = [one for one in found if not is_made_by(one, changes)]
+    return _CHANGED.format(why="; ".join(one.text for one in found)) if found else ""
+
+
+async def _changes_before(call: PendingCall, state: ApplicationState, ports: Ports) -> list[FileChange]:
+    """Return what the file tools of the same reply did before this call, in order.
+
+    What they write stands in the calls that the person saw; what a command does is not known before.
+    """
+    asking = state.active_history.asking
+    changes: list[FileChange] = []
+    for use in asking.tool_uses if asking is not None else ():
+        if use.call_id == call.call_id:
+            break
+        if isinstance(ports.toolbox.get(use.tool), Verifiable):
+            changes += await ports.journal.changes_of(use.call_id)
+    return changes
+
+
+def _goes_in_circles(call: PendingCall, state: ApplicationState) -> bool:
+    # Sessions from before go on as they began, so that they replay as they ran.
+    return state.graph_version >= 2 and is_stuck(call, state.active_history)
+
+
+def asked_again(call: PendingCall, binding: Binding | None, why: str) -> PendingCall:
+    """Return a call that was approved as one that waits for a new decision."""
+    again = {"decision": "undecided", "decided_by": "policy", "reason": why, "binding": binding}
+    asked = call.model_copy(update=again)
+    return asked if call.kind == "approval" else recovering(asked, settled_as=None, settled_result="")
+
+
+def _refused(call: PendingCall, why: str) -> PendingCall:
+    return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": why})

@@ -1,0 +1,241 @@
+"""Opens folders and files on their real path, where no link can lead them elsewhere after they were judged.
+
+A path is resolved once (`Reach.real`). From then on no link is followed on any part of it: one that another
+thread or process puts in its way makes the operation fail. Linux does this in one call (`openat2`); without
+that call the way is walked folder by folder.
+"""
+
+import errno
+import os
+import platform
+import stat
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_OPENAT2 = 437
+"""The number of the system call; newer calls have one number on all these machines."""
+_MACHINES = ("x86_64", "aarch64", "armv7l", "riscv64", "ppc64le", "s390x")
+_AT_FDCWD = -100
+_NO_MAGICLINKS, _NO_SYMLINKS = 0x02, 0x04
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""Enough to reach what is in a folder; a folder that cannot be listed can be gone through like this."""
+
+
+class LinkInTheWay(OSError):
+    """A part of a real path is a link now."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ELOOP, "a link came in its way after it was looked at")
+
+
+class OutOfReach(Exception):
+    """A path leads where the call may not go; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where the tools of a call may go; without roots and judged paths, anywhere."""
+
+    roots: tuple[str, ...] = ()
+    """The real paths of the session's folders."""
+    judged: frozenset[str] | None = None
+    """The real paths that were judged, if they are known: the call may go nowhere else, not even below the
+    roots."""
+
+    @classmethod
+    def of(cls, roots: Sequence[Path], judged: Sequence[str] | None = None) -> "Reach":
+        real = tuple(os.path.realpath(root) for root in roots)
+        return cls(real, None if judged is None else frozenset(judged))
+
+    def real(self, path: Path, *, searches: bool = False) -> Path:
+        """Return where a path leads; raises `OutOfReach` where that is not allowed, and `OSError`.
+
+        One that `searches` may begin below what was judged.
+        """
+        found = real_path(path)
+        if not self._holds(str(found), searches):
+            raise OutOfReach(str(found))
+        return found
+
+    def _holds(self, path: str, searches: bool) -> bool:
+        if self.judged is not None:
+            return path in self.judged or (searches and _is_below(path, self.judged))
+        return not self.roots or _is_below(path, self.roots)
+
+
+ANYWHERE = Reach()
+
+
+def _is_below(path: str, folders: Sequence[str] | frozenset[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def real_path(path: Path) -> Path:
+    """Return the path with all links followed; what is missing at its end stays as it is written."""
+    try:
+        try:
+            return Path(os.path.realpath(path, strict=True))
+        except FileNotFoundError:
+            return Path(os.path.realpath(path))
+    except OSError as error:
+        # What was a link when it was looked at was none any more when it was to be read.
+        raise LinkInTheWay if error.errno == errno.EINVAL else error from None
+
+
+@contextmanager
+def folder_at(folder: str | Path, flags: int = _FOLDER) -> Generator[int]:
+    """Yield a folder that has this real path; `flags` for more than reaching what is in it."""
+    with opened_at(folder, flags | os.O_DIRECTORY) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def opened_at(path: str | Path, flags: int) -> Generator[int]:
+    """Yield what has this real path, open, which no child process gets."""
+    descriptor = _opener()(os.fspath(path), flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def name_of(folder: int, path: Path) -> str:
+    """Return a name of the open folder for a process that is about to be started there."""
+    # Where the system has no such names, the path has to do.
+    name = f"/proc/self/fd/{folder}"
+    return name if os.path.isdir(name) else os.fspath(path)  # noqa: PTH112 -- a name, not a path
+
+
+def status_at(path: str | Path) -> os.stat_result:
+    """Return what has this real path; a link is not followed."""
+    folder, name = split(path)
+    with folder_at(folder) as there:
+        return os.stat(name, dir_fd=there, follow_symlinks=False)
+
+
+def link_at(path: str | Path) -> str:
+    """Return where the link that has this real path leads."""
+    folder, name = split(path)
+    with folder_at(folder) as there:
+        return os.readlink(name, dir_fd=there)
+
+
+def split(path: str | Path) -> tuple[str, str]:
+    """Return the folder of a path and its name in there."""
+    folder, _, name = os.fspath(path).rpartition("/")
+    return folder or "/", name or "."
+
+
+@contextmanager
+def folder_made_at(folder: Path) -> Generator[int]:
+    """Yield a folder; it and those above it are made if they are missing."""
+    missing: list[str] = []
+    while not _is_there(folder):
+        missing.append(folder.name)
+        folder = folder.parent
+    with folder_at(folder) as descriptor:
+        here = os.dup(descriptor)
+    try:
+        for name in reversed(missing):
+            _make_folder(here, name)
+            inner = open_in(here, name, _FOLDER)
+            os.close(here)
+            here = inner
+        yield here
+    finally:
+        os.close(here)
+
+
+def _is_there(folder: Path) -> bool:
+    try:
+        status_at(folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _make_folder(above: int, name: str) -> None:
+    try:
+        os.mkdir(name, dir_fd=above)
+    except FileExistsError:
+        # Another process made it, or it is no folder: opening it tells.
+        return
+
+
+Opener = Callable[..., int]
+
+
+@cache
+def _opener() -> Opener:
+    """Return what opens a real path: the kernel's way if it works here, which is tried once."""
+    opener = _kernel_opener() if platform.machine() in _MACHINES and os.uname().sysname == "Linux" else None
+    try:
+        if opener is not None:
+            os.close(opener("/", _FOLDER))
+            return opener
+    except OSError:
+        # An old kernel, or a sandbox that does not know the call.
+        pass
+    return walked
+
+
+def _kernel_opener() -> Opener:
+    import ctypes
+
+    class How(ctypes.Structure):
+        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+
+    def opened(path: str, flags: int, mode: int = 0) -> int:
+        sys.audit("open", path, None, flags)
+        # There is no mode without a file to make: the kernel refuses to be told one.
+        how = How(flags, mode if flags & os.O_CREAT else 0, _NO_SYMLINKS | _NO_MAGICLINKS)
+        while True:
+            found = call(_OPENAT2, _AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+            if found >= 0:
+                return int(found)
+            number = ctypes.get_errno()
+            if number == errno.ELOOP:
+                raise LinkInTheWay
+            if number not in (errno.EINTR, errno.EAGAIN):
+                raise OSError(number, os.strerror(number))
+
+    return opened
+
+
+def walked(path: str, flags: int, mode: int = 0o666) -> int:
+    """Open a real path folder by folder, each from the one before it, links refused."""
+    folder, name = split(path)
+    here = os.open("/", _FOLDER)
+    try:
+        for part in filter(None, folder.split("/")):
+            inner = open_in(here, part, _FOLDER)
+            os.close(here)
+            here = inner
+        return open_in(here, name, flags, mode)
+    finally:
+        os.close(here)
+
+
+def open_in(folder: int, name: str, flags: int, mode: int = 0o666) -> int:
+    """Return what has this name in an open folder; a link is refused."""
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError as error:
+        # A link where a folder is wanted is "not a folder".
+        if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(folder, name)):
+            raise LinkInTheWay from None
+        raise
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,84 @@
+"""What a project's configuration would change, in sentences: what can do harm first, and never cut."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ...state.errors import ConfigError
+from .sources import ProviderTable, Values, parse_config
+
+_HARMLESS = frozenset({
+    "deny", "max_turns", "max_budget_usd", "timeout_s", "compress_at", "context_windows", "prices",
+})  # fmt: skip
+"""Keys that cannot let more happen. A key that is not named here counts as dangerous."""
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*(?=@)")
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    dangerous: tuple[str, ...]
+    rest: tuple[str, ...]
+    problem: str = ""
+    """Why the file cannot be used at all; then the others are empty."""
+
+
+def disclosed(content: bytes, path: Path) -> Disclosure:
+    """Say what the file at `path`, with this content, sets."""
+    try:
+        values = parse_config(content, path)
+    except ConfigError as error:
+        return Disclosure((), (), str(error))
+    harmless = [key for key in values if key in _HARMLESS]
+    dangerous = sorted((key for key in values if key not in _HARMLESS), key=_by_danger)
+    return Disclosure(tuple(_said(values, dangerous)), tuple(_said(values, harmless)))
+
+
+def _said(values: Values, keys: list[str]) -> Iterator[str]:
+    for key in keys:
+        sentences = _SENTENCES.get(key)
+        yield from sentences(values[key]) if sentences is not None else _plainly(key, values[key])
+
+
+def _plainly(key: str, value: Any) -> Iterator[str]:
+    parts = cast("list[Any]", value) if isinstance(value, list) else [value]
+    yield from (f"{key} = {part}" for part in parts)
+
+
+def _providers(tables: Mapping[str, ProviderTable]) -> Iterator[str]:
+    for name, table in tables.items():
+        key = f"with the key in {table.api_key_env}" if table.api_key_env else "without a key"
+        yield f"sends what {name}/... models are told to {table.base_url}, {key}"
+
+
+def _rules(rules: list[str]) -> Iterator[str]:
+    return (f"lets pass without a question: {rule}" for rule in rules)
+
+
+def _store(url: str) -> Iterator[str]:
+    shown = _PASSWORD.sub(r"\1:***", url)
+    yield f"keeps every session in {shown}"
+
+
+def _folders(folders: list[str]) -> Iterator[str]:
+    return (f"works in one more folder: {folder}" for folder in folders)
+
+
+def _mode(mode: str) -> Iterator[str]:
+    yield f"starts in mode {mode}" + (" (which is ignored: no file can)" if mode == "yolo" else "")
+
+
+_SENTENCES: Mapping[str, Callable[[Any], Iterator[str]]] = {
+    "providers": _providers,
+    "allow": _rules,
+    "store": _store,
+    "add_dirs": _folders,
+    "mode": _mode,
+}
+"""The most dangerous first."""
+_ORDER = list(_SENTENCES)
+
+
+def _by_danger(key: str) -> int:
+    return _ORDER.index(key) if key in _ORDER else len(_ORDER)

@@ -1,0 +1,40 @@
+"""A tool call as rules look at it."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...actions.ports import Tool, ToolTraits
+
+if TYPE_CHECKING:
+    from .shell.seen_commands import Sight
+
+
+@dataclass(slots=True)
+class Call:
+    """What the rules look at."""
+
+    tool: str
+    traits: ToolTraits
+    source: Tool
+    arguments: Any
+    is_read_only: bool
+    subject: str
+    paths: tuple[str, ...]
+    """As written; for a search the folder it reaches, by default the working folder."""
+    _sight: "Sight | None" = field(default=None, init=False)
+
+    @classmethod
+    def of(cls, tool: Tool, arguments: Any) -> "Call":
+        is_read_only, paths = tool.effect == "read", tuple(tool.paths(arguments))
+        if is_read_only and not paths:
+            paths = (".",)
+        return cls(tool.spec.name, tool.traits, tool, arguments, is_read_only, tool.subject(arguments), paths)
+
+    @property
+    def sight(self) -> "Sight":
+        """What is seen of the command line."""
+        if self._sight is None:
+            from .shell.seen_commands import look
+
+            self._sight = look(self.subject)
+        return self._sight

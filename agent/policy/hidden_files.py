@@ -1,0 +1,108 @@
+"""Deny rules for reading files hold for every tool that shows them, and for commands where it is seen."""
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from posixpath import expanduser, isabs, join, realpath
+
+from . import path_rules
+from .path_rules import Workspace
+from .rules import Rule
+from .shell.reads import below
+from .shell.seen_commands import SeenCommand, Sight
+
+_MAX_MATCHES = 1000
+_MAX_ENTRIES = 50_000
+_MENTIONS = frozenset((
+    "echo", "printf", "true", "false", "test", "[", "mkdir", "cd", "which", "type", "basename", "dirname",
+    "export", "rm", "rmdir", "touch", "kill", "sleep", "expr",
+))  # fmt: skip
+"""Programs that show nothing of a file whose name they are given."""
+_READS_FOLDERS = frozenset(
+    ("rg", "ag", "ack", "tar", "zip", "rsync", "scp", "7z", "cpio", "diff", "bsdtar", "pax")
+)
+_GIT_READS = re.compile(r"grep|archive|show|diff|stash|format-patch|bundle|whatchanged")
+_GREPS = re.compile(r"[ef]?grep")
+
+
+class HiddenFiles:
+    """The files whose content deny rules keep from being read."""
+
+    def __init__(self, rules: Sequence[Rule], workspace: Workspace) -> None:
+        self._rules = tuple(rules)
+        self._workspace = workspace
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def rule_for(self, paths: Sequence[str]) -> Rule | None:
+        """Return the rule that hides one of the paths."""
+        hits = partial(path_rules.hits, workspace=self._workspace)
+        return next((rule for rule in self._rules for path in paths if hits(rule.pattern or "", path)), None)
+
+    def rule_below(self, paths: Sequence[str]) -> Rule | None:
+        """Return a rule that hides something below one of the folders."""
+        for path in paths:
+            folder = self._workspace.real(path)
+            for count, entry in enumerate(below(folder)):
+                rule = next((one for one in self._rules if self._is_hidden(one, entry.path)), None)
+                if rule is not None or count > _MAX_ENTRIES:
+                    return rule or self._rules[0]
+        return None
+
+    def _is_hidden(self, rule: Rule, place: str) -> bool:
+        return path_rules.means(rule.pattern or "", place, self._workspace)
+
+    def rule_for_command(self, sight: Sight, cwd: str) -> tuple[Rule | None, Rule | None]:
+        """Return a rule that hides what a command names, and one that hides what it may come across."""
+        near: Rule | None = None
+        here = cwd
+        for seen in sight.commands:
+            if seen.program == "cd" and len(seen.words) == 2:
+                here = realpath(join(here, expanduser(seen.words[1])))
+            named = [join(here, expanduser(path)) for path in _named(seen)]
+            if rule := self.rule_for([place for path in named for place in _expanded(path)]):
+                return rule, None
+            if near is None and _reads_folders(seen):
+                folders = [path for path in named if Path(path).is_dir()] or [here]
+                near = self.rule_below(folders)
+        return None, near
+
+
+def _named(seen: SeenCommand) -> Iterator[str]:
+    """Yield the words that may be names of files."""
+    if seen.program in _MENTIONS:
+        return
+    yield from (one.target for one in seen.redirections if one.operator in ("<", "<>"))
+    for word in seen.words[1:]:
+        if not word.startswith("-"):
+            yield word
+            if ":" in word and not isabs(word):
+                yield word.partition(":")[2]
+        if "=" in word:
+            yield word.partition("=")[2]
+        if word.startswith("@"):
+            yield word[1:]
+
+
+def _expanded(path: str) -> list[str]:
+    if not re.search(r"[*?\[]", path):
+        return [path]
+    return list(islice(glob.iglob(path), _MAX_MATCHES)) or [path]  # noqa: PTH207 -- as text
+
+
+def _reads_folders(seen: SeenCommand) -> bool:
+    letters = "".join(word[1:] for word in seen.words[1:] if word[:1] == "-" and word[:2] != "--")
+    recursive = "r" in letters or "R" in letters or any(word.startswith("--rec") for word in seen.words[1:])
+    if _GREPS.fullmatch(seen.program):
+        return recursive
+    if seen.program == "cp":
+        return recursive or "a" in letters
+    if seen.program == "git":
+        return any(map(_GIT_READS.fullmatch, seen.words[1:])) or ("log" in seen.words and "p" in letters)
+    if seen.program == "find":
+        return any(word.startswith(("-exec", "-ok")) for word in seen.words)
+    return seen.program in _READS_FOLDERS or seen.program == "xargs"

@@ -1,0 +1,162 @@
+"""Why a command line asks, in words that help to decide: what it writes, deletes, loads or runs."""
+
+import re
+from collections.abc import Iterator, Mapping
+from posixpath import basename, expanduser, join, normpath, realpath
+
+from ..path_rules import Workspace
+from ..protected_places import why_protected
+from .seen_commands import SeenCommand, Sight
+
+_KINDS: Mapping[str, str] = {
+    "deletes": "rm rmdir unlink shred srm trash trash-put",
+    "uses the network": (
+        "curl wget ssh scp sftp rsync nc ncat netcat socat telnet ftp tftp ping dig nslookup host"
+        " traceroute http"
+        "https xh aria2c gh glab hub aws gcloud az kubectl helm psql mysql mariadb redis-cli mongosh"
+        " rclone nmap"
+    ),
+    "writes files": (
+        "touch mkdir cp mv ln tee dd install truncate patch tar unzip zip gzip gunzip bzip2 xz 7z split"
+        " csplit"
+        " mkfifo mknod sponge ed ex rename"
+    ),
+    "changes rights": "chmod chown chgrp setfacl chattr umask",
+    "ends processes": "kill pkill killall skill xkill fuser",
+    "installs software": (
+        "apt apt-get dpkg yum dnf rpm apk pacman zypper brew snap flatpak pip pip3 pipx gem conda uv"
+    ),
+    "acts as another user": "sudo doas su pkexec runuser",
+    "runs a program of its own": "awk gawk perl",
+    "changes the system": (
+        "systemctl service mount umount crontab at sysctl modprobe insmod swapoff launchctl docker podman"
+    ),
+}
+_BY_NAME = {name: why for why, names in _KINDS.items() for name in names.split()}
+_RUNS_REPOSITORY = re.compile(
+    r"(?:make|gmake|ninja|cmake|npm|npx|pnpm|yarn|bun|deno|node|ts-node|tsx|jest|vitest|mocha|eslint|prettier|tsc"
+    r"|cargo|go|mvn|gradle|gradlew|ant|sbt|dotnet|msbuild|bazel|rake|bundle|rails|rspec|tox|nox|pytest|py\.test"
+    r"|mypy|pyright|ruff|black|flake8|pylint|coverage|poetry|pdm|hatch|pipenv|composer|phpunit|mix|stack|cabal|swift"
+    r"|xcodebuild|just|task|python[\d.]*|pypy[\d.]*|ruby|php|lua|Rscript|java|bash|sh|zsh|dash|source|\.|cc|gcc|g\+\+"
+    r"|clang|rustc|javac|sed)"
+)
+_GIT: Mapping[str, str] = {
+    "uses the network": "push pull fetch clone ls-remote submodule remote send-email lfs",
+    "changes the repository": (
+        "add commit checkout switch restore reset merge rebase cherry-pick revert stash tag branch mv"
+        " init am apply"
+        " gc clean rm worktree notes config bisect reflog update-ref filter-branch prune sparse-checkout"
+    ),
+}
+_BY_GIT = {name: why for why, names in _GIT.items() for name in names.split()}
+_WRITES_ALL = frozenset((
+    "tee", "touch", "mkdir", "truncate", "rm", "rmdir", "unlink", "chmod", "chown", "chgrp", "shred",
+    "patch", "ed", "ex", "mkfifo", "setfacl", "chattr", "sponge",
+))  # fmt: skip
+_WRITES_LAST = frozenset(("cp", "ln", "install", "rsync", "scp"))
+_OUTPUT = frozenset(("-o", "-O", "--output", "--output-document", "--output-file", "-P", "-d", "-C"))
+_INSTALLS = frozenset(("install", "add", "ci", "i", "get", "update"))
+
+
+def purpose(sight: Sight, workspace: Workspace) -> str:
+    """Say in a few words what the commands are about."""
+    said: dict[str, None] = {}
+    for seen in sight.commands:
+        for why in _purposes(seen, workspace):
+            said[why] = None
+    if sight.doubts:
+        said[f"cannot be read off: {next(iter(sight.doubts))}"] = None
+    return ", ".join(list(said)[:4]) or "may do more than read"
+
+
+def _purposes(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
+    targets = [one.target for one in seen.redirections if ">" in one.operator and one.target not in _NOWHERE]
+    if targets and not targets[0].isdigit():
+        yield f"writes files: {targets[0]}"
+    program = seen.program
+    if program == "git":
+        subcommand = next((word for word in seen.words[1:] if not word.startswith("-")), "")
+        yield from filter(None, [_BY_GIT.get(subcommand)])
+    elif program in ("find", "fd") and "-delete" in seen.words:
+        yield "deletes"
+    elif program == "sed" and any(word.startswith(("-i", "--in-place")) for word in seen.words):
+        yield "writes files"
+    elif program in _BY_NAME:
+        yield _BY_NAME[program]
+        if program in ("pip", "pip3", "pipx", "gem", "apt", "apt-get", "brew", "uv"):
+            yield "uses the network"
+    elif program in ("npm", "yarn", "pnpm", "cargo", "go") and {
+        "install",
+        "add",
+        "ci",
+        "i",
+        "get",
+        "update",
+    } & set(seen.words[1:2]):
+        yield "installs software"
+        yield "uses the network"
+    elif _RUNS_REPOSITORY.fullmatch(program) or ("/" in seen.words[0] and seen.words[0] != program):
+        yield (
+            f"runs a program: {seen.words[0]}"
+            if _is_outside(seen, workspace)
+            else "runs a program of the repository"
+        )
+
+
+_NOWHERE = ("/dev/null", "1", "2", "/dev/stderr", "/dev/stdout")
+
+
+def _is_outside(seen: SeenCommand, workspace: Workspace) -> bool:
+    return "/" in seen.words[0] and not workspace.contains(seen.words[0])
+
+
+def written_places(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
+    """Yield what can be seen to be written, resolved; and whether the path is made by the shell."""
+    here = cwd
+    for seen in sight.commands:
+        if seen.program in ("cd", "pushd") and len(seen.words) == 2:
+            here = realpath(join(here, expanduser(seen.words[1])))
+        for target in _targets(seen):
+            yield _resolved(target, here), "$" in target or "*" in target
+
+
+def _resolved(target: str, here: str) -> str:
+    home = expanduser("~")
+    target = re.sub(r"^(?:\$HOME|\$\{HOME\})(?=/|$)", lambda _: home, target)
+    return realpath(normpath(join(here, expanduser(target))))
+
+
+def _targets(seen: SeenCommand) -> Iterator[str]:
+    yield from (one.target for one in seen.redirections if ">" in one.operator and one.target not in _NOWHERE)
+    program = seen.program
+    operands = [word for word in seen.words[1:] if not word.startswith("-")]
+    if program in _WRITES_ALL or (program == "sed" and any(word.startswith("-i") for word in seen.words)):
+        yield from operands
+    elif program in _WRITES_LAST:
+        yield from _into(operands[:-1], operands[-1:])
+        yield from (word.partition("=")[2] for word in seen.words if word.startswith("--target-directory="))
+        yield from (word for before, word in zip(seen.words, seen.words[1:], strict=False) if before == "-t")
+    elif program == "mv":
+        yield from operands
+        yield from _into(operands[:-1], operands[-1:])
+    elif program == "dd":
+        yield from (word[3:] for word in operands if word.startswith("of="))
+    elif program in ("curl", "wget", "sort", "tar", "unzip", "gcc", "git"):
+        pairs = zip(seen.words, seen.words[1:], strict=False)
+        yield from (word for before, word in pairs if before in _OUTPUT and program != "git")
+        yield from (word.partition("=")[2] for word in seen.words if word.startswith("--output"))
+
+
+def _into(sources: list[str], last: list[str]) -> Iterator[str]:
+    """Yield the target, and what it would be if it is a folder."""
+    for target in last:
+        yield target
+        yield from (join(target, basename(source.rstrip("/"))) for source in sources)
+
+
+def why_protected_write(sight: Sight, workspace: Workspace, cwd: str, own: tuple[str, ...]) -> str | None:
+    """Say which protected place a command line can be seen to write to."""
+    for real, _ in written_places(sight, cwd):
+        if why := why_protected(real, own):
+            return f"writes to a protected place: {real} ({why})"
+    return None

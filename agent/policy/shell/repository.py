@@ -1,0 +1,146 @@
+"""Whether git, only looking, could run a program that a repository names in its configuration."""
+
+import os
+import re
+import stat
+from functools import lru_cache
+from pathlib import Path
+from posixpath import dirname, join, lexists, realpath
+
+from ..protected_places import looks_like_repository
+
+_MAX_CONFIG_BYTES = 100_000
+_MAX_INDEX_BYTES = 50_000_000
+_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"(?:[^"\\]|\\.)*")?\s*\]')
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
+_HARMLESS = re.compile(
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks"
+    r"|autocrlf|eol|safecrlf|abbrev|quotepath|compression|bigfilethreshold|commentchar|whitespace|checkstat"
+    r"|trustctime|preloadindex|untrackedcache|longpaths|protecthfs|protectntfs|commitgraph"
+    r"|editor|pager|sharedrepository|deltabasecachelimit|packedgitlimit|packedgitwindowsize|hidedotfiles"
+    r"|multipackindex|loosecompression|fscache)"
+    r"|remote\.(?:url|fetch|pushurl|push|prune|tagopt|mirror|gh-resolved|skipfetchall)"
+    r"|branch\.(?:remote|merge|rebase|pushremote|autosetuprebase|autosetupmerge|description|sort|vscode-merge-base"
+    r"|gh-merge-base|github-pr-owner-number)"
+    r"|user\.(?:name|email|signingkey|useconfigonly)|author\.\w+|committer\.\w+|pull\.(?:rebase|ff)|push\.\w+"
+    r"|color\.[\w.-]+|merge\.(?:conflictstyle|ff|renamelimit|tool)|rerere\.(?:enabled|autoupdate)|advice\.\w+"
+    r"|init\.defaultbranch|commit\.gpgsign|tag\.gpgsign|fetch\.(?:prune|prunetags|parallel|writecommitgraph)"
+    r"|gc\.[\w.-]+|pack\.\w+|column\.\w+|help\.\w+|http\.[\w.-]+|https\.[\w.-]+|url\.\w+|alias\.[\w-]+|gui\.[\w.-]+"
+    r"|receive\.\w+|status\.(?:short|branch|showuntrackedfiles|relativepaths)|rebase\.\w+|maintenance\.\w+"
+    r"|diff\.(?:renames|renamelimit|algorithm|context|mnemonicprefix|noprefix|colormoved|tool|wserrorhighlight)"
+    r"|log\.(?:date|abbrevcommit|follow|decorate|showroot)|blame\.\w+|feature\.\w+|index\.\w+|versionsort\.\w+"
+    r"|transfer\.\w+|credential\.\w+|lfs\.[\w.-]+|github\.\w+|gitlab\.\w+|svn\.\w+|sequence\.\w+|i18n\.\w+"
+)
+"""What cannot make git run something while it only looks: a pager needs a terminal, an alias a new name."""
+_ENVIRONMENT = re.compile(
+    r"GIT_(?:DIR|WORK_TREE|CONFIG.*|EXTERNAL_DIFF|EXEC_PATH|OBJECT_DIRECTORY|ALTERNATE.*|COMMON_DIR|NAMESPACE)"
+)
+_SUBMODULE = b"\x00\x00\xe0\x00"
+"""The mode of an entry that is a repository of its own, whose configuration counts as well."""
+
+
+def why_git_may_run_more(folder: str) -> str | None:
+    """Say why looking with git in a folder may run more than git; None if it does not."""
+    if found := next((name for name in os.environ if _ENVIRONMENT.fullmatch(name)), None):
+        return f"{found} is set, which git obeys"
+    repository = find_repository(folder)
+    if repository is None:
+        return None
+    git = join(repository, ".git")
+    if repository == git or not stat.S_ISDIR(os.lstat(git).st_mode):
+        return f"{repository} has no plain .git folder"
+    for name in ("commondir", "config.worktree", "objects/info/alternates", "modules"):
+        if lexists(join(git, name)):
+            return f"the repository has {name}"
+    if any(entry.name.startswith("sharedindex.") for entry in os.scandir(git)):
+        return "the repository's index has a second part"
+    return _of_config(repository, git) or _of_index(join(git, "index"))
+
+
+def find_repository(folder: str) -> str | None:
+    """Return the folder that git will work with, as git looks for it."""
+    here = realpath(folder)
+    while True:
+        if lexists(join(here, ".git")):
+            return here
+        if looks_like_repository(here):
+            return join(here, ".git")
+        if here == dirname(here):
+            return None
+        here = dirname(here)
+
+
+def _of_config(repository: str, git: str) -> str | None:
+    try:
+        status = os.lstat(join(git, "config"))
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_CONFIG_BYTES:
+            return "the repository's configuration is no plain file"
+        text = Path(git, "config").read_text("utf-8")
+    except FileNotFoundError:
+        text = ""
+    except (OSError, ValueError):
+        return "the repository's configuration cannot be read"
+    key, hooks = _first_risk(text)
+    if key:
+        return f"the repository's configuration sets {key}, with which git may run a program"
+    for place in (join(git, "hooks"), *(join(repository, hook) for hook in hooks)):
+        if lexists(join(place, "post-index-change")):
+            return "the repository has a hook for when git looks"
+    return None
+
+
+@lru_cache(maxsize=64)
+def _first_risk(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the first key that is not known to be harmless, and the folders of hooks."""
+    hooks: list[str] = []
+    section = ""
+    for raw in text.split("\n"):
+        line = raw.strip()
+        if found := _SECTION.match(line):
+            section, line = found[1].lower(), line[found.end() :].strip()
+        if not line or line[0] in "#;":
+            continue
+        found = _KEY.fullmatch(line)
+        if found is None or line.endswith("\\"):
+            return "something that cannot be read", ()
+        key, value = f"{section}.{found[1].lower()}", found[2] or ""
+        if key == "core.hookspath" and re.fullmatch(r"[\w./-]+", value):
+            hooks.append(value)
+        elif (key == "core.fsmonitor" and value == "false") or (key == "core.bare" and value == "false"):
+            continue
+        elif key == "core.bare" or not _HARMLESS.fullmatch(key):
+            return key, ()
+    return "", tuple(hooks)
+
+
+def _of_index(path: str) -> str | None:
+    content = _index_of(path)
+    if content is None:
+        return "the repository's index cannot be read"
+    return "the repository holds other repositories" if _SUBMODULE in content else None
+
+
+def tracked_names(folder: str) -> bytes:
+    """Return the index of the repository in which a folder is, where the names of its files stand."""
+    repository = find_repository(folder)
+    return b"" if repository is None else _index_of(join(repository, ".git", "index")) or b""
+
+
+def _index_of(path: str) -> bytes | None:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return b""
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_INDEX_BYTES:
+        return None
+    return _content(path, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(maxsize=2)
+def _content(path: str, modified: int, changed: int, size: int, inode: int) -> bytes | None:
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        return None
+    # In the fourth version names are told by what they share with the one before.
+    return content if content[4:8] in (b"\0\0\0\2", b"\0\0\0\3") else None

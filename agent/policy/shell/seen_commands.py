@@ -1,0 +1,406 @@
+"""Everything that a shell text runs, as far as it can be seen, and why a part of it cannot."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from posixpath import basename
+
+from ....actions.tools.shell.parser import Redirection, ShellReader, SimpleCommand
+from .wrappers import wrapped_starts
+
+MAX_CHARS = 131_072
+"""Linux refuses longer single arguments, so no longer text reaches `sh -c`."""
+MADE_TEXT = "a shell or interpreter is given a text that something else makes"
+MADE_NAME = "the shell makes the name of a program"
+GIVEN_PROGRAM = "an interpreter is given a program of its own"
+TOO_DEEP = "it is too long or too deeply nested to be looked through"
+
+_MAX_DEPTH = 6
+_MAX_COMMANDS = 3000
+_MAX_WRAPPED = 30
+
+_SHELLS = frozenset(
+    ("ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "yash", "zsh", "csh", "tcsh")
+)
+_INTERPRETER = re.compile(
+    r"(?:python|pypy|perl|ruby|php|lua|luajit|node|nodejs|deno|bun|osascript|tclsh|Rscript|pwsh|groovy|scala"
+    r"|ipython|guile|racket|julia|elixir|irb)[\d.]*"
+)
+_PROGRAM_OPTIONS = re.compile(
+    r"-(?:[a-zA-Z]*[ceErRpi]|-eval|-print|-execute|-command|exec)(?:=.*)?|eval|-[eE].+"
+)
+_TEXT_IS_DATA = frozenset(("at", "batch", "crontab", "ed", "ex"))
+_SED_RUNS = re.compile(
+    r"(?:^|[;{\n])\s*(?:[\d$,/~+!\s]|/[^/]*/)*e(?:\s|$)|s([^\w\s\\]).*\1.*\1\w*e|\de(?:\s|$)"
+)
+_EDITOR_RUNS = re.compile(r"^(?:\+|-c|--cmd|-es).*")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCommand:
+    words: tuple[str, ...]
+    computed: tuple[bool, ...]
+    source: str = ""
+    """As written, where it is written as a command."""
+    redirections: tuple[Redirection, ...] = ()
+    joint: str = ""
+    reads_pipe: bool = False
+    fed: str = ""
+    """What stands for an argument that comes from elsewhere: `{}` below `xargs` and `find`."""
+
+    @property
+    def program(self) -> str:
+        return basename(self.words[0])
+
+    def rest(self, start: int, fed: str = "") -> "SeenCommand":
+        """Return the command that begins at a word; what it reads and writes stays."""
+        return SeenCommand(
+            self.words[start:],
+            self.computed[start:],
+            "",
+            self.redirections,
+            self.joint,
+            self.reads_pipe,
+            fed or self.fed,
+        )
+
+
+@dataclass(slots=True)
+class Sight:
+    """What was seen of a text."""
+
+    commands: list[SeenCommand] = field(default_factory=list[SeenCommand])
+    doubts: dict[str, None] = field(default_factory=dict[str, None])
+    """Why more may be run than `commands` tells."""
+
+
+def look(text: str) -> Sight:
+    """Read the text, and all shell text in it, down to the programs that it runs."""
+    sight = Sight()
+    _look_into(text, 0, sight)
+    return sight
+
+
+def _look_into(text: str, depth: int, sight: Sight) -> None:
+    if depth > _MAX_DEPTH or len(text) > MAX_CHARS or len(sight.commands) > _MAX_COMMANDS:
+        sight.doubts[TOO_DEEP] = None
+        return
+    reader = ShellReader(text)
+    reader.read()
+    for command in reader.commands:
+        for nested in _looked_into(command, sight):
+            _look_into(nested, depth + 1, sight)
+
+
+def _looked_into(command: SimpleCommand, sight: Sight) -> Iterator[str]:
+    """Note the command and what it wraps; yield the shell texts among their arguments."""
+    first = SeenCommand(
+        command.words,
+        command.computed,
+        command.source,
+        command.redirections,
+        command.joint,
+        command.reads_pipe,
+    )
+    waiting = [first, *_braced(first)]
+    for count, seen in enumerate(waiting):
+        if count > _MAX_WRAPPED or len(sight.commands) > _MAX_COMMANDS:
+            sight.doubts[TOO_DEEP] = None
+            return
+        sight.commands.append(seen)
+        if seen.computed[0] or (seen.fed and seen.fed in seen.words[0]):
+            sight.doubts[MADE_NAME] = None
+        starts = list(wrapped_starts(seen.words))
+        waiting.extend(seen.rest(start, _fed(seen)) for start in starts)
+        if seen.program == "xargs" and any(_needs_more(seen.rest(start)) for start in starts):
+            sight.doubts[MADE_NAME] = None
+        yield from _texts(seen, sight)
+
+
+def _braced(seen: SeenCommand) -> list[SeenCommand]:
+    """Return what `{rm,-r,x}` becomes."""
+    name = seen.words[0]
+    if not (name.startswith("{") and name.endswith("}") and "," in name):
+        return []
+    words = (*name[1:-1].split(","), *seen.words[1:])
+    return [SeenCommand(words, (True,) * len(words))] if words[0] else []
+
+
+def _fed(seen: SeenCommand) -> str:
+    if seen.program == "xargs":
+        for at, word in enumerate(seen.words):
+            if word.startswith("-I"):
+                return word[2:] or " ".join(seen.words[at + 1 : at + 2]) or "{}"
+    return "{}"
+
+
+def _needs_more(seen: SeenCommand) -> bool:
+    """Tell whether the first argument that is added would be a program or a program's text."""
+    if seen.program in _SHELLS:
+        return "-c" in seen.words[-1] or len(seen.words) == 1
+    return seen.words[-1] == seen.words[0] and (
+        seen.program in ("env", "sudo", "nice", "nohup", "command", "time")
+    )
+
+
+def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    program = seen.program
+    if program in _SHELLS:
+        yield from _shell_texts(seen, sight)
+    elif program in _BY_PROGRAM:
+        yield from _BY_PROGRAM[program](seen, sight)
+    elif _INTERPRETER.fullmatch(program):
+        _interpret(seen, sight)
+    if program in _TEXT_IS_DATA:
+        yield from _piped(seen, sight)
+
+
+def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Yield the text after `-c`, or what comes in where nothing else says what to run."""
+    options = [at for at, word in enumerate(seen.words) if at and word.startswith(("-", "+")) and word != "-"]
+    at = next((at for at in options if re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", seen.words[at])), None)
+    if at is not None:
+        at += 1
+        while at < len(seen.words) and seen.words[at].startswith(("-", "+")):
+            at += 2 if seen.words[at] in ("-o", "+o", "-O", "+O") else 1
+        if at < len(seen.words):
+            yield from _text_of(seen, at, sight)
+        return
+    operands = [at for at in range(1, len(seen.words)) if at not in options]
+    if any(
+        seen.words[at].startswith("-") and "s" in seen.words[at]
+        for at in options
+        if seen.words[at][:2] != "--"
+    ):
+        operands = []
+    if (
+        operands
+        and seen.words[operands[0]] not in ("-", "/dev/stdin")
+        and not (seen.computed[operands[0]] and seen.words[operands[0]].startswith("/dev/fd/"))
+    ):
+        if seen.computed[operands[0]]:
+            sight.doubts[MADE_TEXT] = None
+        return
+    if operands and seen.computed[operands[0]]:
+        sight.doubts[MADE_TEXT] = None
+    yield from _piped(seen, sight)
+
+
+def _piped(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Say so where text comes in on standard input, and yield what of it is known."""
+    for redirection in seen.redirections:
+        if redirection.operator in ("<<", "<<-", "<<<"):
+            if redirection.is_computed:
+                sight.doubts[MADE_TEXT] = None
+            else:
+                sight.doubts["a shell is given a here-document"] = None
+            yield redirection.text
+        elif redirection.operator.endswith(("<", "<>")) and redirection.target != "/dev/null":
+            sight.doubts[MADE_TEXT] = None
+    if seen.reads_pipe:
+        sight.doubts[MADE_TEXT] = None
+
+
+def _text_of(seen: SeenCommand, at: int, sight: Sight) -> Iterator[str]:
+    text = seen.words[at]
+    if seen.computed[at] or (seen.fed and seen.fed in text):
+        sight.doubts[MADE_TEXT] = None
+    yield text
+
+
+def _eval(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any(seen.computed[1:]):
+        sight.doubts[MADE_TEXT] = None
+    yield " ".join(seen.words[1:])
+
+
+def _source(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    sight.doubts[MADE_TEXT if any(seen.computed[1:]) else "it runs the text of a file in this shell"] = None
+    yield from _piped(seen, sight)
+
+
+def _alias(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    for word in seen.words[1:]:
+        if "=" in word:
+            sight.doubts["it gives a command another name"] = None
+            yield word.partition("=")[2]
+
+
+def _hash(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if "-p" in seen.words:
+        sight.doubts["it gives a command another name"] = None
+    yield from ()
+
+
+def _first_argument(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    at = next((at for at in range(1, len(seen.words)) if not seen.words[at].startswith("-")), None)
+    if at is not None:
+        yield from _text_of(seen, at, sight)
+
+
+def _after_c(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Yield the value of `-c` and `--command`."""
+    for at, word in enumerate(seen.words[1:], 1):
+        if word in ("-c", "--command", "-lc", "--session-command") and at + 1 < len(seen.words):
+            yield from _text_of(seen, at + 1, sight)
+        elif word.startswith(("--command=", "--session-command=")):
+            yield word.partition("=")[2]
+
+
+def _split_string(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Yield the command in `env -S 'rm x'`."""
+    for at, word in enumerate(seen.words[1:], 1):
+        if re.fullmatch(r"-[iv0]*S", word) or word == "--split-string":
+            yield " ".join(seen.words[at + 1 :])
+        elif found := re.match(r"(?:-[iv0]*S|--split-string=)(.+)", word, re.DOTALL):
+            yield " ".join((found[1], *seen.words[at + 1 :]))
+
+
+def _remote(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Yield what `ssh` runs on the other side."""
+    at, valued = 1, "BbcDEeFIiJLlmOopQRSWw"
+    while at < len(seen.words) and seen.words[at].startswith("-"):
+        at += 2 if seen.words[at][-1] in valued else 1
+    rest = seen.words[at + 1 :]
+    if rest:
+        if any(seen.computed[at + 1 :]):
+            sight.doubts[MADE_TEXT] = None
+        yield " ".join(rest)
+    else:
+        yield from _piped(seen, sight)
+
+
+def _as_other(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Yield what a shell of another user is given: all that comes in, if it is told nothing else."""
+    yield from _after_c(seen, sight)
+    if not {"-c", "--command", "--session-command"} & set(seen.words) and not list(
+        wrapped_starts(seen.words)
+    ):
+        yield from _piped(seen, sight)
+
+
+def _watch(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    for start in wrapped_starts(seen.words):
+        yield " ".join(seen.words[start:])
+
+
+def _parallel(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    sight.doubts[MADE_TEXT] = None
+    yield from (word for word in seen.words[1:] if not word.startswith("-"))
+    yield " ".join(word for word in seen.words[1:] if not word.startswith("-"))
+
+
+def _sed(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any(_SED_RUNS.search(word) for word in seen.words[1:] if not word.startswith("-")):
+        sight.doubts[GIVEN_PROGRAM] = None
+    yield from ()
+
+
+def _awk(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any("system" in word or "|" in word for word in seen.words[1:]):
+        sight.doubts[GIVEN_PROGRAM] = None
+    yield from ()
+
+
+def _git(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Yield what `git` is told to run: an alias for once, or for each commit or module."""
+    words = seen.words
+    for at, word in enumerate(words[1:], 1):
+        before = words[at - 1]
+        if "=!" in word:
+            yield word.partition("=!")[2]
+        elif before in ("-x", "--exec") and "rebase" in words:
+            yield from _text_of(seen, at, sight)
+        elif word.startswith("--exec=") and "rebase" in words:
+            yield word[7:]
+        elif before in _FILTERS and "filter-branch" in words:
+            yield from _text_of(seen, at, sight)
+        elif re.match(r"alias\.\w+$", before) and word.startswith("!"):
+            yield word[1:]
+        elif word == "foreach" and "submodule" in words:
+            yield " ".join(one for one in words[at + 1 :] if not one.startswith("--"))
+        elif before == "-c" and re.match(r"(?i)core\.|diff\.|alias\.|filter\.|credential\.|gpg\.", word):
+            sight.doubts[GIVEN_PROGRAM] = None
+
+
+_FILTERS = ("--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")
+
+
+def _editor(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any(_EDITOR_RUNS.match(word) for word in seen.words[1:]):
+        sight.doubts[GIVEN_PROGRAM] = None
+    yield from ()
+
+
+def _make(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    if any(word.startswith(("--eval", "SHELL=")) or word in ("-f-", "-") for word in seen.words[1:]):
+        sight.doubts[MADE_TEXT] = None
+    yield from ()
+
+
+def _runs_options(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    """Yield the programs that `tar` and others take in an option."""
+    for at, word in enumerate(seen.words[1:], 1):
+        name, equals, value = word.partition("=")
+        if name in ("--to-command", "--use-compress-program", "--rsh", "--checkpoint-action", "--filter"):
+            yield value.removeprefix("exec=") if equals else " ".join(seen.words[at + 1 : at + 2])
+        elif word in ("-I", "-e") and at + 1 < len(seen.words):
+            yield seen.words[at + 1]
+
+
+def _interpret(seen: SeenCommand, sight: Sight) -> None:
+    """Say so where an interpreter gets its program from its arguments or its input."""
+    words = seen.words[1:]
+    for at, word in enumerate(words):
+        if _PROGRAM_OPTIONS.fullmatch(word):
+            sight.doubts[MADE_TEXT if any(seen.computed[at + 1 :]) else GIVEN_PROGRAM] = None
+            return
+        if word == "-m" or (not word.startswith("-") and word != "/dev/stdin"):
+            if seen.computed[at + 1] and word.startswith("/dev/fd/"):
+                sight.doubts[MADE_TEXT] = None
+            return
+    for redirection in seen.redirections:
+        if redirection.operator.startswith("<") and redirection.target != "/dev/null":
+            sight.doubts[GIVEN_PROGRAM] = None
+    if seen.reads_pipe:
+        sight.doubts[MADE_TEXT] = None
+
+
+_BY_PROGRAM: Mapping[str, Callable[[SeenCommand, Sight], Iterator[str]]] = {
+    "eval": _eval,
+    "source": _source,
+    ".": _source,
+    "alias": _alias,
+    "hash": _hash,
+    "trap": _first_argument,
+    "su": _as_other,
+    "sudo": _as_other,
+    "doas": _as_other,
+    "runuser": _as_other,
+    "script": _after_c,
+    "flock": _after_c,
+    "npx": _after_c,
+    "env": _split_string,
+    "ssh": _remote,
+    "watch": _watch,
+    "parallel": _parallel,
+    "sem": _parallel,
+    "sed": _sed,
+    "gsed": _sed,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "nawk": _awk,
+    "git": _git,
+    "vim": _editor,
+    "vi": _editor,
+    "nvim": _editor,
+    "ex": _editor,
+    "gdb": _editor,
+    "emacs": _editor,
+    "make": _make,
+    "gmake": _make,
+    "tar": _runs_options,
+    "rsync": _runs_options,
+    "split": _runs_options,
+}

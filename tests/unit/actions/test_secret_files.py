@@ -1,0 +1,66 @@
+import pytest
+
+from sandbur.actions.workspace.secret_files import is_secret_file
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env",
+        "/work/app/.env.production",
+        "deploy/.ENV",
+        ".envrc",
+        "config/prod.env",
+        "certs/server.key",
+        "server.pem",
+        "/home/me/.ssh/id_ed25519",
+        "/home/me/.ssh/work",
+        "id_rsa.old",
+        "/home/me/.aws/credentials",
+        ".aws/config",
+        ".netrc",
+        ".git-credentials",
+        "/home/me/.docker/config.json",
+        "/home/me/.kube/config",
+        "/home/me/.config/gh/hosts.yml",
+        "android/release.jks",
+        "infra/prod.tfvars",
+        "/proc/self/environ",
+        ".pypirc",
+        "config/master.key",
+        "secrets.yaml",
+    ],
+)
+def test_a_file_of_secrets_is_known_by_its_name(path: str):
+    assert is_secret_file(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env.example",
+        ".env.sample",
+        ".env.local.template",
+        "environment.py",
+        "env",
+        "src/keys.py",
+        "key",
+        "monkey",
+        "id_rsa.pub",
+        "/home/me/.ssh/id_ed25519.pub",
+        "/home/me/.ssh/config",
+        "/home/me/.ssh/known_hosts",
+        "config/kube/config",
+        "docker/config.json",
+        "/proc/self/status",
+        "tokens.py",
+        "pem.md",
+        "secrets.py",
+        "package.json",
+        "",
+        ".",
+        "/",
+    ],
+)
+def test_what_only_sounds_like_one_is_none(path: str):
+    assert not is_secret_file(path)

@@ -1,0 +1,89 @@
+"""What a person is asked before anything counts: a project's configuration, a link out of it, yolo mode."""
+
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from ...agent.config.disclosure import Disclosure, disclosed
+from ...agent.config.paths import read_bytes
+from ...agent.config.trust import MAX_CONFIG_BYTES, trust, trust_link
+from ...agent.config.yolo import acknowledge, is_acknowledged
+from ..terminal.sanitize import one_line
+from ..terminal.terminal import make_console
+from .questions import OneKey
+
+MAX_HARMLESS_LINES = 20
+_YOLO = """\
+In yolo mode every command and every change runs without a question, with your rights, also what a file or a
+web page has talked the model into. What a deny rule names is refused still. This is asked once."""
+
+
+async def newly_trusted(config: Path | None) -> bool:
+    """Show what a configuration that nobody has trusted would change; return whether it counts now."""
+    found = None if config is None else read_bytes(config, MAX_CONFIG_BYTES)
+    if config is None or found is None:
+        return False
+    console, content = make_console(sys.stdout), found[0]
+    told = disclosed(content, config)
+    if told.problem:
+        _print(console, f"{told.problem} It is left out.")
+        return False
+    folder = config.parent.parent
+    for line in _lines(told):
+        _print(console, line)
+    _print(console, f"{config} is not trusted yet. To take trust back later: sandbur trust --remove {folder}")
+    if not await _says_yes("Use it in this folder, until it changes?"):
+        return False
+    trust(folder, os.environ, content)
+    return True
+
+
+def _lines(told: Disclosure) -> list[str]:
+    """Return what is to be read: whatever can do harm, all of it, and the beginning of the rest."""
+    more = len(told.rest) - MAX_HARMLESS_LINES
+    dangerous = [f"  ! {said}" for said in told.dangerous]
+    rest = [f"    {said}" for said in told.rest[:MAX_HARMLESS_LINES]]
+    return [
+        "This project brings a configuration of its own. It",
+        *(dangerous or ["  sets nothing that could do harm."]),
+        *(["  and sets limits, prices or deny rules:"] if rest else []),
+        *rest,
+        *([f"    ({more} more of this kind)"] if more > 0 else []),
+    ]
+
+
+async def ask_about_links(cwd: Path) -> None:
+    """Ask about instructions that are a link out of the repository; who says no is asked again next time."""
+    from ...agent.prompts import find_instructions
+
+    console = make_console(sys.stdout)
+    for found in find_instructions(cwd, os.environ).outside:
+        _print(console, f"{found.link} is a link out of this project, to {found.target}.")
+        _print(console, f"To take trust back later: sandbur trust --remove {found.link}")
+        if await _says_yes("Read it, and tell the model what it says?"):
+            trust_link(found.link, found.target, os.environ)
+
+
+async def knows_yolo(home: Path) -> bool:
+    """Return whether the person knows what yolo mode does; who has never said so is asked."""
+    if is_acknowledged(home):
+        return True
+    console = make_console(sys.stdout)
+    for line in _YOLO.splitlines():
+        _print(console, line)
+    if not await _says_yes("Go on in yolo mode?"):
+        return False
+    acknowledge(home)
+    return True
+
+
+async def _says_yes(question: str) -> bool:
+    return (await OneKey(f"{question} [y/n] ", "yn", safe="n").ask()).key == "y"
+
+
+def _print(console: Console, line: str) -> None:
+    """Print a line whole, however long, and nothing of it as anything but text."""
+    indent = line[: len(line) - len(line.lstrip())]
+    console.print(f"{indent}{one_line(line)}", markup=False, highlight=False, soft_wrap=True)
