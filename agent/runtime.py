@@ -209,20 +209,14 @@ class Runtime:
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
-        from .wiring import SessionGate, bind_ports, connect_models, places_of, policy_of, search_of
+        from .wiring import SessionGate, bind_ports, places_of, policy_of, search_of
 
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
         own = (self.settings.home, config_home(self.env))
         gate = SessionGate(policy_of(settings, own))
         keys = key_names(self.settings.providers)
         masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
-        if needs_model:
-            model = connect_models(self.settings, settings, self.env)
-        else:
-            from .models.model import NoModel
-
-            model = NoModel(settings.model)
-        self._models.append(model)
+        model = self._model_of(settings, needs_model)
         # Without a model nothing is run.
         sandbox, said = await self._confine(settings) if needs_model else (None, "")
         journal = await self.store.open_journal(session_id)
@@ -234,18 +228,9 @@ class Runtime:
         toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env), sandbox)
         compress_at = self.settings.compress_at
         ports = bind_ports(
-            settings,
-            gate,
-            model,
-            journal,
-            trace,
-            masker,
-            places,
-            compress_at,
-            toolbox,
-            withheld=keys,
-            sandbox=sandbox,
-        )
+            settings, gate, model, journal, trace, masker, places, compress_at, toolbox,
+            withheld=keys, sandbox=sandbox,
+        )  # fmt: skip
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
         )
@@ -261,6 +246,14 @@ class Runtime:
         session = Session(session_id, application, ports, self.store, settings, limits, add_rule, observe)
         session.notices = (said,) if said else ()
         return session
+
+    def _model_of(self, settings: SessionSettings, needs_model: bool) -> "Model":
+        from .models.model import NoModel
+        from .wiring import connect_models
+
+        model = connect_models(self.settings, settings, self.env) if needs_model else NoModel(settings.model)
+        self._models.append(model)
+        return model
 
     async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
         from .wiring import sandbox_of
