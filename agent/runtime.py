@@ -214,8 +214,8 @@ class Runtime:
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
         own = (self.settings.home, config_home(self.env))
         gate = SessionGate(policy_of(settings, own))
-        keys = key_names(self.settings.providers)
-        masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
+        home, keys = self.settings.home, key_names(self.settings.providers)
+        masker = masker_for(self.env, Path(settings.cwd), store_key(home), keys)
         model = self._model_of(settings, needs_model)
         # Without a model nothing is run.
         sandbox, said = await self._confine(settings) if needs_model else (None, "")
@@ -226,16 +226,14 @@ class Runtime:
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
         toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env), sandbox)
-        compress_at = self.settings.compress_at
         ports = bind_ports(
-            settings, gate, model, journal, trace, masker, places, compress_at, toolbox,
+            settings, gate, model, journal, trace, masker, places, self.settings.compress_at, toolbox,
             withheld=keys, sandbox=sandbox,
         )  # fmt: skip
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
         )
         _check_position(session_id, application.state, ACTIONS)
-        limits = self._limits(settings)
 
         def add_rule(rule: str) -> SessionSettings:
             changed = session.settings.model_copy(update={"allow": (*session.settings.allow, rule)})
@@ -243,6 +241,7 @@ class Runtime:
             return changed
 
         observe = telemetry.note if telemetry is not None else nobody
+        limits = self._limits(settings)
         session = Session(session_id, application, ports, self.store, settings, limits, add_rule, observe)
         session.notices = (said,) if said else ()
         return session
