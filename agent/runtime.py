@@ -197,8 +197,6 @@ class Runtime:
         from .wiring import (
             SessionGate,
             bind_ports,
-            connect_models,
-            no_model,
             own_folders,
             places_of,
             policy_of,
@@ -214,8 +212,7 @@ class Runtime:
         gate = SessionGate(gate_of(settings))
         keys = key_names(self.settings.providers)
         masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
-        model = connect_models(self.settings, settings, self.env) if needs_model else no_model(settings)
-        self._models.append(model)
+        model = self._model_of(settings, needs_model)
         journal = await self.store.open_journal(session_id)
         trace = await self.store.open_trace(session_id)
         places = places_of(self.settings.home, session_id)
@@ -223,32 +220,30 @@ class Runtime:
         if telemetry is not None:
             model, trace = telemetry.overhear(model), telemetry
         toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env), sandbox)
-        compress_at = self.settings.compress_at
         ports = bind_ports(
-            settings,
-            gate,
-            model,
-            journal,
-            trace,
-            masker,
-            places,
-            compress_at,
-            toolbox,
-            withheld=keys,
-            sandbox=sandbox,
-        )
+            settings, gate, model, journal, trace, masker, places, self.settings.compress_at, toolbox,
+            withheld=keys, sandbox=sandbox,
+        )  # fmt: skip
         application = await build_application(
             build_graph(ports), session_id, self.store.persister(), new_state
         )
         _check_position(session_id, application.state, ACTIONS)
-        limits = self._limits(settings)
 
         observe = telemetry.note if telemetry is not None else nobody
+        limits = self._limits(settings)
         session = Session(
             session_id, application, ports, self.store, settings, limits, gate_of, gate.change, observe
         )
         session.notices = (said,) if said else ()
         return session
+
+    def _model_of(self, settings: SessionSettings, needs_model: bool) -> "Model":
+        from .models.model import NoModel
+        from .wiring import connect_models
+
+        model = connect_models(self.settings, settings, self.env) if needs_model else NoModel(settings.model)
+        self._models.append(model)
+        return model
 
     async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
         from .wiring import sandbox_of

@@ -217,13 +217,6 @@ def connect_models(settings: Settings, session: SessionSettings, env: Mapping[st
     return FallbackModel(models)
 
 
-def no_model(session: SessionSettings) -> Model:
-    """Return what stands for the model where nothing is asked of it."""
-    from .models.model import NoModel
-
-    return NoModel(session.model)
-
-
 def _connect(name: str, settings: Settings, env: Mapping[str, str]) -> Model:
     if name == "demo":
         from .models.demo.model import DemoModel

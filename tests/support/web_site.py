@@ -42,6 +42,10 @@ def redirect(place: str, status: str = "302 Found") -> bytes:
     return page("", status=status, Location=place)
 
 
+async def silence(seen: Seen, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(3600)
+
+
 @dataclass
 class WebSite:
     """`pages` says what is answered to a path: the bytes, or a function that writes them."""
@@ -50,6 +54,7 @@ class WebSite:
     tls: ssl.SSLContext | None = None
     host: str = "127.0.0.1"
     seen: list[Seen] = field(default_factory=list[Seen])
+    was_asked: asyncio.Event = field(default_factory=asyncio.Event)
     connections: int = 0
     port: int = 0
 
@@ -86,6 +91,7 @@ class WebSite:
 
     async def _answer(self, seen: Seen, writer: asyncio.StreamWriter) -> None:
         self.seen.append(seen)
+        self.was_asked.set()
         nothing = page("nothing here", status="404 Not Found")
         answer = self.pages.get(seen.target.partition("?")[0], nothing)
         if isinstance(answer, bytes):

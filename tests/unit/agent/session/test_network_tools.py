@@ -1,12 +1,14 @@
 """Sessions whose model reaches out: who is offered what, what is journaled, and what a replay needs."""
 
+import asyncio
 import json
+from asyncio.subprocess import DEVNULL
 from pathlib import Path
 from typing import Any
 
 from command import Command
 from model_server import ModelServer, call, say
-from web_site import WebSite, page
+from web_site import WebSite, page, silence
 
 from sandbur.actions.tools.registry import NETWORK_TOOLS
 from sandbur.state.session import SessionSettings
@@ -17,8 +19,6 @@ def offered(server: ModelServer) -> list[str]:
 
 
 async def run(command: Command, server: ModelServer, *words: str, **env: str) -> Any:
-    import asyncio
-
     asked = ("-m", "openai-chat/scripted", "--output-format", "json", *words)
     key = {"OPENAI_API_KEY": "test", "OPENAI_BASE_URL": f"{server.base_url}/v1"} | env
     return await asyncio.to_thread(lambda: command.run(*asked, **key))
@@ -105,3 +105,46 @@ def test_a_session_without_them_is_stored_as_it_always_was(tmp_path: Path) -> No
     assert "network_tools" not in stored
     named = SessionSettings(model="demo", cwd=str(tmp_path), network_tools=("web_fetch",))
     assert SessionSettings.model_validate_json(named.model_dump_json()) == named
+
+
+async def killed_while_it_asks(
+    command: Command, server: ModelServer, site: WebSite, session: str, *words: str
+) -> None:
+    """Start a run, and kill it when the site has its request and says nothing."""
+    key = {"OPENAI_API_KEY": "test", "OPENAI_BASE_URL": f"{server.base_url}/v1"}
+    line = command.line("-m", "openai-chat/scripted", "--session-id", session, *words)
+    process = await asyncio.create_subprocess_exec(
+        *line, cwd=command.folder, env=command.env | key, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
+    )
+    async with asyncio.timeout(100):
+        await site.was_asked.wait()
+    process.kill()
+    await process.wait()
+
+
+SESSION = "6f1c8f0e-5a3b-4a55-9a51-0d6f6f3a7a10"
+
+
+async def test_a_page_that_was_being_fetched_when_the_process_died_is_fetched_again(command: Command) -> None:
+    async with WebSite({"/": silence}) as site:
+        turns = [call("web_fetch", url=site.url), say("done")]
+        async with ModelServer(turns) as server:
+            rule = f"web_fetch({site.url}/*)"
+            await killed_while_it_asks(command, server, site, SESSION, "-p", "go", "--allow", rule)
+            site.pages["/"] = page("hello again")
+            ended = await run(command, server, "-p", "-r", SESSION)
+            assert (ended.code, ended.result["status"]) == (0, "done"), ended.err
+            assert "hello again" in shown(server)
+
+
+async def test_what_was_being_sent_when_the_process_died_waits_for_a_person(command: Command) -> None:
+    async with WebSite({"/": silence}) as site:
+        turns = [call("http_request", url=site.url, method="POST", body="pay"), say("done")]
+        async with ModelServer(turns) as server:
+            rule = f"http_request(POST {site.url}/)"
+            rules = ("--allow", rule, "--allow", f"http_request({site.url}/*)")
+            await killed_while_it_asks(command, server, site, SESSION, "-p", "go", *rules)
+            ended = await run(command, server, "-p", "-r", SESSION)
+    assert (ended.code, ended.result["status"]) == (3, "needs_decision")
+    assert [call["kind"] for call in ended.result["pending"]] == ["outcome_unknown"]
+    assert len(site.seen) == 1

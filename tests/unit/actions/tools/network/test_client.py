@@ -7,7 +7,7 @@ import time
 import zlib
 
 import pytest
-from web_site import Seen, WebSite, called, page
+from web_site import Seen, WebSite, called, page, silence
 
 from sandbur.actions.tools.network.client import WebClient, WebLimits
 from sandbur.actions.tools.network.http_request import HttpRequest
@@ -34,10 +34,6 @@ async def drip_headers(seen: Seen, writer: asyncio.StreamWriter) -> None:
         writer.write(b"X-More: x\r\n")
         await writer.drain()
         await asyncio.sleep(0.02)
-
-
-async def silence(seen: Seen, writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(3600)
 
 
 async def endless(seen: Seen, writer: asyncio.StreamWriter) -> None:
