@@ -12,7 +12,7 @@ from ..databases.database import Database
 from ..session import SessionSettings
 from ..store.integrity import Health, examine, numbered_rows
 from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, tool_uses
-from ..store.seals import Stretch, head_with_seals, stretches
+from ..store.seals import SealedPart, head_with_seals, stretches
 from ..trace import RunBegan, SessionImported
 
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
@@ -180,7 +180,7 @@ class AuditedSession:
     records: int
     chain: str
     """The digest of the newest record: it covers all of them. Kept elsewhere, it proves them."""
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[SealedPart, ...] = ()
     """Whose key sealed which of them."""
 
 

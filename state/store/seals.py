@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ..databases.chain import Chain, first_digest, row_of
-from ..databases.database import Database, Statement, update
-from ..databases.database import Sealer as Sealing
+from ..databases.database import Database, Sealer, Statement, update
 from ..databases.sqlite import HighWater
 from .store_key import key_path, known_key, store_key
 
@@ -29,7 +28,7 @@ class Seal(NamedTuple):
     mac: str
 
 
-class Stretch(NamedTuple):
+class SealedPart(NamedTuple):
     """Whose records these are."""
 
     since: int
@@ -48,7 +47,7 @@ class BrokenSeal(NamedTuple):
     """False: this machine has sealed what came after it, knowing of it."""
 
 
-class Sealer:
+class KeySealer:
     """The key of this machine, and how many records of each session of a store it has sealed.
 
     The numbers lie beside the key: somebody who takes the seals out of a store does not reach them.
@@ -218,7 +217,7 @@ def broken_seals(
     return found
 
 
-def _lost(sealer: Sealing, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
+def _lost(sealer: Sealer, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
     """Return how many records this machine had sealed, if the seal over them is not there; else 0."""
     marked = min(sealer.marked(session_id), chain.records)
     ours = max((seal.records for seal in seals if seal.maker == maker_of(key)), default=-1)
@@ -229,20 +228,20 @@ CHANGED = "and those before it are not what was sealed with this machine's key"
 _UNSEALED = "was written without a key, after records that were sealed with one"
 
 
-def stretches(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[Stretch]:
+def stretches(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[SealedPart]:
     """Tell whose the records are, from the first to the last."""
     key = database.sealer.known_key() if database.sealer is not None else None
     ours = maker_of(key) if key is not None else ""
-    found: list[Stretch] = []
+    found: list[SealedPart] = []
     at = 0
     for seal in seals:
         if seal.since > at:
-            found.append(Stretch(at, seal.since, "", False))
+            found.append(SealedPart(at, seal.since, "", False))
         if seal.records > seal.since:
-            found.append(Stretch(seal.since, seal.records, seal.maker, seal.maker == ours))
+            found.append(SealedPart(seal.since, seal.records, seal.maker, seal.maker == ours))
         at = max(at, seal.records)
     if at < chain.records:
-        found.append(Stretch(at, chain.records, "", False))
+        found.append(SealedPart(at, chain.records, "", False))
     return found
 
 

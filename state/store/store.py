@@ -14,7 +14,7 @@ from .file_history import FileHistory, LineageFiles
 from .journal import CallJournal, TraceLog
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
-from .seals import Sealer
+from .seals import KeySealer
 from .sessions import SessionIndex
 from .writer import SessionWriter
 
@@ -48,7 +48,7 @@ class Store:
         `home` is where the key lies that seals what is written; without one nothing is sealed.
         """
         database = open_database(url, on_notice, durability)
-        database.sealer = Sealer(home, database.name) if home is not None else None
+        database.sealer = KeySealer(home, database.name) if home is not None else None
         return cls(database, url, tenant)
 
     @property

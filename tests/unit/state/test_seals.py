@@ -18,7 +18,7 @@ from sandbur.state.databases.chain import chain_of
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_session
-from sandbur.state.store.seals import Sealer, head_with_seals, mac_of, maker_of
+from sandbur.state.store.seals import KeySealer, head_with_seals, mac_of, maker_of
 from sandbur.state.store.store import Store
 from sandbur.state.store.store_key import key_path
 
@@ -33,7 +33,7 @@ def at(tmp_path: Path) -> At:
     """Return a store as it is used on the machine of this name."""
 
     def used(store: Store, machine: str = "here") -> Store:
-        store.database.sealer = Sealer(tmp_path / machine, store.name)
+        store.database.sealer = KeySealer(tmp_path / machine, store.name)
         return store
 
     return used
