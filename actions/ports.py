@@ -309,7 +309,11 @@ class Witness(Protocol):
 
 
 class Gate(Protocol):
-    def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict: ...
+    def judge(
+        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+    ) -> Verdict:
+        """Say whether a call may run; `paths` are judged in place of those that the arguments name."""
+        ...
 
 
 class Journal(Protocol):

@@ -47,8 +47,10 @@ class SessionGate:
     def change(self, policy: Gate) -> None:
         self._policy = policy
 
-    def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
-        return self._policy.judge(tool, arguments, mode)
+    def judge(
+        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+    ) -> Verdict:
+        return self._policy.judge(tool, arguments, mode, paths)
 
 
 def settings_of_session(settings: Settings, model: str, system_prompt: str = "") -> SessionSettings:

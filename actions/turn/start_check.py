@@ -1,10 +1,12 @@
 """The last look at an approved call right before it starts: is it still what was approved, and allowed?"""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...state.application import ApplicationState
+from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
 from ..ports import Ports, Prepared, ToolOutcome, Verifiable
+from ..workspace.paths import leads_of
 from .binding import differences, is_made_by, pre_images_fit
 from .proposals import judged, why_lost
 from .repetition import MOST_IN_A_ROW, STUCK, is_stuck
@@ -28,6 +30,8 @@ class Looked(NamedTuple):
     arguments: Any = None
     seen: Binding | None = None
     """What a person's approval was compared with; None: there is none, or nothing that it was bound to."""
+    leads: Sequence[str] = ()
+    """Where its paths really lead, as they were judged or approved: it may go nowhere else."""
 
 
 async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
@@ -42,18 +46,39 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
     if now.decision in ("denied", "invalid"):
         return Looked(now)
     is_persons = call.decided_by == "person"
+    leads = leads_of(ports.toolbox[call.tool].paths(arguments), ports.cwd)
+    now = _held_to(leads, now, arguments, ports, mode)
     if now.decision == "approved":
         if is_persons or not _goes_in_circles(call, state):
-            return Looked(call, arguments)
+            return Looked(call, arguments, None, leads)
         if mode == "yolo":
             return Looked(_refused(call, STUCK))
         return Looked(asked_again(call, now.binding, _REPEATED))
     if not is_persons:
         return Looked(asked_again(call, now.binding, now.reason))
     if call.binding is None or now.binding is None:
-        return Looked(call, arguments)
+        return Looked(call, arguments, None, leads)
     why = await _what_changed(call, call.binding, now.binding, state, ports)
-    return Looked(asked_again(call, now.binding, why) if why else call, arguments, now.binding)
+    return Looked(
+        asked_again(call, now.binding, why) if why else call,
+        arguments,
+        now.binding,
+        [file.real for file in now.binding.files],
+    )
+
+
+def _held_to(
+    leads: Sequence[str], now: PendingCall, arguments: Any, ports: Ports, mode: ExecutionMode
+) -> PendingCall:
+    """Ask after all unless the places to which the paths lead pass as well as the paths did a moment ago."""
+    tool = ports.toolbox[now.tool]
+    if now.decision != "approved" or not leads or tool.traits.runs_commands:
+        return now
+    verdict = ports.gate.judge(tool, arguments, mode, leads)
+    if verdict.decision == "allow":
+        return now
+    asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})
+    return asks.model_copy(update={"binding": ports.witness.seen(asks, tool, arguments, ports.cwd)})
 
 
 def fits_approval(looked: Looked, prepared: Prepared | ToolOutcome | None) -> bool:

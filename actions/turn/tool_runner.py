@@ -26,7 +26,6 @@ from ..ports import (
 )
 from ..task_group import task_group
 from ..workspace.beneath import Reach
-from ..workspace.paths import leads_of
 from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
 from .tool_results import clear, clear_once_committed, refusal, result, scratch_of
 
@@ -97,8 +96,7 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        named = self._ports.toolbox[call.tool].paths(arguments)
-        context = replace(context, reach=Reach.of(self._ports.roots, leads_of(named, context.cwd)))
+        context = replace(context, reach=Reach.of(self._ports.roots, looked.leads))
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.known_files())
         ready = await guarded(call, lambda: self._prepared(call, arguments, context))

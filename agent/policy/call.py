@@ -1,5 +1,6 @@
 """A tool call as rules look at it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,9 @@ class Call:
     _sight: "Sight | None" = field(default=None, init=False)
 
     @classmethod
-    def of(cls, tool: Tool, arguments: Any) -> "Call":
-        is_read_only, paths = tool.effect == "read", tuple(tool.paths(arguments))
+    def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> "Call":
+        is_read_only = tool.effect == "read"
+        paths = tuple(tool.paths(arguments) if paths is None else paths)
         if is_read_only and not paths:
             paths = (".",)
         return cls(tool.spec.name, tool.traits, tool, arguments, is_read_only, tool.subject(arguments), paths)

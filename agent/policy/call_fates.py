@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -35,7 +35,9 @@ class _Fixed:
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
 
-    def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
+    def judge(
+        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+    ) -> Verdict:
         return self._verdict
 
 

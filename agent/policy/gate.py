@@ -48,8 +48,10 @@ class Policy:
         self._is_confined = is_confined
         self._hidden: HiddenFiles | None = None
 
-    def judge(self, tool: Tool, arguments: Any, mode: ExecutionMode) -> Verdict:
-        call = Call.of(tool, arguments)
+    def judge(
+        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+    ) -> Verdict:
+        call = Call.of(tool, arguments, paths)
         try:
             return (
                 self._denied(call)
@@ -60,6 +62,9 @@ class Policy:
         except ValueError:
             # A NUL or a lone surrogate: no system call will take this as a path.
             return Verdict("deny", f"{call.tool} was given something that cannot be a path")
+        except OSError as error:
+            # A link that is swapped just while it is followed, or a circle of links.
+            return Verdict("ask", f"leads nowhere that could be looked at: {error.strerror}")
 
     def _denied(self, call: Call) -> Verdict | None:
         for rule in self._deny:

@@ -35,9 +35,10 @@ async def open_real(
     )
     env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home"), **(env or {})}
     config = load_settings({}, env)
+    gate = SessionGate(policy_of(settings))
     ports = bind_ports(
         settings,
-        SessionGate(policy_of(settings)),
+        gate,
         model,
         await store.open_journal(session_id),
         await store.open_trace(session_id),
@@ -48,4 +49,4 @@ async def open_real(
     application = await build_application(
         build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
     )
-    return Session(session_id, application, ports, store, settings, Limits(), lambda rule: settings)
+    return Session(session_id, application, ports, store, settings, Limits(), policy_of, gate.change)

@@ -126,7 +126,7 @@ class Recorder:
 
 
 class AskUnlessYolo:
-    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode) -> Verdict:
+    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None) -> Verdict:
         if arguments == "forbidden":
             return Verdict("deny", "denied by rule act(forbidden)", "act(forbidden)")
         return Verdict("allow" if mode == "yolo" else "ask", f"{tool.spec.name} is not read-only")
@@ -149,7 +149,7 @@ class _PassesOn:
 
 
 class DenyAll:
-    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode) -> Verdict:
+    def judge(self, tool: Any, arguments: Any, mode: ExecutionMode, paths: Any = None) -> Verdict:
         return Verdict("deny", "denied by rule *", "*")
 
 
@@ -173,7 +173,15 @@ async def open_session(
     settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
     observe = watch.note if watch is not None else nobody
     return Session(
-        session_id, application, ports, store, settings, limits or Limits(), lambda rule: settings, observe
+        session_id,
+        application,
+        ports,
+        store,
+        settings,
+        limits or Limits(),
+        lambda _: ports.gate,
+        lambda _: None,
+        observe,
     )
 
 

@@ -13,7 +13,7 @@ from sandbur.state.store.store import Store
 
 
 class AllowAll:
-    def judge(self, tool: Any, arguments: Any, mode: Any) -> Verdict:
+    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None) -> Verdict:
         return Verdict("allow", "")
 
 
