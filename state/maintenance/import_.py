@@ -343,7 +343,7 @@ def _write(
     batch.append(new_session(name, tenant, settings, parent, head["created_at"]))
     status = "interrupted" if head["status"] == "running" else head["status"]
     batch.append(new_head(name, head["title"].replace("\0", ""), status, head["last_seq"], end))
-    batch += sealed_anew(database, name, read(head.get("seals", [])) or [], end)
+    batch += sealed_anew(database, name, read(head.get("seals", [])) or [], len(part.rows), end)
     database.commit(batch)
     mark(database, name, end.records)
 

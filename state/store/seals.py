@@ -180,14 +180,17 @@ def _holds(key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> 
 
 
 def sealed_anew(
-    database: Database, session_id: str, seals: Sequence[Seal], chain: Chain
+    database: Database, session_id: str, seals: Sequence[Seal], came: int, chain: Chain
 ) -> Iterator[Statement]:
-    """Yield what puts a session's seals into the store, and this machine's for what came after them."""
+    """Yield what puts a session's seals into the store, and this machine's for what it adds.
+
+    `came`: how many records the session came with.
+    """
     yield from (row_of("seals", (session_id, *seal)) for seal in seals)
     if database.sealer is not None and chain.records:
         key = database.sealer.key()
         if not _holds(key, session_id, seals, chain):
-            yield row_of("seals", (session_id, *_sealed(key, session_id, seals, chain.records, chain)))
+            yield row_of("seals", (session_id, *_sealed(key, session_id, seals, came, chain)))
 
 
 def broken_seals(

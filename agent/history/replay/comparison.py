@@ -37,18 +37,35 @@ def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Dif
         elif name == "vibe_plan":
             found += _in_plans(name, old, new, logs)
         elif name == "pending_tool_calls":
-            found += between(name, *(_json(tuple(map(_unexplained, calls))) for calls in (old, new)))
+            found += between(name, *map(_json, _unexplained(old, new)))
         elif old != new:
             found += between(name, _json(old), _json(new))
     return found
 
 
-def _unexplained(call: PendingCall) -> PendingCall:
-    """Return a call that may run or waits without why it may or has to: that gets better with time."""
-    if call.decision in ("denied", "invalid"):
-        return call
-    by = call.decided_by if call.decided_by == "person" else "policy"
-    return call.model_copy(update={"reason": "", "effect": "effect", "decided_by": by})
+_Calls = tuple[PendingCall, ...]
+
+
+def _unexplained(old: _Calls, new: _Calls) -> tuple[_Calls, _Calls]:
+    """Return the calls; those that may run or wait on both sides without why: that gets better with time."""
+    plain = [_plain(*pair) for pair in zip(old, new, strict=False)]
+    shared = len(plain)
+    return (*(one for one, _ in plain), *old[shared:]), (*(one for _, one in plain), *new[shared:])
+
+
+def _plain(*calls: PendingCall) -> tuple[PendingCall, ...]:
+    if any(call.decision in ("denied", "invalid") for call in calls):
+        return calls
+    return tuple(
+        call.model_copy(
+            update={
+                "reason": "",
+                "effect": "effect",
+                "decided_by": call.decided_by if call.decided_by == "person" else "policy",
+            }
+        )
+        for call in calls
+    )
 
 
 def _in_plans(

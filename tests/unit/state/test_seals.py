@@ -17,7 +17,7 @@ from tampering import chain_again, rewrite
 from sandbur.state.databases.chain import chain_of
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
-from sandbur.state.maintenance.import_ import import_session
+from sandbur.state.maintenance.import_ import import_recording
 from sandbur.state.store.seals import KeySealer, head_with_seals, mac_of, maker_of
 from sandbur.state.store.store import Store
 from sandbur.state.store.store_key import key_path
@@ -186,10 +186,10 @@ async def test_a_session_from_before_there_were_keys_holds_and_is_sealed_from_th
 async def test_an_export_takes_its_seals_along(sealed: Store, at: At, tmp_path: Path) -> None:
     lines = list(export_session(sealed.database, "s1"))
     with_own = at(Store.open(f"sqlite:///{tmp_path}/copy.db"), "here")
-    import_session(with_own.database, "", exported(lines))
+    import_recording(with_own.database, "", exported(lines))
     assert (problems(with_own), whose(with_own)) == ([], whose(sealed))
     other = at(Store.open(f"sqlite:///{tmp_path}/other.db"), "there")
-    import_session(other.database, "", exported(lines))
+    import_recording(other.database, "", exported(lines))
     assert (problems(other), whose(other)) == ([], [(maker(sealed), False)])
     forge(other)
     assert CHANGED in problems(other)[0]
@@ -203,7 +203,7 @@ async def test_an_export_that_was_forged_is_refused_where_it_was_made(
     forge(sealed)
     copy = at(Store.open(f"sqlite:///{tmp_path}/copy.db"), "here")
     with pytest.raises(UsageError, match="is not what was sealed with this machine's key"):
-        import_session(copy.database, "", exported(list(export_session(sealed.database, "s1"))))
+        import_recording(copy.database, "", exported(list(export_session(sealed.database, "s1"))))
     assert copy.sessions() == []
     copy.close()
 
@@ -226,7 +226,7 @@ async def test_an_export_with_seals_that_cannot_be_is_refused(
     lines[1]["seals"] = seals
     copy = at(Store.open(f"sqlite:///{tmp_path}/copy.db"), "here")
     with pytest.raises(UsageError, match="seals that cannot be"):
-        import_session(copy.database, "", exported(lines))
+        import_recording(copy.database, "", exported(lines))
     copy.close()
 
 

@@ -104,7 +104,8 @@ def test_the_test_fails_with_the_step_that_goes_another_way(project: Project) ->
     session_id = project.worked("write one into a.txt")
     assert project.add(session_id, "--name", "one", "--to", "checks").code == 0
     (project.folder / "checks/conftest.py").write_text(
-        "from sandbur.actions.tools.write_file import WriteFile\nWriteFile.effect = 'effect'\n"
+        "from sandbur.actions.ports import Verdict\nfrom sandbur.agent.policy.gate import Policy\n"
+        "Policy.judge = lambda *call: Verdict('deny', 'not today')\n"
     )
     ran = project.pytest("checks")
     assert ran.code == 1

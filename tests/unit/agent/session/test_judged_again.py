@@ -95,7 +95,8 @@ async def test_a_link_made_by_the_first_call_does_not_pass_a_deny_rule_in_yolo(
 ) -> None:
     (place.parent / "secret" / "key").rename(place / "key")
     denied = "read_file(key)"
-    model = ScriptedModel([shell("ln -s key plain"), read("plain")], "end")
+    (place / "link.sh").write_text("ln -s key plain\n")
+    model = ScriptedModel([shell("sh link.sh"), read("plain")], "end")
     session = await open_real(store, model, place, deny=(denied,))
     events, end = await collect(session.send("go"))
     assert outcomes(events) == {"c1_0": "ok", "c1_1": "denied"}
