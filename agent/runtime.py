@@ -194,14 +194,7 @@ class Runtime:
         from .secrets import masker_for
         from .session.run import nobody
         from .session.session import Session
-        from .wiring import (
-            SessionGate,
-            bind_ports,
-            own_folders,
-            places_of,
-            policy_of,
-            search_of,
-        )
+        from .wiring import SessionGate, bind_ports, own_folders, places_of, policy_of, search_of
 
         settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
         # Without a model nothing is run.
@@ -238,10 +231,14 @@ class Runtime:
         return session
 
     def _model_of(self, settings: SessionSettings, needs_model: bool) -> "Model":
-        from .models.model import NoModel
-        from .wiring import connect_models
+        if needs_model:
+            from .wiring import connect_models
 
-        model = connect_models(self.settings, settings, self.env) if needs_model else NoModel(settings.model)
+            model = connect_models(self.settings, settings, self.env)
+        else:
+            from .models.model import NoModel
+
+            model = NoModel(settings.model)
         self._models.append(model)
         return model
 

@@ -32,9 +32,9 @@ class DiskWitness:
 def _looked_at(path: str, cwd: Path, is_bytewise: bool) -> BoundFile:
     """Describe what a path means now; `is_bytewise`: every byte of the content matters."""
     place = resolved(path, cwd)
-    real = os.path.realpath(place)
-    file = content = ""
+    real, file, content = os.fspath(place), "", ""
     with suppress(OSError):
+        real = os.path.realpath(place)
         status = os.stat(real)  # noqa: PTH116 -- as realpath names it
         file = f"{status.st_dev}:{status.st_ino}"
         if is_bytewise and not stat.S_ISDIR(status.st_mode):

@@ -70,14 +70,17 @@ def version_at(path: str) -> dict[str, str]:
 
     Empty if there is none.
     """
-    real = os.path.realpath(path)
     try:
+        real = os.path.realpath(path)
         status = os.stat(real)  # noqa: PTH116 -- as realpath names it
     except OSError:
         return {}
     if status.st_size > _DIGESTED_BYTES:
         return {real: large_version(status.st_size, status.st_mtime_ns)}
-    digest = state_at(Path(real)).digest
+    try:
+        digest = state_at(Path(real)).digest
+    except OSError:
+        return {}
     return {} if digest is None else {real: digest}
 
 

@@ -163,7 +163,7 @@ def test_a_full_context_is_compressed_and_the_turn_goes_on(command: Command, pro
 
 
 def test_limits_have_their_exit_codes_and_leave_a_resumable_session(command: Command) -> None:
-    rounds: list[Answer] = [call("list_directory", path=".") for _ in range(6)]
+    rounds: list[Answer] = [call("list_directory", path="./" * n) for n in range(1, 7)]
     with ModelServer([*rounds, say("done")]) as server:
         ended = ask(command, server, "openai-chat", "--max-turns", "2")
         assert (ended.code, ended.result["status"], len(server.requests)) == (53, "turn_limit", 2)

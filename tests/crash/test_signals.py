@@ -20,6 +20,8 @@ from model_server import Answer, ModelServer, Request, say
 from model_turns import stall
 from terminal_pair import Terminal
 
+from sandbur.agent.config.yolo import acknowledge
+
 EFFECTS = SCENARIOS["effects"]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 MOST_S = 30.0
@@ -81,6 +83,7 @@ def headless(act: Callable[[Place, Moment], None], where: str, folder: Path, hoo
     moment = Moment(where)
     with ModelServer(moment) as server:
         place = Place(folder, server)
+        acknowledge(place.home)
         if where == "command":
             (folder / "hook").write_text(hook)
         act(place, moment)
@@ -166,6 +169,7 @@ def chat(where: str, how: signal.Signals | None, folder: Path) -> None:
     moment = Moment(where)
     with ModelServer(moment) as server, Terminal() as terminal:
         place = Place(folder, server)
+        acknowledge(place.home)
         (folder / "hook").write_text(WAITS if where == "command" else "")
         mode = [] if where == "question" else ["-y"]
         words = ("-m", place.model, "--session-id", place.session_id, *mode)

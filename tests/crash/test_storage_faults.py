@@ -84,8 +84,8 @@ def _newer_schema(path: Path) -> None:
 
 def _first_page_torn(path: Path) -> None:
     with path.open("r+b") as file:
-        file.seek(512)
-        file.write(os.urandom(3584))
+        file.seek(100)  # behind the file's own header
+        file.write(os.urandom(3996))
 
 
 @pytest.mark.parametrize("spoil", [_text, _other_program])

@@ -21,6 +21,8 @@ from model_server import Answer, ModelServer, Request, ToolCall, Turn, say
 from places import ROOT
 from terminal_pair import Terminal
 
+from sandbur.agent.config.yolo import acknowledge
+
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 MOST_S = 30.0
 """Within 5 s by the contract; only a hang takes so long."""
@@ -103,6 +105,7 @@ def signalled(number: signal.Signals, form: str, stream: str, folder: Path) -> N
     """The second command runs, whatever became of the words before it, and the signal ends it."""
     with ModelServer(Rounds("echo one >> ../done", STAYS)) as server:
         place = Place(folder, server)
+        acknowledge(place.home)
         process, reader = begin(place, form, stream=stream)
         try:
             until((folder / "here").exists, "the work does not go on")
@@ -120,6 +123,7 @@ def signalled_at_the_end(number: signal.Signals, form: str, folder: Path) -> Non
     """The run is over and recorded; its result does not fit into the pipe."""
     with ModelServer(Rounds(last=WORDS * 1000)) as server:
         place = Place(folder, server)
+        acknowledge(place.home)
         process, reader = begin(place, form)
         try:
             until(lambda: status(place) == "done", "the run does not end")
@@ -138,6 +142,7 @@ def signalled_in_an_export(number: signal.Signals, folder: Path) -> None:
     """What is printed without a run is not more than its reader takes, either, and a signal ends it."""
     with ModelServer(Rounds(*["true"] * 4, chars=50_000)) as server:
         place = Place(folder, server)
+        acknowledge(place.home)
         assert place.begin().code == 0
         reader, writer = small_pipe()
         process = place.start("sessions", "export", place.session_id, stdout=writer)
@@ -159,6 +164,7 @@ def chat(how: str, number: signal.Signals, folder: Path) -> None:
     """Stop a chat whose terminal takes nothing: stopped by a key, by a program, or with nobody at its end."""
     with ModelServer(Rounds("echo one >> ../done", STAYS, chars=120_000)) as server, Terminal() as terminal:
         place = Place(folder, server)
+        acknowledge(place.home)
         words = ("-y", "-m", place.model, "--session-id", place.session_id)
         process = place.start(*words, env={"TERM": "xterm-256color"}, **terminal.streams)
         try:
@@ -185,6 +191,7 @@ def held_meanwhile(folder: Path) -> None:
     """Blocked for longer than the lease, the run is still its process's, and goes on when somebody reads."""
     with ModelServer(Rounds("echo one >> ../done", STAYS, "true")) as server:
         place = Place(folder, server)
+        acknowledge(place.home)
         process, reader = begin(place, "stream-json", SANDBUR_LEASE_S="1")
         try:
             until((folder / "here").exists, "the work does not go on")
@@ -207,6 +214,7 @@ def read_slowly(stalls_s: float, folder: Path) -> None:
     rounds = Rounds("true", "true", chars=100_000, pieces=1000)
     with ModelServer(rounds) as server:
         place = Place(folder, server)
+        acknowledge(place.home)
         process, reader = begin(place, "stream-json")
         time.sleep(stalls_s)
         raw = bytearray()
@@ -228,6 +236,7 @@ def paused(folder: Path) -> None:
     """What nobody reads does not pile up: the run waits between its steps, and then goes on."""
     with ModelServer(Rounds(*["true"] * 12, chars=25_000)) as server:
         place = Place(folder, server)
+        acknowledge(place.home)
         process, reader = begin(place, "stream-json")
         until(lambda: server.served > 1, "the work does not go on")
         served, since = 0, time.monotonic()

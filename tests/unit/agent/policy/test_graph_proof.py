@@ -29,7 +29,8 @@ from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
 
 NO_PORTS = cast(Any, None)
-ASKING = [way for way in TRANSITIONS if way[1] == "human_confirm"]
+ASKING = [way for way in TRANSITIONS if way[1] == "human_confirm" and way[0] != EFFECT]
+"""The ways to the question. After a round that stopped, whatever comes next would ask, too."""
 ALWAYS = TransitionCondition("always", lambda s: True)
 
 
