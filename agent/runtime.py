@@ -77,12 +77,11 @@ class Runtime:
 
         Without any model it raises `CredentialsError`, or takes the demo.
         """
-        from .models.connect import choose_model
         from .prompts import session_prompt
         from .secrets import masker_for
         from .wiring import settings_of_session
 
-        model, notices = choose_model(self.settings.model, self.env, or_demo)
+        model, notices = self._chosen_model(or_demo)
         system, more = session_prompt(self.settings.cwd, self.settings.add_dirs, self.env)
         system = masker_for(self.env, self.settings.cwd).text(system)
         session = settings_of_session(self.settings, model, system)
@@ -103,7 +102,7 @@ class Runtime:
         return opened
 
     async def resume(self, session_id: str, needs_model: bool = True) -> "Session":
-        """Open a stored session behind its last step; flags of this run change its settings.
+        """Open a stored session after its last step; flags of this run change its settings.
 
         Without its model a session can record decisions, and nothing else.
         """
@@ -127,8 +126,18 @@ class Runtime:
         await self._clear_up()
         return opened
 
+    def _chosen_model(self, or_demo: bool) -> tuple[str, list[str]]:
+        """Return the model of a new session, and what to tell of the choice."""
+        if self.settings.model is not None:
+            return self.settings.model, []
+        from .models.connect import choose_model
+
+        return choose_model(None, self.env, or_demo)
+
     async def _clear_up(self) -> None:
-        """Do away with what killed processes left; called behind the recovery, which tells of it."""
+        """Do away with what killed processes left; called after the recovery, which tells of it."""
+        if not any((self.settings.home / name).is_dir() for name in ("scratch", "snapshots")):
+            return
         from .leftovers import clear_up
 
         try:
@@ -153,7 +162,7 @@ class Runtime:
     async def fork(
         self, session_id: str, at: int | None = None, changes: Mapping[str, Any] | None = None
     ) -> str:
-        """Make a session that goes on behind step `at` of another one; return its id.
+        """Make a session that goes on after step `at` of another one; return its id.
 
         `changes` are valid fields of the state that the new one starts with.
         """
@@ -328,6 +337,6 @@ def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> 
     position = state.get("__PRIOR_STEP")
     if state["graph_version"] > GRAPH_VERSION or (position is not None and position not in actions):
         raise SessionMismatch(
-            f"Session {session_id} was written by a newer Sandbur: its graph stands behind {position!r}.",
+            f"Session {session_id} was written by a newer Sandbur: its graph stands after {position!r}.",
             "Upgrade Sandbur to go on with it.",
         )

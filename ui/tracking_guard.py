@@ -27,6 +27,8 @@ _HEADERS = {
 }
 _NO_TOKEN = "This needs the token of `sandbur ui`: open the address that it printed.\n"
 _WRONG_HOST = "This name is none of this server's: open the address that `sandbur ui` printed.\n"
+_PUBLIC = frozenset({"/manifest.json"})
+"""Browsers ask for it without cookies; it holds the front end's name and icons, and nothing of a session."""
 _WRONG_ORIGIN = "Another site's page may not write here.\n"
 
 
@@ -51,6 +53,8 @@ class Guard:
             await _say(send, HTTPStatus.MISDIRECTED_REQUEST, _WRONG_HOST)
         elif self._token is not None and await self._welcomed(scope, send):
             return
+        elif scope["path"] in _PUBLIC and scope["method"] in _READING:
+            await self._app(scope, receive, send)
         elif self._token is not None and not self._knows_token(headers):
             await _say(send, HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
         elif scope["method"] not in _READING and _is_foreign(headers, host):

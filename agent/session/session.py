@@ -23,7 +23,6 @@ from ...state.messages import encodable
 from ...state.session import SessionSettings
 from ...state.store.store import Store
 from ...state.trace import RunBegan, RunEnded
-from ..policy.offers import EDITING, Offer, rules_for
 from ..version import VERSION
 from .conditions import conditions_of
 from .position import Position
@@ -31,6 +30,8 @@ from .run import Limits, Observe, Run, finished, nobody
 
 if TYPE_CHECKING:
     from burr.core import Application
+
+    from ..policy.offers import Offer
 
 _MAX_CHARS = 120
 
@@ -138,8 +139,10 @@ class Session:
         self._change_gate(self._gate_of(changed))
         self.settings = changed
 
-    def accept(self, offer: Offer) -> None:
+    def accept(self, offer: "Offer") -> None:
         """Let what was offered pass unasked for the rest of this session."""
+        from ..policy.offers import EDITING
+
         if offer.rule:
             self.allow_always(offer.rule)
         else:
@@ -156,8 +159,10 @@ class Session:
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
 
-    def offers(self, call: PendingCall) -> tuple[Offer, ...]:
+    def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
+        from ..policy.offers import EDITING, Offer, rules_for
+
         tool = self._ports.toolbox.get(call.tool)
         if tool is None:
             return ()

@@ -252,7 +252,7 @@ class _References:
             self._ends[owner, log] = end, number
 
     def require_messages(self) -> None:
-        """Refuse spans that go on behind the last message of their log."""
+        """Refuse spans that go on after the last message of their log."""
         for log, (end, number) in self._ends.items():
             if end > self._messages.get(log, 0):
                 raise BadLine(number, "refers to messages that are not there")

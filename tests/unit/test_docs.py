@@ -46,3 +46,10 @@ def test_a_file_that_a_page_names_exists() -> None:
     for page in (ROOT / "CONTRIBUTING.md", ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for name in re.findall(r"`((?:state|actions|agent|ui|tests)/[a-z_/]+\.py)`", page.read_text("utf-8")):
             assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+def test_a_test_that_a_page_names_exists() -> None:
+    known = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    for page in (ROOT / "docs").glob("*.md"):
+        named = set(re.findall(r"(test_[a-z_]+\.py)`", page.read_text("utf-8")))
+        assert named <= known, f"{page.name} names {sorted(named - known)}"

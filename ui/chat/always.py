@@ -1,4 +1,4 @@
-"""The questions behind "always": which rule, shown in full, and for how long it is to hold."""
+"""The questions of "always": which rule, shown in full, and for how long it is to hold."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

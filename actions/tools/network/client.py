@@ -74,7 +74,7 @@ class WebClient:
         self._limits = limits or WebLimits()
 
     async def send(self, request: WebRequest, judgements: Judgements) -> WebAnswer:
-        """Return the answer behind all redirects; raises `WebProblem`."""
+        """Return the answer after all redirects; raises `WebProblem`."""
         limits = self._limits
         try:
             async with asyncio.timeout(limits.total_s):

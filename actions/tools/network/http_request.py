@@ -88,7 +88,7 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
         return "idempotent" if arguments.method in READING_METHODS else "effect"
 
     def subject(self, arguments: HttpRequestArguments) -> str:
-        """Return the address, behind its method if that may change something."""
+        """Return the address, after its method if that may change something."""
         is_reading = arguments.method == "GET"
         return arguments.url if is_reading else f"{arguments.method} {arguments.url}"
 

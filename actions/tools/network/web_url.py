@@ -23,7 +23,7 @@ _MOST_DECODINGS = 5
 
 
 class UnfitUrl(ValueError):
-    """Why a text is no address that a tool reaches; a clause behind the argument's name."""
+    """Why a text is no address that a tool reaches; a clause after the argument's name."""
 
 
 @dataclass(frozen=True, slots=True)
