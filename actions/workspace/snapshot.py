@@ -311,7 +311,8 @@ def _mode(status: FileStat | None) -> int | None:
 
 
 def _note(tree: Tree, files: Files) -> str:
-    unkept = sum(known.digest is None for known in files.values())
+    # Files of secrets are never kept; saying so with every command would say nothing.
+    unkept = sum(known.digest is None and not is_secret_file(path) for path, known in files.items())
     parts = [
         f"no more than {counted(len(files), 'file')} were looked at"
         f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
