@@ -86,6 +86,8 @@ def load_settings(said: Said, env: Mapping[str, str]) -> Settings:
     notices: list[str] = []
     user = _user_layer(env, notices)
     project, untrusted = _project_layer(cwd, env, notices)
+    if project is not None and user is not None:
+        project = _no_looser(project, user, notices)
     layers = [
         _Layer("The command line", read_flags(said), cwd, UsageError),
         _Layer("The environment", read_environment(env), cwd),
@@ -182,6 +184,19 @@ def _project_file_layer(path: Path, content: bytes, folder: Path, notices: list[
         return layer
     notices.append(f"Ignored `catastrophic` in {path}: only your own configuration can set it.")
     return replace(layer, values={k: v for k, v in layer.values.items() if k != "catastrophic"})
+
+
+_STRICTER = ("off", "auto", "required")
+"""Wishes for a sandbox, the strictest last."""
+
+
+def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
+    """Leave out a sandbox of the project's that would confine less than the user's own."""
+    wishes = [_STRICTER.index(layer.values.get("sandbox", "off")) for layer in (project, user)]
+    if "sandbox" not in project.values or wishes[0] >= wishes[1]:
+        return project
+    notices.append(f"Ignored `sandbox` in {project.name}: your own configuration asks for more.")
+    return replace(project, values={key: v for key, v in project.values.items() if key != "sandbox"})
 
 
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:

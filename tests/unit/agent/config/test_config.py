@@ -285,3 +285,17 @@ print(load_settings({{"cwd": Path({str(machine.project)!r})}}, {machine.env!r}).
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "no longer exists" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == str(machine.project), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("project", "user", "counts"), [("off", "required", "required"), ("required", "auto", "required")]
+)
+def test_a_project_confines_no_less_than_the_user_wants(
+    machine: Machine, project: str, user: str, counts: str
+) -> None:
+    machine.write(machine.user_config, f'sandbox = "{user}"')
+    machine.write(machine.project_config, f'sandbox = "{project}"')
+    trust(machine.project, machine.env)
+    settings = machine.load()
+    assert settings.sandbox == counts
+    assert any("Ignored `sandbox`" in notice for notice in settings.notices) == (project == "off")
