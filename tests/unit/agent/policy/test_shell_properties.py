@@ -13,6 +13,11 @@ from sandbur.agent.policy.rules import exact_rule, literal_of, parse_rule
 from sandbur.agent.policy.shell.seen_commands import look
 from sandbur.agent.policy.shell_rules import covers, hits, read_commands
 
+RESERVED = frozenset((
+    "coproc", "if", "then", "elif", "else", "fi", "for", "in", "while", "until", "do", "done", "case", "esac",
+    "function",
+))  # fmt: skip
+"""What the other parser takes for a command after `!`; no unquoted command can be called so."""
 PARSER = Parser(Language(tree_sitter_bash.language()))
 WORDS = st.sampled_from(
     ["ls", "cat", "rm", "a", "-x", "b.txt", "'q r'", '"d e"', "c\\ d", "$V", '"$V"', "*", "2>&1"]
@@ -38,7 +43,7 @@ def names_by_the_other(text: str) -> list[str] | None:
     root = PARSER.parse(text.encode()).root_node
     if root.has_error:
         return None
-    return [name for name in _names(root) if name.isalnum() and name != "coproc"]
+    return [name for name in _names(root) if name.isalnum() and name not in RESERVED]
 
 
 def _names(node: Node) -> Iterator[str]:
