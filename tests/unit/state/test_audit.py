@@ -18,6 +18,8 @@ from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 STORES = sorted(FIXTURES.glob("store-*.sql"))
 
 

@@ -17,6 +17,8 @@ from sandbur.state.databases.chain import digest_of, first_digest
 from sandbur.state.maintenance.export import chained_row
 from sandbur.state.maintenance.import_ import STATUSES
 
+pytestmark = pytest.mark.slow
+
 JSON = ("--output-format", "json")
 WRITE = "write two into a.txt"
 

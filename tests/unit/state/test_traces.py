@@ -23,6 +23,8 @@ from sandbur.state.store.recording import Traced, traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import ModelCalled, RunBegan, RunEnded, SessionImported, TraceRecord
 
+pytestmark = pytest.mark.slow
+
 ACT = [("act", {"text": "a"})]
 JSON = ("--output-format", "json")
 WORK = ("-p", "write two into a.txt", "--yolo", "-m", "demo")

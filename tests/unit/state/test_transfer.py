@@ -18,6 +18,8 @@ from places import FIXTURES
 from sandbur.state.maintenance.export import export_session, readable, stored_text
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 JSON = ("--output-format", "json")
 
 

@@ -22,6 +22,8 @@ from sandbur.ui.chat.composer import Leave
 from sandbur.ui.chat.questions import DEAF_S, CommandTyped, Questions
 from sandbur.ui.terminal.render import Renderer
 
+pytestmark = pytest.mark.slow
+
 
 class Rules:
     """What "always" can mean in a session that keeps it in memory."""

@@ -18,6 +18,8 @@ from sandbur.ui.chat.questions import DEAF_S, CommandTyped, Questions
 from sandbur.ui.terminal.lines import ago
 from sandbur.ui.terminal.render import Renderer
 
+pytestmark = pytest.mark.slow
+
 
 class Desk:
     """A person at the question: what is shown, what is typed, what is decided."""

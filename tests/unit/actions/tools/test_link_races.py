@@ -20,6 +20,8 @@ from sandbur.actions.tools.read_file import ReadFile
 from sandbur.actions.tools.write_file import WriteFile
 from sandbur.actions.workspace.beneath import LinkInTheWay, Reach, folder_made_at, opened_at, walked
 
+pytestmark = pytest.mark.slow
+
 needs_exchange = pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps two names at once")
 needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep (rg) is not installed")
 

@@ -13,7 +13,10 @@ from sandboxes import KINDS, run, sandboxed
 from sandbur.actions.tools.shell.sandbox.plan import ResourceLimits
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's"),
+]
 PYTHON = os.path.realpath(sys.executable)
 SMALL = ResourceLimits(memory_bytes=300_000_000, processes=400, file_bytes=1_000_000, cpu_s=1)
 

@@ -15,7 +15,10 @@ from sandboxes import KINDS, run, sandboxed
 from sandbur.actions.tools.shell.sandbox.proxy import AllowedDomains, is_outer_address
 from sandbur.actions.tools.shell.sandbox.sandbox import SandboxKind
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's"),
+]
 PYTHON = os.path.realpath(sys.executable)
 SAY = """
 import socket, sys

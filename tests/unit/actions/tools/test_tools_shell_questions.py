@@ -12,6 +12,8 @@ import pytest
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
+pytestmark = pytest.mark.slow
+
 ON_A_TERMINAL = """
 import os, pty, sys
 pid, end = pty.fork()

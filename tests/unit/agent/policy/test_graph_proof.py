@@ -28,6 +28,8 @@ from sandbur.agent.policy.graph_proof import EFFECT, UnprovableGraph, prove
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
 
+pytestmark = pytest.mark.slow
+
 NO_PORTS = cast(Any, None)
 ASKING = [way for way in TRANSITIONS if way[1] == "human_confirm" and way[0] != EFFECT]
 """The ways to the question. After a round that stopped, whatever comes next would ask, too."""

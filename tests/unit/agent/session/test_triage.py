@@ -20,6 +20,8 @@ from sandbur.state.calls import CallDecision, Effect, FileChange, PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 CHANGE = FileChange(path="/x", before=None, before_mode=None, after="0" * 64)
 
 

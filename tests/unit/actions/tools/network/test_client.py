@@ -13,6 +13,8 @@ from sandbur.actions.tools.network.client import WebClient, WebLimits
 from sandbur.actions.tools.network.http_request import HttpRequest
 from sandbur.actions.tools.network.web_fetch import WebFetch
 
+pytestmark = pytest.mark.slow
+
 
 async def fetched(site: WebSite, path: str = "/", **limits: float) -> str:
     client = WebClient(limits=WebLimits(**limits))  # pyright: ignore[reportArgumentType]
