@@ -30,7 +30,6 @@ class StreamMasker:
         """Take what finds secrets, and the exact values that it looks for."""
         self._find = find
         self._values = values
-        self._longest = max(map(len, values), default=0)
         self._shown = b""
         """What was shown of the current line: examined again, but not shown again."""
         self._held = b""

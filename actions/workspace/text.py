@@ -46,8 +46,6 @@ _MAGIC = (
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b")) + b"\x7f"
 
-Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1"]
-
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
