@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from sandboxes import KINDS, trouble_with
+from sandboxes import KINDS, require
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.spool import this_boot
@@ -146,8 +146,8 @@ def trial(tmp_path: Path) -> Iterator[Trial]:
 def confined(request: pytest.FixtureRequest, trial: Trial) -> Trial:
     """A trial whose command runs in a sandbox, or in none."""
     kind = request.param
-    if kind and (trouble := trouble_with(kind)):
-        pytest.skip(f"{kind} does not work on this machine: {trouble}")
+    if kind:
+        require(kind)
     trial.sandbox = kind
     return trial
 

@@ -1,6 +1,7 @@
 """Sandboxes for tests: real ones, of each kind that works on this machine."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -25,6 +26,13 @@ def trouble_with(kind: SandboxKind) -> str:
         sandbox.close()
 
 
+def require(kind: SandboxKind) -> None:
+    """Skip the test where this sandbox does not work; in CI that is a failure."""
+    if trouble := trouble_with(kind):
+        tell = pytest.fail if os.environ.get("CI") else pytest.skip
+        tell(f"{kind} does not work on this machine: {trouble}")
+
+
 @contextmanager
 def sandboxed(
     kind: SandboxKind,
@@ -34,8 +42,7 @@ def sandboxed(
     limits: ResourceLimits | None = None,
     private: tuple[Path, ...] = (),
 ) -> Iterator[Sandbox]:
-    if trouble := trouble_with(kind):
-        pytest.skip(f"{kind} does not work on this machine: {trouble}")
+    require(kind)
     sandbox = Sandbox(kind, Workplace(tuple(roots), home, private), domains, limits)
     try:
         yield sandbox

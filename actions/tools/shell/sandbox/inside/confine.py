@@ -45,15 +45,15 @@ def restrict(_: bytes) -> None:
     """Refuse what the rules until now do not grant, from now on and for good."""
     known = version()
     if not known:
-        _fail()
+        fail()
     handled = (1 << _KNOWN_RIGHTS.get(known, 16)) - 1
     scopes = _SCOPES if known >= 6 else 0
     attributes = struct.pack("=QQQ", handled, 0, scopes)[: 24 if known >= 6 else 8]
-    ruleset = _call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    ruleset = call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     for path, rights in ((b"/", _EXECUTE | _READ_FILE | _READ_DIRECTORY), *_rules):
         _add(ruleset, path, rights & handled)
     _refuse_new_privileges()
-    _call(_RESTRICT_SELF, ruleset, 0)
+    call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
 
@@ -64,7 +64,7 @@ def filter_calls(descriptor: int) -> None:
     _refuse_new_privileges()
     program = _Program(len(codes) // 8, codes)
     if _LIBC.prctl(_SECCOMP, _FILTER, ctypes.byref(program), 0, 0):
-        _fail()
+        fail()
 
 
 def _add(ruleset: int, path: bytes, rights: int) -> None:
@@ -74,22 +74,24 @@ def _add(ruleset: int, path: bytes, rights: int) -> None:
         return
     if not stat.S_ISDIR(os.fstat(place).st_mode):
         rights &= _OF_FILES
-    _call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0)
+    call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0)
     os.close(place)
 
 
 def _refuse_new_privileges() -> None:
     if _LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
-        _fail()
+        fail()
 
 
-def _call(number: int, *arguments: object) -> int:
+def call(number: int, *arguments: object) -> int:
+    """Make a system call; raises `OSError`."""
     found = _LIBC.syscall(ctypes.c_long(number), *arguments)
     if found < 0:
-        _fail()
+        fail()
     return found
 
 
-def _fail() -> None:
+def fail() -> None:
+    """Raise what the last call of the C library failed with."""
     number = ctypes.get_errno()
     raise OSError(number, os.strerror(number))

@@ -88,7 +88,7 @@ def _unshare(value: bytes) -> None:
     user, group = os.geteuid(), os.getegid()
     flags = int(value)
     if _LIBC.unshare(flags):
-        _fail()
+        confine.fail()
     if flags & _NEW_USERS:
         for name, text in (("setgroups", "deny"), ("uid_map", _same(user)), ("gid_map", _same(group))):
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
@@ -144,11 +144,6 @@ def _folder(value: bytes) -> None:
 
 def _at_the_end(_: bytes) -> None:
     """Do nothing here: a place that is to be absent is the supervisor's concern when all is over."""
-
-
-def _fail() -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number))
 
 
 _STEPS: Mapping[str, Callable[[bytes], None]] = {

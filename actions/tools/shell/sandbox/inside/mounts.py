@@ -8,6 +8,8 @@ import ctypes
 import os
 import stat
 
+from confine import call, fail
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
@@ -32,13 +34,13 @@ class _Attributes(ctypes.Structure):
 def clone(path: bytes) -> None:
     """Keep a folder or file as it is mounted now, with all below it."""
     flags = _CLONE | os.O_CLOEXEC | _AT_RECURSIVE
-    _cloned.append(_call(_OPEN_TREE, _AT_FDCWD, ctypes.c_char_p(path), flags))
+    _cloned.append(call(_OPEN_TREE, _AT_FDCWD, ctypes.c_char_p(path), flags))
 
 
 def part(_: bytes) -> None:
     """Keep what is mounted from now on to this namespace; show its own processes, where that is allowed."""
     if _LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):
-        _fail()
+        fail()
     _LIBC.mount(b"proc", b"/proc", b"proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, None)
 
 
@@ -68,7 +70,7 @@ def hide(path: bytes) -> None:
         _tmpfs_at(path, b"size=1m,mode=755")
         _tmpfs.append(path)
     elif _LIBC.mount(b"/dev/null", path, None, 0x1000, None):
-        _fail()
+        fail()
 
 
 def seal(_: bytes) -> None:
@@ -81,12 +83,12 @@ def seal(_: bytes) -> None:
 
 def _tmpfs_at(path: bytes, options: bytes) -> None:
     if _LIBC.mount(b"tmpfs", path, b"tmpfs", _NO_SUID | _NO_DEVICES, options):
-        _fail()
+        fail()
 
 
 def _move(descriptor: int, place: bytes) -> None:
     _make_place(descriptor, place)
-    _call(_MOVE_MOUNT, descriptor, b"", _AT_FDCWD, ctypes.c_char_p(place), _FROM_DESCRIPTOR)
+    call(_MOVE_MOUNT, descriptor, b"", _AT_FDCWD, ctypes.c_char_p(place), _FROM_DESCRIPTOR)
 
 
 def _make_place(descriptor: int, place: bytes) -> None:
@@ -103,16 +105,4 @@ def _make_place(descriptor: int, place: bytes) -> None:
 def _set(descriptor: int, path: bytes, flags: int, attributes: int) -> None:
     wanted = _Attributes(attr_set=attributes)
     size = ctypes.sizeof(wanted)
-    _call(_MOUNT_SETATTR, descriptor, ctypes.c_char_p(path), flags, ctypes.byref(wanted), size)
-
-
-def _call(number: int, *arguments: object) -> int:
-    found = _LIBC.syscall(ctypes.c_long(number), *arguments)
-    if found < 0:
-        _fail()
-    return found
-
-
-def _fail() -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number))
+    call(_MOUNT_SETATTR, descriptor, ctypes.c_char_p(path), flags, ctypes.byref(wanted), size)
