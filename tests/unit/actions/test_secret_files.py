@@ -7,7 +7,7 @@ from sandbur.actions.workspace.secret_files import is_secret_file
     "path",
     [
         ".env",
-        "/work/app/.env.production",
+        "/srv/app/.env.production",
         "deploy/.ENV",
         ".envrc",
         "config/prod.env",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import alive
 from sandboxes import KINDS, run, sandboxed
 
 from sandbur.actions.tools.shell.sandbox.plan import ResourceLimits
@@ -25,19 +26,6 @@ SMALL = ResourceLimits(memory_bytes=300_000_000, processes=400, file_bytes=1_000
 def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
     with sandboxed(request.param, [tmp_path], tmp_path / "home", limits=SMALL) as sandbox:
         yield sandbox
-
-
-def alive(marker: str) -> list[str]:
-    found: list[str] = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = entry.joinpath("stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if marker in command and state != "Z" and int(entry.name) != os.getpid():
-            found.append(command)
-    return found
 
 
 async def test_a_memory_bomb_is_ended(tmp_path: Path, sandbox: Sandbox):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from processes import alive
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
@@ -23,20 +24,6 @@ async def run(folder: Path, command: str, **options: object) -> ToolOutcome:
     tool = RunShellCommand()
     context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps({"command": command, **options})), context)
-
-
-def alive(marker: str) -> list[str]:
-    """Return the command lines of the processes that name `marker`, zombies not counted."""
-    found: list[str] = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = entry.joinpath("stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if marker in command and state != "Z" and int(entry.name) != os.getpid():
-            found.append(command)
-    return found
 
 
 def wait_for(condition: Callable[[], bool], limit_s: float = 10) -> None:
