@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .calls import PendingCall
-from .messages import Record, ToolResult, ToolUse
+from .messages import NO_EQUIPMENT, Equipment, Record, ToolResult, ToolUse
 from .transcript import Transcript
 
 StepStatus = Literal["pending", "in_progress", "completed", "failed"]
@@ -63,8 +63,11 @@ WorkflowMode = Literal["chat", "ops", "vibe"]
 Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
-GRAPH_VERSION = 2
-"""2: a call that is to be asked about once more goes from `execute_tools` back to `human_confirm`."""
+ASKED_ONCE_MORE, ENDED_BY_TOOL = 2, 3
+GRAPH_VERSION = 3
+"""2: a call that is to be asked about once more goes from `execute_tools` back to `human_confirm`.
+3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for an answer once more.
+"""
 
 
 class ApplicationState(Record):
@@ -94,6 +97,8 @@ class ApplicationState(Record):
     """The action that the compressor hands back to."""
     bad_rounds: int = 0
     """Rounds in a row in which no call of the model was usable."""
+    rejected_answers: int = Field(default=0, exclude_if=lambda count: count == 0)
+    """Answers of the turn that were not taken, in a row: they do not fit, or no done tool was called."""
     compressions: int = 0
     """Compressions since the last model reply; more than one in a row means it cannot fit."""
     tokens_per_byte: float = 0.25
@@ -104,6 +109,8 @@ class ApplicationState(Record):
     """Since the person's last message."""
     note: str = ""
     """What the runtime has to tell the model after the results of the pending calls."""
+    equipment: Equipment = Field(default=NO_EQUIPMENT, exclude_if=lambda found: found == NO_EQUIPMENT)
+    """The tools that the model is offered beside those of the beginning."""
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -17,6 +17,7 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """What running a call twice would mean: nothing, nothing, checkable, unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
+DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
 Settlement = Literal["done", "failed", "rerun"]
@@ -65,6 +66,16 @@ class Binding(Record):
     files: tuple[BoundFile, ...] = ()
 
 
+class HookSaid(Record):
+    """What a hook of the configuration said of a call before it was proposed."""
+
+    decision: Literal["", "allow", "ask", "deny"] = ""
+    """Empty: it leaves that to the gate. What it allows the gate may still refuse, or ask about."""
+    reason: str = ""
+    edited: bool = False
+    """The arguments are the hook's."""
+
+
 class PendingCall(Record):
     """One call of the active history's last message that has no result yet: the wish and its approval."""
 
@@ -77,12 +88,14 @@ class PendingCall(Record):
     """`invalid`: never runs; `reason` is the error the model gets."""
     reason: str = ""
     """Why it asks, was denied or is invalid."""
-    decided_by: Literal["policy", "rule", "person", "runtime"] = "policy"
+    decided_by: DecidedBy = "policy"
     edited: bool = False
     masked: bool = False
     """As in `ToolUse`. Left out where it is False."""
     binding: Binding | None = None
     """Of a call that a person decides about. None: nobody has to, or it is from before there were any."""
+    hook: HookSaid | None = None
+    """Left out where nothing was said."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
@@ -107,6 +120,8 @@ class PendingCall(Record):
             stored.pop("masked", None)
         if self.binding is None:
             del stored["binding"]
+        if self.hook is None:
+            del stored["hook"]
         return {**stored, **recovery}
 
     @field_serializer("arguments")
@@ -151,6 +166,18 @@ class JournaledCall(Record):
     """How often it was started."""
 
 
+class KeptResult(Record):
+    """What is kept of a call that ended."""
+
+    tool: str
+    content: str
+    """What the model was given."""
+    output: bytes | None = None
+    """All that the tool gave back, where `content` is a part of it."""
+    output_bytes: int = 0
+    """How much there was of that; with no `output`, it is not there any more."""
+
+
 class CallDecision(Record):
     """What a person says about one pending call."""
 
@@ -167,11 +194,15 @@ class CallDecision(Record):
     """Who decided, for the record: user@host."""
 
 
+VIRTUAL = "virtual:"
+"""Begins the path of a file that is none of the disk, but of a back end."""
+
+
 class FileChange(Record):
     """One file before and after a call. A link counts as a file whose content is its target."""
 
     path: str
-    """Absolute, links on the way resolved."""
+    """Absolute, links on the way resolved; behind `virtual:` one that is none of the disk."""
     before: str | None
     """SHA-256 of the old content; None if there was no file, or if its content is not known."""
     before_mode: int | None
@@ -184,3 +215,8 @@ class FileChange(Record):
     """How many folders, from the file's own upwards, were not there before."""
     is_restorable: bool = True
     """False if it is not known well enough what was there before."""
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is none of a file on the disk."""
+        return self.path.startswith(VIRTUAL)

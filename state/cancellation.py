@@ -1,8 +1,11 @@
-"""Waits that a cancellation does not cut short: it leaves when what was begun is over."""
+"""How work that was begun ends: waits that no cancellation cuts short, a group that names its error."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+
+from .errors import SandburError
 
 ResultT = TypeVar("ResultT")
 
@@ -39,3 +42,17 @@ async def to_the_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     if cancelled is not None:
         raise cancelled
     return result
+
+
+@asynccontextmanager
+async def task_group() -> AsyncGenerator[asyncio.TaskGroup]:
+    """Run tasks as `asyncio.TaskGroup` does; the first `SandburError` of them leaves as it is."""
+    failed: Exception | None = None
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except* SandburError as errors:
+        # Python 3.11.2 wraps what is raised in here in a group again.
+        failed = errors.exceptions[0]
+    if failed is not None:
+        raise failed from None

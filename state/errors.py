@@ -2,6 +2,7 @@
 
 SandburError
 ├── UsageError               2    a flag, argument or command that does not fit
+│   └── UnknownTool          2    a tool, or a group of tools, that is named and is not there
 ├── ConfigError              52   a configuration file or value that does not fit
 ├── SandboxMissing           44   the sandbox that was asked for does not work here
 ├── CredentialsError         41   no key, or one the provider refuses
@@ -16,6 +17,11 @@ SandburError
 │   ├── ContextFull          1    the request does not fit into the model's window
 │   ├── Unreachable          1    no server, name or valid certificate where the provider should be
 │   └── Overloaded           75   rate limited or overloaded after every retry
+├── AnswerRejected           1    what the model ends with is no answer that was asked for
+│   ├── OutputInvalid        1    it does not fit the schema, also when asked for once more
+│   └── DoneToolNotCalled    1    it is said in words, where a tool has to end the run
+├── StoppedByHook            3    a hook of the configuration ended the run, or refused the message
+├── MiddlewareError          1    a middleware failed, or does what none may
 ├── Exhausted                1    the system gives no further thread or open file
 ├── OutputLost               1    stdout takes nothing more, and its reader has not just left
 └── LimitReached                  a limit of the run
@@ -49,6 +55,10 @@ class SandburError(Exception):
 class UsageError(SandburError):
     exit_code = 2
     code = "usage"
+
+
+class UnknownTool(UsageError):
+    pass
 
 
 class ConfigError(SandburError):
@@ -115,6 +125,28 @@ class Overloaded(ModelError):
 
     retry_after_s: float | None = None
     """How long the provider asks to wait, if it says so."""
+
+
+class AnswerRejected(SandburError):
+    code = "answer_rejected"
+
+
+class OutputInvalid(AnswerRejected):
+    code = "output_invalid"
+
+
+class DoneToolNotCalled(AnswerRejected):
+    code = "done_tool_not_called"
+
+
+class StoppedByHook(SandburError):
+    exit_code = 3
+    code = "stopped_by_hook"
+    status = "denied"
+
+
+class MiddlewareError(SandburError):
+    code = "middleware"
 
 
 class Exhausted(SandburError):

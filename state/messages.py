@@ -1,20 +1,13 @@
 """What is said in a session: messages of content blocks in a form that belongs to no provider."""
 
 import json
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-
-class Record(BaseModel):
-    """An immutable value with a fixed set of fields; Burr's deep copies of it cost nothing."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def __deepcopy__(self, memo: dict[int, object] | None = None) -> Self:
-        return self
-
+from .content import Document, Image, Record, labels
 
 _CUT_BEGINS = "[Interrupted by "
 """Stored bytes: older marks have to be known, too."""
@@ -29,21 +22,6 @@ Outcome = Literal["ok", "error", "denied", "timeout", "interrupted", "unknown"]
 class Text(Record):
     kind: Literal["text"] = "text"
     text: str
-
-
-class Image(Record):
-    kind: Literal["image"] = "image"
-    media_type: str
-    data: str
-    """Base64."""
-
-
-class Document(Record):
-    kind: Literal["document"] = "document"
-    name: str
-    media_type: str
-    data: str
-    """Base64."""
 
 
 class Thinking(Record):
@@ -67,13 +45,44 @@ class ToolUse(Record):
         return stored if self.masked else {name: stored[name] for name in stored if name != "masked"}
 
 
+class Equipment(Record):
+    """What a session has beyond what it began with."""
+
+    groups: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
+    """Groups of tools that the model made active."""
+    tools: tuple[str, ...] = Field(default=(), exclude_if=lambda tools: not tools)
+    """Tools that it found by a search, the newest last."""
+
+    def with_more(self, more: "Equipment") -> "Equipment":
+        """Return both together; what is found once more becomes the newest."""
+        groups = dict.fromkeys((*self.groups, *more.groups))
+        tools = (*(name for name in self.tools if name not in more.tools), *more.tools)
+        return Equipment(groups=tuple(groups), tools=tools)
+
+
+NO_EQUIPMENT = Equipment()
+
+
 class ToolResult(Record):
     kind: Literal["tool_result"] = "tool_result"
     call_id: str
     tool: str
     outcome: Outcome
     content: str
+    blocks: tuple[Text | Image | Document, ...] = Field(default=(), exclude_if=lambda blocks: not blocks)
+    """What the model is given after `content`."""
     duration_ms: int | None = None
+    ends_run: str | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    """The answer with which the call ended the run."""
+    equips: Equipment | None = Field(default=None, exclude_if=lambda equipment: equipment is None)
+    """What the call brought into the session."""
+    put_away: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    """True for the line that stands in the place of an old result."""
+
+    @property
+    def shown(self) -> str:
+        """The words, and a line for each file."""
+        return "\n".join(filter(None, (self.content, *lines(self.blocks)))) if self.blocks else self.content
 
 
 Block = Annotated[Text | Image | Document | Thinking | ToolUse | ToolResult, Field(discriminator="kind")]
@@ -86,6 +95,10 @@ class Wire(Record):
     model: str
     body: Any
     """Chat Completions: the message object; Responses: the output items; Messages: the content list."""
+
+
+UserContent = str | Sequence[str | Image | Document]
+"""A message of a person: words, or words and files in their order."""
 
 
 class Message(Record):
@@ -103,6 +116,26 @@ class Message(Record):
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
+    def shown(self) -> str:
+        """The text, and a line for each file."""
+        return "\n".join(filter(None, (self.text, *labels(self.blocks))))
+
+    @property
+    def files(self) -> Iterator[Image | Document]:
+        """The pictures and documents, those in results too."""
+        for block in self.blocks:
+            parts = block.blocks if isinstance(block, ToolResult) else (block,)
+            yield from (part for part in parts if isinstance(part, Image | Document))
+
+    @property
+    def said(self) -> UserContent:
+        """What a person gave as this message."""
+        if all(isinstance(block, Text) for block in self.blocks):
+            return self.text
+        given = (block for block in self.blocks if isinstance(block, Text | Image | Document))
+        return tuple(block.text if isinstance(block, Text) else block for block in given)
+
+    @property
     def marks_cut(self) -> bool:
         """True if the answer in front of this was interrupted before its end."""
         return self.origin == "runtime" and self.text.startswith(_CUT_BEGINS)
@@ -117,7 +150,10 @@ class Message(Record):
 
     @cached_property
     def size_bytes(self) -> int:
-        """About how many bytes this adds to a request (UTF-8, without the JSON around it)."""
+        """About how many bytes this adds to a request (UTF-8, without the JSON around it).
+
+        Files count as the text that costs as many tokens.
+        """
         return sum(_block_size(block) for block in self.blocks) + _wire_size(self.wire)
 
     @cached_property
@@ -131,8 +167,21 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-def person_said(text: str) -> Message:
-    return Message(role="user", origin="person", blocks=(Text(text=encodable(text)),))
+def spoken(said: UserContent) -> tuple[Text | Image | Document, ...]:
+    """Return what a person says as blocks, without words that are none."""
+    parts = (said,) if isinstance(said, str) else said
+    blocks = (Text(text=encodable(part)) if isinstance(part, str) else part for part in parts)
+    return tuple(block for block in blocks if not isinstance(block, Text) or block.text)
+
+
+def person_said(said: UserContent) -> Message:
+    blocks = spoken(said) or (Text(text=""),)
+    return Message(role="user", origin="person", blocks=blocks)
+
+
+def lines(blocks: Sequence[Text | Image | Document]) -> list[str]:
+    """Return blocks as they are shown where there are only words."""
+    return [block.text if isinstance(block, Text) else block.label for block in blocks]
 
 
 def runtime_said(text: str) -> Message:
@@ -160,10 +209,30 @@ def _block_size(block: Block) -> int:
         case ToolUse():
             return len(block.tool) + len(block.arguments.encode())
         case ToolResult():
-            return len(block.content.encode())
+            return len(block.content.encode()) + sum(map(_block_size, block.blocks))
         case Image() | Document():
-            return len(block.data)
+            return block.request_bytes
 
 
 def _wire_size(wire: Wire | None) -> int:
     return len(json.dumps(wire.body)) if wire is not None else 0
+
+
+def json_or_text(text: str) -> Any:
+    """Return the value of what a model or an older version wrote; what is no JSON stays text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a JSON text is; None if it is none, or no JSON."""
+    value = json_or_text(text)
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None
+
+
+def subject_of(arguments: str) -> str:
+    """Return the first argument of a call that is a text; empty if there is none."""
+    values = (json_object(arguments) or {}).values()
+    return next((value for value in values if isinstance(value, str)), "")

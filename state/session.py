@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,36 @@ from .application import ApplicationState, ExecutionMode
 from .messages import Record
 
 SandboxWish = Literal["auto", "required", "off"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks before it answers, in the words of the providers; each takes some of them."""
+
+
+class OutputSchema(Record):
+    """What the answers of a session have to look like."""
+
+    name: str
+    json_schema: dict[str, Any]
+    """As it was given."""
+    strict: bool = True
+    """Whether a provider is to be held to it to the letter, where it can be."""
+
+
+class ToolChoice(Record):
+    """Which of its tools a session offers to the model."""
+
+    only: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Names of tools and groups, and globs over names: no others are there. Empty: all are."""
+    never: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Names of tools and groups that are not there."""
+    groups: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Groups that are active from the beginning."""
+    available_groups: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Groups that the model may make active."""
+    most_listed: int = Field(default=0, exclude_if=lambda count: not count)
+    """With more tools than this beside those that ship, they are found by a search; 0: all are listed."""
+
+
+EVERY_TOOL = ToolChoice()
 
 
 class SessionSettings(Record):
@@ -27,6 +57,12 @@ class SessionSettings(Record):
     """As the user's own configuration says at this run: never stored, and never taken from what is stored."""
     network_tools: tuple[str, ...] = Field((), exclude_if=lambda tools: not tools)
     """Names of tools beside those of every session; fixed at its start, as all that a model is told."""
+    agent: str = Field(default="", exclude_if=lambda source: not source)
+    """`package.module:name` of the agent that it belongs to; empty: nobody's."""
+    has_shipped_tools: bool = Field(default=True, exclude_if=lambda has: has)
+    """False for an agent of a program that has brought all of its tools."""
+    own_tools: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tools: not tools)
+    """Tools that did not ship: name -> digest of what the model was told of them."""
     mode: ExecutionMode = "interactive"
     """Of its beginning; the state tells the present one."""
     sandbox: SandboxWish = Field("off", exclude_if=lambda wish: wish == "off")
@@ -34,6 +70,17 @@ class SessionSettings(Record):
     """Domains that commands in the sandbox may reach; `*`: all there is."""
     system_prompt: str = ""
     """Computed once, so that every request of the session starts with the same bytes."""
+    effort: Effort | None = Field(None, exclude_if=lambda effort: effort is None)
+    """None: as the provider has it."""
+    output_schema: OutputSchema | None = Field(default=None, exclude_if=lambda schema: schema is None)
+    """None: answers are text."""
+    done_tool: str = Field(default="", exclude_if=lambda tool: not tool)
+    """The tool by which a run has to end; empty: by an answer."""
+    max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
+    """A result beyond this is kept in the store and shown in part, and can be read there; 0: neither."""
+    variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
+    """What the person says of it, for tools that are configured."""
+    tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The last step that ran elsewhere, in a session that was imported."""
 

@@ -6,6 +6,7 @@ from pydantic import Field, field_serializer
 
 from .application import Usage
 from .messages import Message, Record
+from .session import EVERY_TOOL, ToolChoice
 
 
 class RequestShape(Record):
@@ -16,6 +17,8 @@ class RequestShape(Record):
     histories: tuple[tuple[int, int], ...]
     """Messages and bytes of each history, in the order of the request."""
     forced_tool: str | None = None
+    output: str = Field("", exclude_if=lambda digest: not digest)
+    """Digest of the form that an answer in words was to have; empty: it had none."""
 
 
 class Failure(Record):
@@ -36,6 +39,11 @@ class Conditions(Record):
     """Of the model, in tokens."""
     compress_at: float
     """Share of the window that a request was allowed to fill."""
+    counts_tokens: bool = Field(False, exclude_if=lambda counts: not counts)
+    """Whether requests were counted, and not only estimated, before they were sent."""
+    tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
+    ephemeral: dict[str, int] = Field(default_factory=dict[str, int], exclude_if=lambda tools: not tools)
+    """Name -> how many results of the tool stayed in requests, of those that do not all stay."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
     """Name -> digest of how the tool was described to the model."""
 

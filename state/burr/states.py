@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from ..databases.database import Database, GuardedUpdate, Statement
-from ..databases.open import open_database
+from ..databases.database import Database, GuardedUpdate, Statement, open_database
 from ..errors import StoreError
 from .json_diff import difference
 from .rows import (

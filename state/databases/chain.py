@@ -104,3 +104,39 @@ def rows_in_order(
         if len(rows) < _PAGE_ROWS:
             return
         after = rows[-1][: len(keys)]
+
+
+def set_aside(database: Database, session_id: str) -> Sequence[tuple[str, str, str]]:
+    """Return table, key and reason of every row of a session that was found damaged."""
+    return [
+        (str(table), str(place), str(reason))
+        for table, place, reason in database.query(
+            "SELECT source, place, reason FROM quarantine WHERE session_id = ?", (session_id,)
+        )
+    ]
+
+
+def places_set_aside(database: Database, session_id: str, table: str) -> set[str]:
+    """Return the keys of the rows of a table that must not be used."""
+    return {place for source, place, _ in set_aside(database, session_id) if source == table}
+
+
+def place_of(table: str, row: Sequence[Any]) -> str:
+    """Return the key of a row, with which it begins, as it is named where rows are set aside."""
+    return "/".join(map(str, row[: len(KEYS[table])]))
+
+
+def sound_rows(
+    database: Database,
+    table: str,
+    session_id: str,
+    columns: Sequence[str],
+    condition: str = "1 = 1",
+    values: Sequence[Any] = (),
+    after: Sequence[Any] = (),
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows as `rows_in_order` does, without those that must not be used."""
+    damaged = places_set_aside(database, session_id, table)
+    for row in rows_in_order(database, table, session_id, columns, condition, values, after):
+        if not damaged or place_of(table, row) not in damaged:
+            yield row

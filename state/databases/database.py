@@ -1,13 +1,19 @@
-"""What the store needs from a database: whole transactions, at most once, fenced by a guard."""
+"""What the store needs from a database: whole transactions, at most once, fenced by a guard; opens one."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import StoreError
 from .schema import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from .server import Server
+    from .url import ServerUrl
 
 ResultT = TypeVar("ResultT")
 Durability = Literal["full", "normal"]
@@ -71,7 +77,7 @@ class Database(Protocol):
     name: str
     """For messages: the path, or the URL without its password."""
     on_notice: Callable[[str], None]
-    """Told when something takes longer than a person expects: a lock, a reconnect."""
+    """Told when something takes longer than a person expects: a lock, a reconnect. See `overheard`, too."""
     sealer: Sealer | None
     """None: what is written is chained, and sealed by nobody."""
 
@@ -117,6 +123,26 @@ class Database(Protocol):
         ...
 
 
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("_listener", default=None)
+
+
+async def overheard(tell: Callable[[str], None], work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Return what `work` returns; what a database has to tell of it goes to `tell`, in this event loop.
+
+    Many runs share a database, and each of them hears what it waits for itself.
+    """
+    before = _listener.set(told_here(tell))
+    try:
+        return await work()
+    finally:
+        _listener.reset(before)
+
+
+def listener(otherwise: Callable[[str], None]) -> Callable[[str], None]:
+    """Return who is to be told of what is done now."""
+    return _listener.get() or otherwise
+
+
 def unheard(notice: str) -> None:
     """Take a notice that nobody listens to."""
 
@@ -140,3 +166,49 @@ def told_here(tell: Callable[[str], None]) -> Callable[[str], None]:
             loop.call_soon_threadsafe(tell, notice)
 
     return hand_over
+
+
+_SQLITE = "sqlite:///"
+
+
+def open_database(
+    url: str, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
+) -> Database:
+    """Open a file or a server; drivers are imported only for the kind that is named.
+
+    `on_notice` is told already when opening takes long. `durability` is about files: a server has its own.
+    """
+    if url.startswith(_SQLITE):
+        from .sqlite import SqliteDatabase
+
+        return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
+    from .url import SCHEMES, server_url
+
+    if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
+        raise StoreError(
+            "This is no store URL.",
+            "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
+        )
+    from .network import NetworkDatabase
+
+    return NetworkDatabase(_server(server_url(url)), on_notice)
+
+
+def _server(url: "ServerUrl") -> "Server":
+    try:
+        if url.kind == "postgresql":
+            from .postgres import PostgresServer
+
+            return PostgresServer(url)
+        from .mysql import MysqlServer
+
+        return MysqlServer(url)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("psycopg", "pymysql"):
+            raise
+        from ..installation import install_command
+
+        extra = "postgres" if url.kind == "postgresql" else "mysql"
+        raise StoreError(
+            f"The driver for {url.name} is missing.", f"Install it: {install_command(extra)}"
+        ) from error

@@ -13,13 +13,23 @@ from typing import Any
 from ..cancellation import over
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
-from .database import GuardedUpdate, ResultT, Sealer, Statement, require_readable, told_here, unheard, update
+from .database import (
+    GuardedUpdate,
+    ResultT,
+    Sealer,
+    Statement,
+    listener,
+    require_readable,
+    told_here,
+    unheard,
+    update,
+)
 from .schema import COLUMNS, SCHEMA_VERSION, TABLES, if_missing
 from .server import Connection, Server
 from .troubles import Trouble
 
 PATIENCE_S = 60.0
-_OPENING_PATIENCE_S = 10.0
+OPENING_PATIENCE_S = 10.0
 _NOTICE_AFTER_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
@@ -91,7 +101,7 @@ class Retries:
 
     def _bear_busy(self, trouble: Trouble) -> None:
         waited_s = time.monotonic() - self._began
-        if waited_s > (_OPENING_PATIENCE_S if self._call.is_opening else PATIENCE_S):
+        if waited_s > (OPENING_PATIENCE_S if self._call.is_opening else PATIENCE_S):
             raise trouble.error from trouble
         if waited_s > _NOTICE_AFTER_S and not self._has_told:
             self._has_told = True
@@ -314,7 +324,7 @@ class NetworkDatabase:
         """
         self._require_open()
         loop = asyncio.get_running_loop()
-        call = Work(told_here(self._tell))
+        call = Work(listener(told_here(self._tell)))
         future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
         if await over(future, call.give_up) is None:
             return future.result()
@@ -346,7 +356,7 @@ class NetworkDatabase:
     def _repeated(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
         """Return what `work` returns; it is done again for as long as that may help."""
         self._require_open()
-        call = call or self._in_thread.call or Work(self._tell)
+        call = call or self._in_thread.call or Work(listener(self._tell))
         patience = Retries(self.name, call, self._outage)
         while True:
             try:

@@ -16,7 +16,7 @@ _CHAINED = {
     "messages": {"log": _INTEGER, "idx": _INTEGER, "body": _TEXT},
     # The effect journal: one row per move of a call, never changed.
     "calls": {"n": _INTEGER, "call_id": _NAME, "move": _MOVE, "at": _TIME, "body": _TEXT},
-    # Whole outputs of calls whose result shows a part of them.
+    # Whole outputs of calls whose result shows a part of them; as chunk -1 the files of session memory.
     "outputs": {"call_id": _NAME, "chunk": _INTEGER, "body": _BYTES},
     # What calls changed in files; `seq` is the newest step at that time.
     "files": {"n": _INTEGER, "seq": _INTEGER, "call_id": _NAME, "path": _TEXT, "body": _TEXT},
@@ -38,8 +38,9 @@ _OTHERS = {
     "heads": {"session_id": _ID, "title": _TEXT, "status": _TIME, "updated_at": _TIME, "wake_at": _TIME,
               "last_seq": _INTEGER, "records": _INTEGER, "chain": _DIGEST, "owner": _NAME, "epoch": _INTEGER,
               "lease_until": _TIME},
-    # File contents before a change, by SHA-256, compressed, in chunks; `session_id` only tells who wrote
-    # them: every session reads them, and as each writes its own rows, two never collide on one content.
+    # File contents before a change, and files in messages, by SHA-256, compressed, in chunks; `session_id`
+    # only tells who wrote them: every session reads them, and as each writes its own rows, two never collide
+    # on one content. A row without content, chunk -1: messages of that session refer to it.
     "blobs": {"digest": _ID, "session_id": _ID, "chunk": _INTEGER, "size": _INTEGER, "body": _BYTES},
     # What people note about steps; written beside the session's own writer, so no part of its chain.
     "annotations": {"session_id": _ID, "id": _INTEGER, "seq": _INTEGER, "created_at": _TIME,

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import pwd
 import sqlite3
 import stat
 import threading
@@ -15,9 +16,18 @@ from typing import Any
 from urllib.parse import quote
 
 from ..crashpoints import reach
-from ..errors import GuardFailed, StoreError
-from .database import Durability, GuardedUpdate, ResultT, Sealer, Statement, insert, require_readable, unheard
-from .ownership import require_own
+from ..errors import GuardFailed, StoreError, UntrustedFolder
+from .database import (
+    Durability,
+    GuardedUpdate,
+    ResultT,
+    Sealer,
+    Statement,
+    insert,
+    listener,
+    require_readable,
+    unheard,
+)
 from .schema import SCHEMA_VERSION, TABLES, if_missing
 
 
@@ -209,7 +219,8 @@ class SqliteDatabase:
         holder = lock_holder(self.path)
         who = holder or "Another process"
         advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
-        self.on_notice(f"{who} has the store {self.name} locked; waiting for it.{advice}")
+        tell = listener(self.on_notice)
+        tell(f"{who} has the store {self.name} locked; waiting for it.{advice}")
 
     def _advice(self, reason: str) -> str:
         if "locked" in reason:
@@ -345,3 +356,20 @@ def _require_followable(link: Path) -> None:
             "Nothing was made there. Remove the link, or name another file with --store.",
         )
     require_own(link.resolve().parent)
+
+
+def require_own(path: Path) -> None:
+    """Refuse what belongs to neither us nor root; raises `OSError` if it is not there."""
+    owner = path.stat().st_uid
+    if owner not in (os.geteuid(), 0):
+        raise UntrustedFolder(
+            f"{path} belongs to {_owner(owner)}, who could read and change what is kept there.",
+            "Use a folder of your own: SANDBUR_HOME names the data folder, --store another store.",
+        )
+
+
+def _owner(uid: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"

@@ -4,6 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -13,7 +14,7 @@ from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSI
 from ..errors import SessionNotFound, UsageError
 from ..messages import encodable
 from ..session import SessionSettings
-from ..store.file_history import BEFORE_AT
+from ..store.contents import BEFORE_AT, USED_CONTENTS
 from ..store.integrity import AFTER_THE_END
 from ..store.recording import lineage_of
 from ..store.seals import exported, head_with_seals
@@ -91,10 +92,11 @@ def _record(table: str, row: Sequence[Any]) -> Record:
     record = dict(zip((*CHAINED[table], "record", "digest"), row, strict=True))
     if table == "outputs":
         body = bytes(record.pop("body"))
-        try:
-            return {**record, "text": body.decode("utf-8")}
-        except UnicodeDecodeError:
-            return {**record, "base64": base64.b64encode(body).decode()}
+        with suppress(UnicodeDecodeError):
+            # An import takes no NUL in a text.
+            if b"\0" not in body:
+                return {**record, "text": body.decode("utf-8")}
+        return {**record, "base64": base64.b64encode(body).decode()}
     for name in ("fields", "body"):
         if name in record:
             record[name] = readable(record[name])
@@ -112,14 +114,15 @@ def _quarantined(database: Database, session_id: str) -> Iterator[Record]:
 
 
 def _contents(database: Database, session_id: str) -> Iterator[Record]:
-    """Yield the stored contents that the session's file changes refer to, chunk by chunk, compressed."""
+    """Yield the contents that the session's file changes and messages refer to, in chunks, compressed."""
     wanted = database.query(
-        f"SELECT DISTINCT SUBSTR(body, {BEFORE_AT}, 64) FROM files WHERE session_id = ?", (session_id,)
+        f"SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files WHERE session_id = ? UNION {USED_CONTENTS}",
+        (session_id, session_id),
     )
     for (digest,) in wanted:
         chunks = database.query(
-            "SELECT chunk, size, body FROM blobs WHERE digest = ? AND session_id ="
-            " (SELECT MIN(session_id) FROM blobs WHERE digest = ?) ORDER BY chunk",
+            "SELECT chunk, size, body FROM blobs WHERE digest = ? AND chunk >= 0 AND session_id ="
+            " (SELECT MIN(session_id) FROM blobs WHERE digest = ? AND chunk >= 0) ORDER BY chunk",
             (digest, digest),
         )
         key = {"kind": "blob", "session_id": session_id, "digest": digest}

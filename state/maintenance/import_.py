@@ -10,14 +10,15 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 from pydantic import ValidationError
 
 from ..clock import now
-from ..databases.chain import Chain, Entry, digest_of, first_digest, row_of
+from ..databases.chain import Chain, Entry, digest_of, first_digest, place_of, row_of
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED
 from ..errors import UsageError
-from ..json_text import json_object
+from ..messages import json_object
 from ..session import SessionSettings
+from ..store.contents import stored_chunk, used
 from ..store.deltas import PATCH
-from ..store.integrity import place_of
+from ..store.recording import files_of
 from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
 from ..store.sessions import new_head, new_session, rows_deleted
 from ..trace import SessionImported
@@ -352,14 +353,11 @@ def _statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[St
     for record, place in sorted(part.rows.items()):
         table, values, digest = chained_row(place.number, export.read(place))
         yield row_of(table, (name, *values, record, digest))
+        if table == "messages":
+            yield from used(name, files_of(values[-1]))
     for found in part.quarantine:
         yield row_of("quarantine", (name, *(found[column] for column in _QUARANTINED)))
     for sha256, places in part.contents.items():
         for place in places:
             chunk, size, packed = content_chunk(place.number, export.read(place))
-            key = (sha256, name, chunk)
-            yield (
-                "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
-                " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND session_id = ? AND chunk = ?)",
-                (*key, size, packed, *key),
-            )
+            yield stored_chunk(name, sha256, chunk, size, packed)

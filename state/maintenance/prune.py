@@ -8,7 +8,7 @@ from typing import Literal
 from ..clock import text_of
 from ..databases.database import Database
 from ..errors import GuardFailed
-from ..store.file_history import UNUSED_CONTENTS
+from ..store.contents import UNUSED_CONTENTS
 from ..store.lease import seems_held
 from ..store.recording import elements, stored_state
 from ..store.sessions import delete_session
@@ -78,8 +78,8 @@ def delete(database: Database, session: StoredSession) -> bool:
 
 
 def drop_unused_contents(database: Database) -> None:
-    """Delete the file contents that no session refers to any more."""
-    database.commit([UNUSED_CONTENTS])
+    """Delete the contents that no session refers to any more."""
+    database.commit(UNUSED_CONTENTS)
 
 
 class _Choice:

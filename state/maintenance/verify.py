@@ -11,7 +11,7 @@ from ..databases.chain import Chain, rows_in_order
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..store.integrity import Health, examine, numbered_rows
-from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, tool_uses
+from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, recorded_messages, tool_uses
 from ..store.seals import SealedPart, head_with_seals, stretches
 from ..trace import RunBegan, SessionImported
 
@@ -82,7 +82,8 @@ class CallTrail:
     def _propose(self, move: CallMove, is_traced: bool) -> Iterator[str]:
         if self.proposed is not None and self.proposed.session_id == move.session_id:
             yield f"proposes a call that record {self.proposed.row} has proposed already"
-        if self.wish_sha256 and move.text("arguments_sha256") != self.wish_sha256:
+        is_other = bool(self.wish_sha256) and move.text("arguments_sha256") != self.wish_sha256
+        if is_other and not move.body.get("edited"):
             yield "proposes other arguments than the model's message asks for"
         self.proposed, self.verdict = move, move.text("decision")
         is_allowed = self.verdict == "approved" or not (self.verdict or is_traced)
@@ -203,6 +204,7 @@ def audit(database: Database, lineage: list[str]) -> Audit:
         sessions.append(AuditedSession(session_id, *end, tuple(stretches(database, end, seals))))
         breaches += _chain_breaches(database, session_id, records)
         breaches += _settings_breaches(database, session_id)
+        breaches += _content_breaches(database, session_id)
         trails = {call_id: trail.forked() for call_id, trail in trails.items()}
         breaches += _rule_breaches(database, session_id, records, trails)
     paths = {session_id: _paths(database, session_id) for session_id in lineage}
@@ -262,6 +264,16 @@ def _settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
     if not recorded or recorded == stored or stored != _settings(database, session_id):
         return
     yield Breach(session_id, "", "", -1, "its settings are others than those that it ran with last")
+
+
+def _content_breaches(database: Database, session_id: str) -> Iterator[Breach]:
+    """Compare the pictures and documents of messages with the digests that the chain covers."""
+    for said in recorded_messages(database, session_id):
+        for file in said.message.files if said.message is not None else ():
+            if file.read() is None:
+                place = f"{said.log}/{said.position}"
+                problem = f"refers to {file.label}, which is not there, or not what was written"
+                yield Breach(session_id, "messages", place, said.row, problem)
 
 
 def _settings(database: Database, session_id: str) -> str:

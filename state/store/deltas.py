@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from pydantic import BaseModel, TypeAdapter
 
+from ..content import Source
 from ..messages import Message
-from ..transcript import LogBook
+from ..transcript import LogBook, Transcript
 
 
 @cache
@@ -40,14 +41,31 @@ def encode_message(message: Message) -> str:
     return message.model_dump_json(exclude_none=True)
 
 
-def decode_message(body: str) -> Message:
-    return Message.model_validate_json(body)
+def decode_message(body: str, contents: Source | None = None) -> Message:
+    """Return a stored message; its files are read from `contents` when somebody needs them."""
+    return Message.model_validate_json(body, context={"contents": contents})
 
 
 PATCH = "$patch"
 """Marks a change of single elements: {"$patch": {"2": element}, "length": 3}."""
 
 _UNSET = object()
+
+
+_MANY_SPANS = 5
+"""Of a history; with fewer it is written whole."""
+
+
+def _patch(old: list[str], new: list[str]) -> str:
+    """Return what makes a list of JSON values of an older one."""
+    changed = {n: text for n, text in enumerate(new) if n >= len(old) or old[n] != text}
+    patch = ",".join(f'"{n}":{text}' for n, text in changed.items())
+    return f'{{"{PATCH}":{{{patch}}},"length":{len(new)}}}'
+
+
+def _spans_in(encoded: str) -> list[str]:
+    """Return the JSON of each part of an encoded history."""
+    return [f"[{inner}]" for inner in encoded[2:-2].split("],[")] if len(encoded) > 2 else []
 
 
 class WrittenFields:
@@ -59,6 +77,7 @@ class WrittenFields:
         self._values: dict[str, Any] = {}
         self._encoded: dict[str, str] = {}
         self._elements: dict[str, list[tuple[Any, str]]] = {}
+        self._spans: dict[str, list[str]] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -75,6 +94,8 @@ class WrittenFields:
                 continue
             if isinstance(value, tuple):
                 change = self._take_tuple(name, cast("tuple[Any, ...]", value))
+            elif isinstance(value, Transcript):
+                change = self._take_transcript(name, value)
             else:
                 change = self._take_one(name, value)
             self._values[name] = value
@@ -105,10 +126,19 @@ class WrittenFields:
         self._encoded[name] = encoded
         if before is None:
             return encoded
-        old = [text for _, text in before]
-        changed = {n: text for n, (_, text) in enumerate(after) if n >= len(old) or old[n] != text}
-        patch = ",".join(f'"{n}":{text}' for n, text in changed.items())
-        return min(encoded, f'{{"{PATCH}":{{{patch}}},"length":{len(after)}}}', key=len)
+        return min(encoded, _patch([text for _, text in before], [text for _, text in after]), key=len)
+
+    def _take_transcript(self, name: str, value: Transcript) -> str | None:
+        """Encode, of a history in many parts, those that are new: a step costs the same late as early."""
+        encoded = encode_field(self._model, name, value, self._book)
+        if self._encoded.get(name) == encoded:
+            return None
+        self._encoded[name] = encoded
+        before, after = self._spans.get(name), _spans_in(encoded)
+        self._spans[name] = after
+        if before is None or len(after) < _MANY_SPANS:
+            return encoded
+        return min(encoded, _patch(before, after), key=len)
 
     def _element(self, name: str, element: Any) -> str:
         return encode_field(self._model, name, (element,), self._book)[1:-1]

@@ -1,32 +1,12 @@
 """What the calls of a session changed in files, and the contents from before each change."""
 
-import hashlib
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..calls import FileChange
-from ..databases.chain import Entry, next_number
+from ..databases.chain import Entry, next_number, sound_rows
 from ..databases.database import Database, Statement
-from .integrity import sound_rows
-
-_CHUNK_BYTES = 256 * 1024
-"""Small enough for the packet limit of any MySQL server."""
-_FAST_FROM_BYTES = 1_000_000
-BEFORE_AT = len('{"before":"') + 1
-"""Where SQL finds the old content's digest in `files.body`."""
-
-UNUSED_CONTENTS: Statement = (
-    f"DELETE FROM blobs WHERE digest NOT IN (SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files)",
-    (),
-)
-"""Deletes the contents that no change of any session refers to."""
-
-_INSERT = (
-    "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
-    " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND (session_id <> ? OR chunk = ?))"
-)
+from . import contents
 
 
 class RecordedChange(NamedTuple):
@@ -59,16 +39,10 @@ class FileHistory:
     def contents(self, pre_images: Mapping[str, bytes]) -> list[Statement]:
         """Return the statements that store what is not stored yet."""
         return [
-            statement for digest, content in pre_images.items() for statement in self._stored(digest, content)
+            statement
+            for digest, content in pre_images.items()
+            for statement in contents.stored(self._session_id, digest, content)
         ]
-
-    def _stored(self, digest: str, content: bytes) -> Iterator[Statement]:
-        """Write under the session's own key, so that two sessions never collide on one content."""
-        packed = zlib.compress(content, 1 if len(content) >= _FAST_FROM_BYTES else 6)
-        mine = self._session_id
-        for chunk, start in enumerate(range(0, len(packed), _CHUNK_BYTES)):
-            body = packed[start : start + _CHUNK_BYTES]
-            yield _INSERT, (digest, mine, chunk, len(content), body, digest, mine, chunk)
 
     def changes_of(self, call_id: str) -> list[FileChange]:
         """Return what a call changed; of several starts the newest counts for each path."""
@@ -86,15 +60,7 @@ class FileHistory:
 
     def content(self, digest: str) -> bytes | None:
         """Return a stored content; None if it is not there or damaged."""
-        rows = self._database.query(
-            "SELECT session_id, size, body FROM blobs WHERE digest = ? ORDER BY session_id, chunk", (digest,)
-        )
-        for _, chunks in groupby(rows, key=lambda row: row[0]):
-            copy = list(chunks)
-            content = _unpacked(b"".join(bytes(chunk[2]) for chunk in copy), int(copy[0][1]))
-            if content is not None and hashlib.sha256(content).hexdigest() == digest:
-                return content
-        return None
+        return contents.content(self._database, digest)
 
 
 class LineageFiles:
@@ -105,8 +71,9 @@ class LineageFiles:
         self._histories = [(FileHistory(database, session_id), last) for session_id, last in lineage]
 
     def recorded(self, seq: int = -1) -> list[RecordedChange]:
-        """Return every change recorded from step `seq` on, oldest first."""
-        return [found for history, last in self._histories for found in history.recorded(seq, last)]
+        """Return every change of the disk recorded from step `seq` on, oldest first."""
+        recorded = (found for history, last in self._histories for found in history.recorded(seq, last))
+        return [found for found in recorded if not found.change.is_virtual]
 
     def content(self, digest: str) -> bytes | None:
         return self._histories[-1][0].content(digest)
@@ -114,11 +81,3 @@ class LineageFiles:
 
 def _change(path: str, body: str) -> FileChange:
     return FileChange.model_validate_json(f'{{"path":"",{body[1:]}').model_copy(update={"path": path})
-
-
-def _unpacked(packed: bytes, size: int) -> bytes | None:
-    """Unpack no more than was packed."""
-    try:
-        return zlib.decompressobj().decompress(packed, size + 1)
-    except zlib.error:
-        return None

@@ -1,11 +1,20 @@
 """Checks the hash chain of a session, and sets aside what does not hold."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ..clock import now
-from ..databases.chain import WHOLE_ROWS, Chain, chain_of, digest_of, first_digest, row_of, rows_in_order
+from ..databases.chain import (
+    WHOLE_ROWS,
+    Chain,
+    chain_of,
+    digest_of,
+    first_digest,
+    place_of,
+    row_of,
+    rows_in_order,
+    set_aside,
+)
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
 from .seals import BrokenSeal, broken_seals, head_with_seals
@@ -150,35 +159,9 @@ def row_condition(table: str, place: str) -> tuple[str, list[str]]:
     return " AND ".join(f"{key} = ?" for key in keys), place.rsplit("/", len(keys) - 1)
 
 
-def places_set_aside(database: Database, session_id: str, table: str) -> set[str]:
-    """Return the keys of the rows of a table that must not be used."""
-    return {place for source, place in _set_aside(database, session_id) if source == table}
-
-
-def place_of(table: str, row: Sequence[Any]) -> str:
-    """Return the key of a row, with which it begins, as it is named where rows are set aside."""
-    return "/".join(map(str, row[: len(KEYS[table])]))
-
-
-def sound_rows(
-    database: Database,
-    table: str,
-    session_id: str,
-    columns: Sequence[str],
-    condition: str = "1 = 1",
-    values: Sequence[Any] = (),
-    after: Sequence[Any] = (),
-) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as `rows_in_order` does, without those that must not be used."""
-    damaged = places_set_aside(database, session_id, table)
-    for row in rows_in_order(database, table, session_id, columns, condition, values, after):
-        if not damaged or place_of(table, row) not in damaged:
-            yield row
-
-
 def _set_aside(database: Database, session_id: str) -> dict[tuple[str, str], Damage]:
-    rows = database.query("SELECT source, place, reason FROM quarantine WHERE session_id = ?", (session_id,))
-    return {(source, place): Damage(source, place, reason) for source, place, reason in rows}
+    found = set_aside(database, session_id)
+    return {(source, place): Damage(source, place, reason) for source, place, reason in found}
 
 
 def _damages(database: Database, session_id: str, table: str, digests: dict[int, str]) -> Iterator[Damage]:

@@ -2,22 +2,26 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
-from ..calls import Effect, FileChange, JournaledCall, PendingCall, arguments_digest
+from ..calls import Effect, FileChange, JournaledCall, KeptResult, PendingCall, arguments_digest
 from ..clock import now
+from ..content import Attachment
 from ..crashpoints import reach
-from ..databases.chain import Entry, next_number
+from ..databases.chain import Entry, next_number, sound_rows
 from ..databases.database import Database
-from ..json_text import json_object
-from ..messages import ToolResult, ToolUse
+from ..messages import ToolResult, ToolUse, json_object
 from ..trace import TraceRecord
-from .file_history import FileHistory
 from .recording import recorded_result
 from .writer import SessionWriter
 
+if TYPE_CHECKING:
+    from .file_history import FileHistory
+
 _DIGEST = "arguments_sha256"
 _SEEN = "seen"
+_KEPT = "kept_bytes"
 RESTORE = "restore:"
 """Begins the name under which a session records what bringing files back replaced; the step follows."""
 
@@ -50,6 +54,13 @@ def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
     return any(json.loads(body).get("effect") == "verifiable" for (body,) in rows)
 
 
+def stored_output(database: Database, session_id: str, call_id: str) -> bytes | None:
+    """Return the whole output of a call whose result shows a part of it; None if it is not all there."""
+    rows = list(sound_rows(database, "outputs", session_id, ("body",), "call_id = ?", (call_id,)))
+    is_whole = [int(number) for _, number, _ in rows] == list(range(len(rows)))
+    return b"".join(body for *_, body in rows) if rows and is_whole else None
+
+
 _OUTPUT_CHUNK_BYTES = 256 * 1024
 
 
@@ -75,8 +86,9 @@ class CallJournal:
         self._agreed: dict[str, str] = {}
         """Digests of arguments, by call: of those that were proposed or decided about in this process."""
         self._known: dict[str, str] | None = None
+        self._kept: dict[str, int] = {}
+        """Bytes of the whole outputs of calls that are about to be finished."""
         self._lineage = (*ancestors, writer.session_id)
-        self._files = FileHistory(database, writer.session_id)
         undone = undone_calls(database, writer.session_id, self._lineage[:-1])
         for session_id in self._lineage:
             rows = database.query(
@@ -94,6 +106,12 @@ class CallJournal:
                 self._calls[call_id] = self._moved(call_id, known, at)
             self._next_n = int(rows[-1][0]) + 1 if rows else 0
 
+    @cached_property
+    def _files(self) -> "FileHistory":
+        from .file_history import FileHistory
+
+        return FileHistory(self._database, self._writer.session_id)
+
     def _has_effect(self, call_id: str, move: str) -> bool:
         """Tell whether a move of another session is one in the world: a refusal there decides nothing."""
         before = self._calls.get(call_id)
@@ -105,7 +123,10 @@ class CallJournal:
     async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
         moved = self._moved(use.call_id, "proposed", now())
         body = self._agreed_on(use.call_id, use.tool, call.effect if call else "read", use.arguments)
-        self._writer.queue(self._entry(moved, body | _verdict(call) if call else body))
+        if call is not None:
+            # Other arguments than the message asks for, which no person has seen yet: a hook's.
+            body |= {**_verdict(call), **({"edited": True} if call.edited else {})}
+        self._writer.queue(self._entry(moved, body))
         self._calls[use.call_id] = moved
 
     async def decided(self, call: PendingCall, by: str) -> None:
@@ -148,8 +169,11 @@ class CallJournal:
         if seen:
             brief[_SEEN] = dict(seen)
             (await self.known_files()).update(seen)
+        if kept_bytes := self._kept.pop(result.call_id, 0):
+            brief[_KEPT] = kept_bytes
         entry = self._entry(call, {**brief, "result": result.model_dump(mode="json")})
         # The step that puts the result into the history needs no second copy of it in the journal.
+        self._writer.use(block for block in result.blocks if isinstance(block, Attachment))
         self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
         await self.changed(result.call_id, changes, pre_images or {})
         self._calls[result.call_id] = call
@@ -159,9 +183,37 @@ class CallJournal:
             reach("finished_after_commit")
 
     async def kept(self, call_id: str, output: bytes) -> None:
+        self._kept[call_id] = len(output)
         for number, start in enumerate(range(0, len(output), _OUTPUT_CHUNK_BYTES)):
             chunk = output[start : start + _OUTPUT_CHUNK_BYTES]
             self._writer.queue(Entry("outputs", (call_id, number, chunk)))
+
+    async def kept_result(self, call_id: str) -> KeptResult | None:
+        if call_id not in self._calls:
+            return None
+        return await self._database.offload(lambda: self._stored_whole(call_id))
+
+    def _stored_whole(self, call_id: str) -> KeptResult | None:
+        """Find what the session, or one that it was forked from, has kept of a call."""
+        for session_id in reversed(self._lineage):
+            result = recorded_result(self._database, session_id, call_id)
+            if result is not None:
+                output = stored_output(self._database, session_id, call_id)
+                return KeptResult(
+                    tool=result.tool,
+                    content=result.shown,
+                    output=output,
+                    output_bytes=len(output) if output is not None else self._kept_bytes(session_id, call_id),
+                )
+        return None
+
+    def _kept_bytes(self, session_id: str, call_id: str) -> int:
+        """Return how large the whole output of a call was; 0 if its result was all of it."""
+        rows = self._database.query(
+            "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'finished'",
+            (session_id, call_id),
+        )
+        return max((int((json_object(body) or {}).get(_KEPT, 0)) for (body,) in rows), default=0)
 
     async def changed(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]

@@ -8,20 +8,20 @@ from weakref import WeakValueDictionary
 from pydantic import ValidationError
 
 from ..calls import PendingCall
-from ..databases.chain import Entry, next_number, rows_in_order
+from ..content import Attachment
+from ..databases.chain import Entry, next_number, places_set_aside, rows_in_order
 from ..databases.database import Database
-from ..json_text import json_object
 from ..messages import (
     Message,
     ToolResult,
     ToolUse,
     assistant_said,
+    json_object,
     runtime_said,
     tool_answered,
 )
 from ..transcript import Log, Transcript, TranscriptRange
 from .deltas import decode_message, encode_message
-from .integrity import places_set_aside
 from .recording import messages_at
 
 _TEXT = "(A record of this session was damaged on disk. What stood here is lost.)"
@@ -173,6 +173,15 @@ class SessionLogs:
             Entry("messages", (number, idx, encode_message(log.messages[idx])))
             for (_, number), log in self._growing.items()
             for idx in range(log.saved, len(log.messages))
+        ]
+
+    def unsaved_files(self) -> list[Attachment]:
+        """Return the files of the messages that are not on disk yet."""
+        return [
+            file
+            for log in self._growing.values()
+            for message in log.messages[log.saved :]
+            for file in message.files
         ]
 
     def mark_saved(self) -> None:

@@ -67,6 +67,7 @@ class DeltaPersister(AsyncBaseStatePersister):
             return None
         values = found[3]
         load_histories(writer.logs, values)
+        _hold_files(values)
         writer.adopt(values)
         if writer.lost_calls:
             _tell_lost(values, lost_note(writer.lost_calls))
@@ -113,6 +114,15 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
         values["pending_tool_calls"] = (
             tuple(map(_lost, pending)) if is_stand_in(asked) else restore_arguments(pending, asked)
         )
+
+
+def _hold_files(values: dict[str, Any]) -> None:
+    """Read the files that the next request sends: it is built where nothing may wait for a store."""
+    state = ApplicationState.model_construct(**values)
+    for history in {id(one): one for one in (state.chat_history, state.active_history)}.values():
+        for message in history:
+            for file in message.files:
+                file.hold()
 
 
 def _lost(call: PendingCall) -> PendingCall:

@@ -4,19 +4,20 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..databases.chain import EVERY_ROW, rows_in_order
+from ..content import Attachment, Source
+from ..databases.chain import EVERY_ROW, places_set_aside, rows_in_order, sound_rows
 from ..databases.database import Database
 from ..errors import StoreError
-from ..json_text import json_object
-from ..messages import Message, ToolResult, ToolUse
+from ..messages import Message, ToolResult, ToolUse, json_object
 from ..session import SessionSettings
 from ..trace import TraceRecord
+from .contents import content
 from .deltas import decode_message, merge
-from .integrity import places_set_aside, sound_rows
 
 Lineage = Sequence[tuple[str, int | None]]
 """A session after those that it was forked from, each with its last step that counts (None: all)."""
@@ -80,7 +81,9 @@ def voided(fields: Fields) -> dict[str, Any]:
 
 
 def _unsaid(call: Mapping[str, Any]) -> Fields:
-    settled = {"settled_as": None, "settled_result": ""} if call.get("settled_as") else {}
+    settled: dict[str, Any] = {"settled_as": None, "settled_result": ""} if call.get("settled_as") else {}
+    if hook := call.get("hook"):
+        settled |= {"hook": {**hook, "decision": ""}}
     if call.get("decision") != "approved":
         return settled
     return {**settled, "decision": "undecided", "decided_by": "policy", "reason": "it was approved elsewhere"}
@@ -380,7 +383,7 @@ class RecordedMessage(NamedTuple):
 def recorded_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
     """Yield the messages that a session wrote itself, log by log, without damaged ones."""
     for log, position, row, body in sound_rows(database, "messages", session_id, ("record", "body")):
-        yield RecordedMessage(int(log), int(position), int(row), _message(body))
+        yield RecordedMessage(int(log), int(position), int(row), _message(body, contents_of(database)))
 
 
 def tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
@@ -391,11 +394,23 @@ def tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
             yield from message.tool_uses
 
 
-def _message(body: str) -> Message | None:
+def contents_of(database: Database) -> Source:
+    """Return what reads the files of messages."""
+    return partial(content, database)
+
+
+def _message(body: str, contents: Source | None = None) -> Message | None:
     try:
-        return decode_message(body)
+        return decode_message(body, contents)
     except ValidationError:
         return None
+
+
+def files_of(body: str) -> list[Attachment]:
+    """Return the files that a stored message refers to."""
+    # Most messages have none, and need not be parsed.
+    message = _message(body) if '"sha256"' in body else None
+    return [] if message is None else list(message.files)
 
 
 _PAGE_MESSAGES = 100
@@ -430,7 +445,8 @@ def messages_at(
     """Return the messages of a log from index `first` to before `end`, as far as they are there."""
     condition = "log = ? AND idx >= ? AND idx < ?"
     rows = sound_rows(database, "messages", session_id, ("body",), condition, (log, first, end))
-    return {int(position): _message(body) for _, position, body in rows}
+    contents = contents_of(database)
+    return {int(position): _message(body, contents) for _, position, body in rows}
 
 
 def recorded_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:
@@ -442,7 +458,7 @@ def recorded_result(database: Database, session_id: str, call_id: str) -> ToolRe
     where = "call_id = ? AND move = 'finished'"
     for _, row, body in rows_in_order(database, "calls", session_id, ("record", "body"), where, (call_id,)):
         if stored := (json_object(body) or {}).get("result"):
-            return ToolResult.model_validate(stored)
+            return ToolResult.model_validate(stored, context={"contents": contents_of(database)})
         step = step_of_row(database, session_id, int(row))
         next_step = None if step is None else _result_in_steps(database, session_id, call_id, step - 1, step)
         if found := next_step or _result_in_steps(database, session_id, call_id, -1, None):

@@ -10,13 +10,12 @@ from typing import Any, Literal, NamedTuple
 
 from ..clock import now, text_of
 from ..databases.chain import Chain, first_digest, row_of
-from ..databases.database import Database, GuardedUpdate, Statement, update
+from ..databases.database import Database, GuardedUpdate, Statement, listener, update
 from ..databases.schema import SESSION_TABLES
 from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ..session import SessionSettings, SessionSummary
-from .claim import Claim, head_update
-from .file_history import UNUSED_CONTENTS
-from .lease import BEAT_S, held, is_fresh, is_gone, is_here, seems_held, went_on
+from .contents import UNUSED_CONTENTS
+from .lease import BEAT_S, Claim, head_update, held, is_fresh, is_gone, is_here, seems_held, went_on
 from .recording import lineage_of
 from .seals import mark
 
@@ -128,7 +127,7 @@ class SessionIndex:
             return False
         if is_fresh(head.lease_until):
             return True
-        self._database.on_notice(
+        listener(self._database.on_notice)(
             f"The process that ran session {session_id} gives no sign of life; watching it for a moment."
         )
         latest = time.monotonic() + BEAT_S * 1.5
@@ -220,7 +219,7 @@ class SessionIndex:
                 f"Session {session_id} is what {children[0][0]} was forked from.", "Delete the fork first."
             )
         try:
-            delete_session(self._database, session_id, head.epoch, head.owner, [UNUSED_CONTENTS])
+            delete_session(self._database, session_id, head.epoch, head.owner, UNUSED_CONTENTS)
         except GuardFailed:
             raise held(session_id, self.head(session_id).owner) from None
 

@@ -4,19 +4,23 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..application import ApplicationState
-from ..databases.database import Database, Durability, insert
-from ..databases.open import open_database
+from ..databases.database import Database, Durability, insert, open_database
 from ..errors import StoreError, UsageError
 from ..session import SessionSummary, SessionView
-from .file_history import FileHistory, LineageFiles
-from .journal import CallJournal, TraceLog
+from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
 from .seals import KeySealer
 from .sessions import SessionIndex
 from .writer import SessionWriter
+
+if TYPE_CHECKING:
+    from .file_history import FileHistory, LineageFiles
+    from .session_files import SessionFiles
+    from .shared_files import SharedFiles
 
 
 class Store:
@@ -85,12 +89,28 @@ class Store:
         """Drop what is known of a session, so that it is read anew."""
         self._writers.pop(session_id, None)
 
-    def files(self, session_id: str) -> FileHistory:
+    def files(self, session_id: str) -> "FileHistory":
+        from .file_history import FileHistory
+
         return FileHistory(self.database, session_id)
 
-    def file_changes(self, session_id: str) -> LineageFiles:
+    def file_changes(self, session_id: str) -> "LineageFiles":
         """Return the file changes of a session with those of its past in the sessions it was forked from."""
+        from .file_history import LineageFiles
+
         return LineageFiles(self.database, self.index.lineage(session_id))
+
+    def session_files(self, session_id: str) -> "SessionFiles":
+        """Return the files that belong to a session, with those from before its fork."""
+        from .session_files import SessionFiles
+
+        return SessionFiles(self.database, self.writer(session_id), self.index.lineage(session_id))
+
+    def shared_files(self) -> "SharedFiles":
+        """Return the files that all sessions of the tenant share."""
+        from .shared_files import SharedFiles
+
+        return SharedFiles(self.database, self.tenant)
 
     def fork(self, session_id: str, new_id: str, at: int | None = None) -> None:
         """Make a session that continues `session_id` after its step `at`; no row is copied."""
@@ -128,11 +148,7 @@ class Store:
 
     def output(self, session_id: str, call_id: str) -> bytes | None:
         """Return the whole output of a call whose result shows a part of it."""
-        rows = self.database.query(
-            "SELECT body FROM outputs WHERE session_id = ? AND call_id = ? ORDER BY chunk",
-            (session_id, call_id),
-        )
-        return b"".join(row[0] for row in rows) if rows else None
+        return stored_output(self.database, session_id, call_id)
 
     def heal(self, session_id: str) -> list[str]:
         """Set damaged records of a session aside before it goes on; return what the person should know."""

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from ..content import labels
 from ..databases.database import Database
-from ..json_text import subject_of
-from ..messages import Message, Text, ToolResult, ToolUse
+from ..messages import Message, Text, ToolResult, ToolUse, subject_of
 from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps
 
 StepKind = Literal[
@@ -59,7 +59,8 @@ def cut_line(text: str, limit: int = _MAX_CHARS) -> str:
 
 
 def _words(message: Message) -> str:
-    return cut_line(" ".join(block.text for block in message.blocks if isinstance(block, Text)))
+    said = (block.text for block in message.blocks if isinstance(block, Text))
+    return cut_line(" ".join((*said, *labels(message.blocks))))
 
 
 def _prompted(after: Fields, said: Sequence[Message]) -> StepText:

@@ -1,20 +1,21 @@
 """What this process has written of one session, and so what the next step has to add."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from ..cancellation import to_the_end
 from ..clock import now
+from ..content import Attachment
 from ..crashpoints import reach
 from ..databases.chain import Chain, Entry, first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..errors import GuardFailed, SessionHeld, StoreError
-from .claim import Claim, head_update
+from .contents import used
 from .deltas import WrittenFields, decode_fields
-from .lease import held, lease_end, went_on
+from .lease import Claim, head_update, held, lease_end, went_on
 from .message_log import SessionLogs, calls_after
 from .recording import stored_state
 from .seals import Seal, SealedEnd, head_with_seals, mark
@@ -68,6 +69,8 @@ class SessionWriter:
         self._snapshot_bytes = 0
         self._queue: list[Queued] = []
         self._loose: list[Statement] = []
+        self._used: set[str] = set()
+        """Digests of contents that need not be written once more."""
         self._on_commit: list[Callable[[], None]] = []
         self._turn = asyncio.Lock()
 
@@ -117,6 +120,7 @@ class SessionWriter:
         step = Entry("steps", (seq, position, int(is_snapshot), now(), body))
         try:
             async with self._turn:
+                self.use(self.logs.unsaved_files())
                 rows = [*(queued.with_step for queued in self._queue), *self.logs.unsaved(), step]
                 await self._commit(rows, seq)
         finally:
@@ -157,6 +161,12 @@ class SessionWriter:
     def queue_loose(self, statements: Sequence[Statement]) -> None:
         """Keep statements that are no part of the chain for the next commit."""
         self._loose += statements
+
+    def use(self, files: Iterable[Attachment]) -> None:
+        """Keep the files of messages, and that they are used, for the next commit."""
+        new = {file.sha256: file for file in files if file.sha256 not in self._used}
+        self._used |= new.keys()
+        self.queue_loose(list(used(self.session_id, new.values())))
 
     def once_committed(self, work: Callable[[], None]) -> None:
         """Do `work` after the next commit has landed."""

@@ -1,0 +1,93 @@
+"""Contents by SHA-256, each stored once however often it is used: old files, pictures, documents."""
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from ..content import Attachment
+from ..databases.database import Database, Statement
+
+_CHUNK_BYTES = 256 * 1024
+"""Small enough for the packet limit of any MySQL server."""
+_FAST_FROM_BYTES = 1_000_000
+_USED = -1
+"""In place of the number of a chunk: a message of this session refers to the content."""
+BEFORE_AT = len('{"before":"') + 1
+"""Where SQL finds the old content's digest in `files.body`."""
+
+USED_CONTENTS = f"SELECT digest FROM blobs WHERE chunk = {_USED} AND session_id = ?"
+"""Selects what the messages of a session refer to."""
+UNUSED_CONTENTS: tuple[Statement, ...] = (
+    (
+        f"DELETE FROM blobs WHERE chunk = {_USED} AND session_id NOT IN (SELECT id FROM sessions)"
+        # An import is at work on these.
+        " AND session_id NOT IN (SELECT session_id FROM messages)",
+        (),
+    ),
+    (
+        f"DELETE FROM blobs WHERE digest NOT IN (SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files)"
+        # MySQL deletes from no table that it reads at the same time, unless through a table of its own.
+        f" AND digest NOT IN (SELECT digest FROM (SELECT digest FROM blobs WHERE chunk = {_USED}) used)",
+        (),
+    ),
+)
+"""Deletes the contents that neither a change nor a message of any session refers to."""
+
+_INSERT = (
+    "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
+    " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND chunk >= 0"
+    " AND (session_id <> ? OR chunk = ?))"
+)
+_INSERT_OWN = (
+    "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
+    " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND session_id = ? AND chunk = ?)"
+)
+
+
+def stored(session_id: str, digest: str, content: bytes, is_packed: bool = False) -> Iterator[Statement]:
+    """Write under the session's own key, so that two sessions never collide on one content.
+
+    `is_packed`: it is of a format that gets no smaller.
+    """
+    level = 0 if is_packed else 1 if len(content) >= _FAST_FROM_BYTES else 6
+    packed = zlib.compress(content, level)
+    for chunk, start in enumerate(range(0, len(packed), _CHUNK_BYTES)):
+        body = packed[start : start + _CHUNK_BYTES]
+        yield _INSERT, (digest, session_id, chunk, len(content), body, digest, session_id, chunk)
+
+
+def stored_chunk(session_id: str, digest: str, chunk: int, size: int, body: bytes) -> Statement:
+    """Write a part of a content as another store had it."""
+    return _INSERT_OWN, (digest, session_id, chunk, size, body, digest, session_id, chunk)
+
+
+def used(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
+    """Note what a message of a session refers to, and write what of it this process has in memory."""
+    for file in files:
+        yield _INSERT_OWN, (file.sha256, session_id, _USED, file.size, b"", file.sha256, session_id, _USED)
+        if file.held is not None:
+            is_packed = file.media_type != "text/plain"
+            yield from stored(session_id, file.sha256, file.held, is_packed)
+
+
+def content(database: Database, digest: str) -> bytes | None:
+    """Return a stored content, whoever wrote it; None if it is not there or damaged."""
+    rows = database.query(
+        "SELECT session_id, size, body FROM blobs WHERE digest = ? AND chunk >= 0 ORDER BY session_id, chunk",
+        (digest,),
+    )
+    for _, chunks in groupby(rows, key=lambda row: row[0]):
+        copy = list(chunks)
+        found = _unpacked(b"".join(bytes(chunk[2]) for chunk in copy), int(copy[0][1]))
+        if found is not None and hashlib.sha256(found).hexdigest() == digest:
+            return found
+    return None
+
+
+def _unpacked(packed: bytes, size: int) -> bytes | None:
+    """Unpack no more than was packed."""
+    try:
+        return zlib.decompressobj().decompress(packed, size + 1)
+    except zlib.error:
+        return None
