@@ -3,7 +3,7 @@
 from ..state.application import ApplicationState, Usage
 from ..state.crashpoints import reach
 from ..state.errors import ContextFull
-from ..state.messages import Message, Text, ToolResult, ToolUse, runtime_said
+from ..state.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_said
 from ..state.transcript import Transcript
 from .events import Notice, UsageChanged
 from .ports import ModelRequest, Ports, Reply
@@ -14,6 +14,8 @@ from .turn.step_turn import with_step
 KEEP_SHARE = 0.25
 """Share of the window that the newest messages may keep, word for word."""
 _SUMMARY_SHARE = 0.5
+_ENOUGH_SHARE = 0.6
+"""A history that is so much shorter without its old results needs no summary yet."""
 _MAX_SUMMARY_CHARS = 12_000
 _MAX_BLOCK_CHARS = 2_000
 
@@ -25,12 +27,18 @@ _ASK = (
 
 
 @graph_action(
-    reads=["overflow_from", "chat_history", "vibe_plan", "active_step_id", "tokens_per_byte"],
+    reads=["overflow_from", "chat_history", "vibe_plan", "active_step_id", "tokens_per_byte", "equipment"],
     writes=["chat_history", "vibe_plan", "overflow_from", "return_to", "compressions", "usage", "turn_usage"],
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger one of the active histories, then hand back."""
-    history = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
+    from .turn.results.put_away import shortened
+
+    found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
+    history, count = shortened(found, ports.toolbox, 1)
+    if count and history.size_bytes <= found.size_bytes * _ENOUGH_SHARE:
+        ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
+        return {**_replaced(state, found, history), **_handed_back(state, state.compressions + 1)}
     window_bytes = int(ports.model.context_window / state.tokens_per_byte)
     # Of a history that the provider found too long sooner than we, at most a half.
     kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // 2)
@@ -38,6 +46,8 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     older = list(history)[: len(history) - keep]
     if not older:
         return _handed_back(state, MAX_COMPRESSIONS)
+    if ports.advice is not None:
+        await ports.advice.before_compression()
     text = "The conversation gets too long for the model: compressing the older part."
     ports.emit(Notice(text, "compression"))
     text, used = "", Usage()
@@ -46,9 +56,11 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
     summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
+    if ports.advice is not None:
+        await ports.advice.after_compression(summary)
     opening = runtime_said(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
     return {
-        **_replaced(state, history, history.compacted(opening, keep)),
+        **_replaced(state, found, history.compacted(opening, keep)),
         **_handed_back(state, state.compressions + 1),
         "usage": state.usage + used,
         "turn_usage": state.turn_usage + used,
@@ -60,7 +72,9 @@ async def _summarize(
 ) -> Reply | None:
     """Ask the model for a summary; None if not even the question fits."""
     asked = runtime_said(_ASK.format(older=_rendered(older, max_chars)))
-    request = ModelRequest(ports.system, ports.tool_specs, (Transcript.of(asked),))
+    request = ModelRequest(
+        ports.system, ports.offer(state.equipment).specs, (Transcript.of(asked),), purpose="summary"
+    )
     try:
         return await called(state, ports, request, is_aside=True)
     except ContextFull:
@@ -120,7 +134,9 @@ def _block_text(role: str, block: object) -> str:
         case ToolUse():
             return f"call {block.tool}: {_cut(block.arguments)}"
         case ToolResult():
-            return f"result ({block.outcome}): {_cut(block.content)}"
+            return f"result ({block.outcome}): {_cut(block.shown)}"
+        case Image() | Document():
+            return f"{role}: {block.label}"
         case _:
             return ""
 

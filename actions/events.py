@@ -1,7 +1,7 @@
 """What happens in a run, as typed values; every front end is a consumer of these."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from ..state.application import StepStatus, Usage, VibeStep
 from ..state.calls import PendingCall
@@ -78,7 +78,17 @@ class ToolFinished:
     @classmethod
     def of(cls, result: ToolResult, step_id: str | None = None) -> "ToolFinished":
         took_ms = result.duration_ms or 0
-        return cls(result.call_id, result.tool, result.outcome, result.content, took_ms, step_id)
+        return cls(result.call_id, result.tool, result.outcome, result.shown, took_ms, step_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """The model is offered other tools from now on, so that its provider reads every request anew."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    """Those that became active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +182,14 @@ class RunFinished:
     error: ErrorRaised | None = None
     hint: str = ""
     """What to do about the error; for people, not part of the JSON."""
+    output: Any = None
+    """The answer as a JSON value, where a form of it was asked for and it has that form."""
+    has_output: bool = False
+    """Whether a form was asked for."""
 
 
 Event = (
     RunStarted | TextDelta | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted | ToolOutput
-    | ToolFinished | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded | UsageChanged | Notice
-    | ErrorRaised | RunFinished
+    | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded | UsageChanged
+    | Notice | ErrorRaised | RunFinished
 )  # fmt: skip

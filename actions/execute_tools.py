@@ -1,12 +1,16 @@
 """Runs the approved calls: intent on disk, act, result on disk; results go into the active history."""
 
-from ..state.application import GRAPH_VERSION, ApplicationState
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..state.application import ASKED_ONCE_MORE, ApplicationState
 from ..state.messages import ToolResult
 from .events import ToolFinished
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.tool_results import refusal, settled, with_results
-from .turn.tool_runner import ReadyCall, ToolRunner, refused
+
+if TYPE_CHECKING:
+    from .turn.tool_runner import ReadyCall, ToolRunner
 
 
 @graph_action(
@@ -19,6 +23,8 @@ from .turn.tool_runner import ReadyCall, ToolRunner, refused
         "execution_mode",
         "last_round_denied",
         "graph_version",
+        "tokens_per_byte",
+        "equipment",
     ],
     writes=[
         "chat_history",
@@ -27,14 +33,23 @@ from .turn.tool_runner import ReadyCall, ToolRunner, refused
         "last_round_denied",
         "note",
         "graph_version",
+        "turn_open",
+        "phase",
+        "active_step_id",
+        "equipment",
     ],
 )
 async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     """Give every pending call its result: run it, or say why it does not run.
 
     A call that is not covered any more by what allowed it stops the round: it waits for a new decision, and
-    with it every call after it.
+    with it every call after it. A call that ends the run stops it for good.
     """
+    from .turn.results.put_away import with_old_ones_put_away
+    from .turn.run_end import ending
+    from .turn.tool_results import with_results
+    from .turn.tool_runner import ReadyCall, ToolRunner
+
     calls = state.pending_tool_calls
     if any(call.decision == "undecided" for call in calls):
         raise AssertionError("the graph let an undecided call through")
@@ -42,23 +57,58 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     runner = ToolRunner(state, ports)
     ready = [ReadyCall(offset, call) for offset, call in enumerate(calls) if offset not in results]
     for batch in _batches(ready):
-        await runner.run(batch)
-        if runner.asked:
+        if runner.asked or ending(results | runner.results):
             break
+        await runner.run(batch)
     results |= runner.results
+    changes: Changes = {"last_round_denied": _has_denied(state, runner)}
+    if (last := ending(results)) is not None:
+        return _told({**changes, **await _ended_by(last, state, ports, results)}, state, ports)
     for call in runner.asked.values():
         await ports.journal.decided(call, by="")
     left = tuple(runner.asked.get(n, call) for n, call in enumerate(calls) if n not in results)
-    return {
-        **with_results(state, [results[offset] for offset in sorted(results)], left),
-        "last_round_denied": _has_denied(state, runner),
+    if left:
         # An older program would not know the way back to the question.
-        "graph_version": max(state.graph_version, GRAPH_VERSION) if left else state.graph_version,
-    }
+        changes["graph_version"] = max(state.graph_version, ASKED_ONCE_MORE)
+    changes |= with_results(state, _in_order(results), left)
+    return _told(with_old_ones_put_away(state, changes, results.values(), ports), state, ports)
+
+
+def _told(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
+    """Tell which tools there are from now on, if that changes."""
+    if "equipment" in changes:
+        from .turn.results.equipping import tell_of_change
+
+        tell_of_change(state.equipment, changes["equipment"], ports)
+    return changes
+
+
+async def _ended_by(
+    last: ToolResult, state: ApplicationState, ports: Ports, results: dict[int, ToolResult]
+) -> Changes:
+    """Answer the calls that have no result, then the person."""
+    from .turn.run_end import NOT_RUN, ended
+    from .turn.tool_results import result, with_results
+    from .turn.tool_runner import refused
+
+    for offset, call in enumerate(state.pending_tool_calls):
+        if offset not in results:
+            results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
+            await refused(ports, results[offset], state.active_step_id)
+    changes = with_results(state, _in_order(results))
+    answered = state.model_copy(update=changes)
+    return {**changes, **ended(answered, ports, last.ends_run or "")}
+
+
+def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
+    return [results[offset] for offset in sorted(results)]
 
 
 async def _known(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
     """Return the results of the calls that do not run: known from before, denied, unusable."""
+    from .turn.tool_results import refusal, settled
+    from .turn.tool_runner import refused
+
     calls = state.pending_tool_calls
     recorded = await ports.journal.recorded(call.call_id for call in calls)
     results: dict[int, ToolResult] = {}
@@ -75,7 +125,7 @@ async def _known(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]
     return results
 
 
-def _has_denied(state: ApplicationState, runner: ToolRunner) -> bool:
+def _has_denied(state: ApplicationState, runner: "ToolRunner") -> bool:
     """Tell whether a person or a rule denied a call of this round, of which a part may have ended before."""
     calls = (*state.pending_tool_calls, *runner.denied)
     denied = any(call.decision == "denied" and call.decided_by != "policy" for call in calls)
@@ -83,7 +133,7 @@ def _has_denied(state: ApplicationState, runner: ToolRunner) -> bool:
     return denied or (state.last_round_denied and last is not None and last.role == "tool")
 
 
-def _batches(calls: list[ReadyCall]) -> list[list[ReadyCall]]:
+def _batches(calls: "list[ReadyCall]") -> "list[list[ReadyCall]]":
     """Group the calls to run: neighbouring reads together, everything else alone and in order."""
     batches: list[list[ReadyCall]] = []
     for ready in calls:

@@ -2,8 +2,7 @@
 
 from ..state.application import ApplicationState, ExecutionMode
 from ..state.calls import CallDecision, PendingCall, recovering
-from ..state.json_text import json_object
-from ..state.messages import encodable
+from ..state.messages import encodable, json_object
 from .events import Notice
 from .masking.references import masked_arguments, placeholder_in
 from .ports import Ports
@@ -49,11 +48,11 @@ def _decided(
     judged = judge(edited, ports, mode)
     if judged.decision == "invalid":
         return call, judged.reason
-    is_edited = edited.arguments != call.arguments
+    is_edited = edited.arguments != call.arguments or call.edited
     said: dict[str, object] = {"edited": is_edited, "recovery": call.recovery}
     if judged.decision == "denied":
         return judged.model_copy(update=said), ""
-    if not is_edited and call.binding is not None:
+    if edited.arguments == call.arguments and call.binding is not None:
         # What was approved is what the question was about, and not what has become of it meanwhile.
         said |= {"binding": call.binding, "reason": call.reason}
     return judged.model_copy(update={"decision": "approved", "decided_by": "person", **said}), ""
@@ -62,7 +61,11 @@ def _decided(
 def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
     """Return the call with other arguments, whose secrets are kept in memory alone."""
     shown = masked_arguments(arguments, ports.masker)
-    return call.model_copy(update={"arguments": shown, "masked": bool(placeholder_in(json_object(shown)))})
+    if shown == call.arguments:
+        return call
+    is_masked = bool(placeholder_in(json_object(shown)))
+    hook = None if call.hook is None else call.hook.model_copy(update={"edited": False})
+    return call.model_copy(update={"arguments": shown, "masked": is_masked, "hook": hook})
 
 
 def _settled(

@@ -3,14 +3,12 @@
 from typing import Any
 
 from ..state.application import ApplicationState, Usage, VibeStep
-from ..state.messages import assistant_said, person_said
+from ..state.messages import UserContent, assistant_said, person_said, runtime_said
 from .events import MessageAdded, Notice
 from .ports import Ports
-from .step_summarizer import MAX_SUMMARY_CHARS
 from .turn.burr_action import Changes, graph_action
 from .turn.commands import answer_command
-from .turn.step_turn import with_step
-from .turn.tool_results import close_calls
+from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
     "workflow_mode": "chat",
@@ -24,6 +22,7 @@ _NEW_TURN: dict[str, Any] = {
     "overflow_from": None,
     "return_to": None,
     "bad_rounds": 0,
+    "rejected_answers": 0,
     "compressions": 0,
     "turn_usage": Usage(),
     "exit_chat": False,
@@ -33,26 +32,40 @@ _NEW_TURN: dict[str, Any] = {
 
 
 @graph_action(
-    reads=["chat_history", "turn_open", "vibe_plan", "active_step_id", "pending_tool_calls"],
-    writes=["chat_history", "user_input", "execution_mode", *_NEW_TURN],
+    reads=["chat_history", "turn_open", "vibe_plan", "active_step_id", "pending_tool_calls", "equipment"],
+    writes=["chat_history", "user_input", "execution_mode", "equipment", *_NEW_TURN],
 )
-async def prompt(state: ApplicationState, ports: Ports, user_input: str) -> Changes:
+async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent) -> Changes:
     """Start a turn with a message, or answer a command and stay."""
-    text = user_input.strip()
-    answer = answer_command(text, state)
+    said = user_input.strip() if isinstance(user_input, str) else user_input
+    message = person_said(said)
+    text = message.shown
+    answer = answer_command(text, state) if isinstance(said, str) else None
     if answer is not None:
         ports.emit(Notice(answer.notice))
         return {"user_input": text, **answer.changes}
+    advice = None if ports.advice is None else await ports.advice.on_prompt(text)
+    if advice is not None and advice.refusal:
+        ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
+        return {"user_input": ""}
     closed = await _close_open_turn(state, ports)
-    history = closed.chat_history.append(person_said(text))
+    history = closed.chat_history.append(message)
+    if advice is not None and advice.context:
+        history = history.append(runtime_said(advice.context))
     ports.emit(MessageAdded("user", text))
-    return {**_NEW_TURN, "user_input": text, "chat_history": history}
+    if closed.equipment != state.equipment:
+        from .turn.results.equipping import tell_of_change
+
+        tell_of_change(state.equipment, closed.equipment, ports)
+    return {**_NEW_TURN, "user_input": text, "chat_history": history, "equipment": closed.equipment}
 
 
 async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:
     """Give an interrupted turn its end, so that every call has a result and the model knows."""
     if not state.turn_open:
         return state
+    from .turn.tool_results import close_calls
+
     state = await close_calls(state, ports)
     step = state.active_step
     note = "(interrupted before an answer)"

@@ -1,8 +1,11 @@
 """The one model call that both decides and does: an answer, tool calls, or a plan."""
 
+import itertools
+from typing import TYPE_CHECKING
+
 from ..state.application import ApplicationState
 from ..state.calls import PendingCall
-from ..state.messages import Message
+from ..state.messages import Message, runtime_said
 from .events import MessageAdded, Notice, ToolRequested
 from .ports import Ports, Reply
 from .turn.burr_action import Changes, graph_action
@@ -10,14 +13,27 @@ from .turn.decision_tools import START_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
 from .turn.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 
+if TYPE_CHECKING:
+    from .turn.output.answers import Closing
+    from .turn.output.format import OutputFormat
+
 _PLAN_STARTED = "A plan is made first. Now call submit_plan with its steps."
+_GO_ON = "[The turn is not over: a hook of the user says why.]\n"
 _NOT_RUN = "Not run: a plan is made first."
 _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_tool_calls", "turn_open"]
 
 
 @graph_action(
-    reads=["chat_history", "execution_mode", "phase", "workflow_mode", *CALL_READS],
-    writes=[*_WRITES, *REPLIED_FIELDS, "bad_rounds"],
+    reads=[
+        "chat_history",
+        "execution_mode",
+        "phase",
+        "workflow_mode",
+        "rejected_answers",
+        "graph_version",
+        *CALL_READS,
+    ],
+    writes=[*_WRITES, *REPLIED_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
 )
 async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Ask the model what to do with the newest message or results."""
@@ -25,28 +41,69 @@ async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Change
         ports.emit(MessageAdded("assistant", cut[0].text))
         return {"chat_history": state.chat_history.append(*cut)}
     histories = (state.chat_history,)
-    reply = await ask(state, ports, histories)
+    forced, output = _wanted(state, ports)
+    reply = await ask(state, ports, histories, forced, output)
     if reply is None:
         return overflow(state, "router")
     message = with_unique_ids(reply.message, ports)
-    changes = _route(state, ports, reply, message)
+    closed = None if _is_free(ports) else _closed(state, ports, reply, message)
+    changes = await _route(state, ports, reply, message) if closed is None else closed.changes
     pending: tuple[PendingCall, ...] = changes.get("pending_tool_calls", ())
     await record_wishes(message, pending, ports)
     if message.text:
-        ports.emit(MessageAdded("assistant", message.text))
+        ports.emit(MessageAdded("assistant", message.shown))
     if reply.finish == "length" and not message.tool_uses:
         ports.emit(Notice("The answer was cut at the model's output limit.", "truncation"))
     if reply.finish == "refusal":
         ports.emit(Notice("The model refused to answer.", "refusal"))
+    if closed is not None and closed.notice:
+        ports.emit(Notice(closed.notice))
+    if closed is not None and closed.answer:
+        ports.emit(MessageAdded("assistant", closed.answer))
     for call in pending:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {**replied(state, ports, histories, reply), **changes}
 
 
-def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Changes:
+def _is_free(ports: Ports) -> bool:
+    """Tell whether every answer in words ends the turn."""
+    return ports.output is None and not ports.done_tool
+
+
+def _wanted(state: ApplicationState, ports: Ports) -> "tuple[str | None, OutputFormat | None]":
+    """Return the tool that has to be called now, and the form of an answer in words."""
+    if _is_free(ports):
+        return None, None
+    from .turn.output.answers import forced_in_repair, refuse_further_tries, wanted_output
+
+    refuse_further_tries(state, ports)
+    return forced_in_repair(state, ports), wanted_output(ports)
+
+
+def _closed(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> "Closing | None":
+    """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
+    from .turn.output.answers import closing
+
+    return closing(before, ports, reply, message)
+
+
+async def _more(before: ApplicationState, message: Message, ports: Ports) -> str:
+    """Return why a hook wants the turn to go on; once in a turn, and empty if none does."""
+    if ports.advice is None:
+        return ""
+    turn = itertools.takewhile(lambda said: said.origin != "person", reversed(before.chat_history))
+    is_second = any(said.origin == "runtime" and said.text.startswith(_GO_ON) for said in turn)
+    reason = await ports.advice.on_answer(message.text, is_second)
+    return "" if is_second else reason
+
+
+async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Changes:
     """Return the state changes of the reply: chat, ops or vibe."""
     history = before.chat_history.append(message)
     if not message.tool_uses:
+        if reply.finish == "stop" and (more := await _more(before, message, ports)):
+            ports.emit(Notice(f"A hook lets the turn go on: {more}"))
+            return {"chat_history": history.append(runtime_said(f"{_GO_ON}{more}")), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
     may_plan = before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None
@@ -60,7 +117,7 @@ def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Messag
             "bad_rounds": 0,
         }
     decision = START_PLAN if may_plan else None
-    pending = propose(message.tool_uses, reply, ports, before.execution_mode, decision)
+    pending = await propose(message.tool_uses, reply, ports, before, decision)
     return {
         "chat_history": history,
         "workflow_mode": "vibe" if before.workflow_mode == "vibe" else "ops",

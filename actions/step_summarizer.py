@@ -8,9 +8,7 @@ from .events import MessageAdded, Notice, StepChanged
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import PLAN_FINISHED
-from .turn.step_turn import with_step
-
-MAX_SUMMARY_CHARS = 4000
+from .turn.step_turn import step_line, with_step
 
 _REVISE = (
     "Step {step_id} failed. Revise the plan: call submit_plan with the steps that are still to do instead of"
@@ -26,8 +24,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     """Put the step's outcome where the next steps and the answer read it."""
     step = state.active_step
     assert step is not None
-    summary = " ".join(step.analysis.split())[:MAX_SUMMARY_CHARS]
-    line = f"Step {step.step_id} {step.status}: {summary}"
+    line = step_line(step)
     closed = step.model_copy(update={"chat_history": step.chat_history.unloaded()})
     plan = with_step(state, closed)
     changes = _next_phase(state, step, plan, ports.max_replans)

@@ -7,11 +7,11 @@ from pydantic import Field
 
 from ..ports import ToolContext, ToolOutcome, ToolTraits
 from ..workspace.paths import FileProblem, counted, folder_and_file, located, resolved, shown_from
-from ..workspace.patterns import BadPattern, PathPattern
 from .builtin import BuiltinTool
 from .schema import PlainText, ToolArguments
 
 if TYPE_CHECKING:
+    from ..workspace.patterns import PathPattern
     from ..workspace.tree import Listing
     from .search.engine import Search, SearchResult
 
@@ -42,12 +42,15 @@ class Grep(BuiltinTool[GrepArguments]):
         self._limit_s = limit_s
 
     def reaches_hidden(self, arguments: GrepArguments) -> bool:
+        from ..workspace.patterns import BadPattern, PathPattern
+
         try:
             return arguments.glob is not None and PathPattern(arguments.glob).reaches_hidden
         except BadPattern:
             return True
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
+        from ..workspace.patterns import BadPattern, PathPattern
         from ..workspace.tree import Listing
         from .search.engine import Search, SearchResult
         from .search.matches import BadExpression, bridged
@@ -65,7 +68,7 @@ class Grep(BuiltinTool[GrepArguments]):
         return ToolOutcome("ok", _report(found, listing, path, bool(names), context.cwd))
 
 
-async def _candidates(search: "Search", only: PathPattern | None) -> "Listing":
+async def _candidates(search: "Search", only: "PathPattern | None") -> "Listing":
     from ..workspace.tree import Wanted
 
     hidden = only is not None and only.reaches_hidden

@@ -6,15 +6,15 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from pydantic import Field
 
+from ...state.content import MAX_DOCUMENT_BYTES, Document, Image, attached, media_type_of
+from ...state.errors import UsageError
 from ...state.messages import encodable
 from ..ports import ToolContext, ToolOutcome, ToolTraits
 from ..workspace.beneath import Reach
-from ..workspace.content_cache import version_at
-from ..workspace.line_reader import LineReader, shown_line
 from ..workspace.paths import (
     FileProblem,
     IsFolder,
@@ -25,14 +25,19 @@ from ..workspace.paths import (
     size_text,
     translated,
 )
-from ..workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
 from .builtin import BuiltinTool
 from .schema import Count, PlainText, ToolArguments
+
+if TYPE_CHECKING:
+    from ..workspace.line_reader import LineReader
+    from ..workspace.text import TextForm
 
 MAX_LINES = 2000
 MAX_BYTES = 50_000
 MAX_LINE_CHARACTERS = 2000
 _CHUNK_BYTES = 1 << 20
+_MARK_BYTES = 16
+"""How much of a file says that it is a picture or a PDF."""
 _COUNTING_TIME_S = 2.0
 _SEARCHING_TIME_S = 20.0
 
@@ -57,11 +62,15 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
         super().__init__("read_file", _DESCRIPTION, ReadFileArguments)
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
+        from ..workspace.content_cache import version_at
+
         path = resolved(arguments.path, context.cwd)
         limit = min(arguments.limit, MAX_LINES)
         try:
             # Before the page: a change in between makes the page the newer one, and the version stale.
             seen = await asyncio.to_thread(version_at, os.fspath(path))
+            if (picture := await asyncio.to_thread(_picture, path, context)) is not None:
+                return ToolOutcome("ok", f"{shown(path)} is shown below.", blocks=(picture,))
             page = await asyncio.to_thread(_page, path, context.reach, arguments.offset, limit)
         except IsFolder:
             return ToolOutcome("error", f"{shown(path)} is a folder; use list_directory to look into it.")
@@ -70,7 +79,24 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
         return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
 
 
+def _picture(path: Path, context: ToolContext) -> Image | Document | None:
+    """Return a picture or a PDF that the model can look at; None for any other file."""
+    with open_regular(located(path, context.reach, "read")) as file, translated(path, "read"):
+        kind = media_type_of(file.read(_MARK_BYTES) or b"")
+        if kind is None or kind == "text/plain":
+            return None
+        file.seek(0)
+        try:
+            found = attached(file.read(MAX_DOCUMENT_BYTES + 1), shown(path))
+        except UsageError as error:
+            raise FileProblem(str(error)) from None
+        return found if context.shows(found) else None
+
+
 def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:
+    from ..workspace.line_reader import LineReader
+    from ..workspace.text import SAMPLE_BYTES, binary_kind, detected
+
     with open_regular(located(path, reach, "read")) as file, translated(path, "read"):
         sample = file.read(SAMPLE_BYTES) or b""
         form = detected(sample)
@@ -90,7 +116,9 @@ def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:
             ) from None
 
 
-def _numbered(path: Path, lines: LineReader, offset: int, limit: int, form: TextForm) -> str:
+def _numbered(path: Path, lines: "LineReader", offset: int, limit: int, form: "TextForm") -> str:
+    from ..workspace.line_reader import shown_line
+
     passed = lines.skip(offset - 1)
     stored = "latin-1" if form.encoding == "latin-1" else "utf-8"
     shown_lines: list[str] = []
@@ -107,7 +135,7 @@ def _numbered(path: Path, lines: LineReader, offset: int, limit: int, form: Text
     return "\n".join(shown_lines + _trailer(lines, offset, offset + len(shown_lines), form))
 
 
-def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> list[str]:
+def _trailer(lines: "LineReader", first: int, following: int, form: "TextForm") -> list[str]:
     left, is_exact = lines.count_rest(time.monotonic() + _COUNTING_TIME_S)
     notes = [f"[encoding: {form.name}]"] if form.encoding != "utf-8" else []
     if left:
@@ -116,7 +144,7 @@ def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> l
     return notes
 
 
-def _utf8_chunks(file: BinaryIO, form: TextForm) -> Iterator[bytes]:
+def _utf8_chunks(file: BinaryIO, form: "TextForm") -> Iterator[bytes]:
     """Yield the content such that every line ends with one newline byte."""
     if form.encoding in ("utf-8", "latin-1"):
         while chunk := file.read(_CHUNK_BYTES):

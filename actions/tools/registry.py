@@ -64,6 +64,14 @@ def network_tools(names: Container[str], search: "FindsService | None" = None) -
     return {name: made(name) for name in NETWORK_TOOLS if name in names}
 
 
+def result_reader() -> dict[str, Tool]:
+    """Return the tool that reads what results leave out."""
+    from .read_result import ReadResult
+
+    reader = ReadResult()
+    return {reader.spec.name: reader}
+
+
 def toolbox_of(
     names: Container[str], search: "FindsService | None" = None, sandbox: "Sandbox | None" = None
 ) -> dict[str, Tool]:
@@ -73,7 +81,8 @@ def toolbox_of(
 
 @cache
 def declared() -> Mapping[str, ToolTraits]:
-    return {name: tool.traits for name, tool in toolbox_of(NETWORK_TOOLS).items()}
+    shipped = toolbox_of(NETWORK_TOOLS) | result_reader()
+    return {name: tool.traits for name, tool in shipped.items()}
 
 
 def traits_of(name: str) -> ToolTraits:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -41,8 +42,12 @@ Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
+@cache
 def spec_of(name: str, description: str, model: type[ToolArguments]) -> ToolSpec:
-    """Describe a tool with a schema that every provider takes: one flat object, no references, no unions."""
+    """Describe a tool with a schema that every provider takes: one flat object, no references, no unions.
+
+    Whoever describes the same tool again gets the same: sessions have tools of their own, and one schema.
+    """
     schema = model.model_json_schema()
     return ToolSpec(
         name,
@@ -64,17 +69,18 @@ def _flat(field: dict[str, Any]) -> dict[str, Any]:
 
 def parsed(spec: ToolSpec, model: type[ArgumentsT], text: str) -> ArgumentsT:
     """Return the arguments, or raise `BadArguments` with a sentence that says what to send instead."""
-    given = _object(spec, text)
+    given = given_object(spec, text)
     required = spec.parameters["required"]
     present = {key: value for key, value in given.items() if value is not None or key in required}
     try:
         return model.model_validate(present)
     except ValidationError as error:
         problems = (_problem(spec, given, details) for details in error.errors(include_url=False)[:3])
-        raise BadArguments(f"{spec.name}: {'; '.join(problems)}. {_signature(spec)}") from None
+        raise BadArguments(f"{spec.name}: {'; '.join(problems)}. {expected(spec)}") from None
 
 
-def _object(spec: ToolSpec, text: str) -> dict[str, Any]:
+def given_object(spec: ToolSpec, text: str) -> dict[str, Any]:
+    """Read the JSON object that arguments have to be; raises `BadArguments`."""
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise BadArguments(
             f"{spec.name}: the arguments take {len(text):,} characters; the limit is {MAX_BYTES:,} bytes."
@@ -83,16 +89,16 @@ def _object(spec: ToolSpec, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refused)
     except RecursionError:
-        raise BadArguments(f"{spec.name}: the arguments are nested too deeply. {_signature(spec)}") from None
+        raise BadArguments(f"{spec.name}: the arguments are nested too deeply. {expected(spec)}") from None
     except _Unfit as error:
-        raise BadArguments(f"{spec.name}: {error}. {_signature(spec)}") from None
+        raise BadArguments(f"{spec.name}: {error}. {expected(spec)}") from None
     except ValueError as error:
         raise BadArguments(
-            f"{spec.name}: the arguments are not valid JSON ({error}). {_signature(spec)}"
+            f"{spec.name}: the arguments are not valid JSON ({error}). {expected(spec)}"
         ) from None
     if not isinstance(value, dict):
         raise BadArguments(
-            f"{spec.name}: the arguments must be one JSON object, not {_noun(value)}. {_signature(spec)}"
+            f"{spec.name}: the arguments must be one JSON object, not {_noun(value)}. {expected(spec)}"
         )
     return cast(dict[str, Any], value)
 
@@ -106,7 +112,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
-        raise _Unfit(f"{_quoted(twice)} is given more than once")
+        raise _Unfit(f"{quoted(twice)} is given more than once")
     return found
 
 
@@ -118,7 +124,7 @@ def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
     name = str(details["loc"][0]) if details["loc"] else "arguments"
     kind: str = details["type"]
     if kind == "extra_forbidden":
-        return f"there is no argument {_quoted(name)}"
+        return f"there is no argument {quoted(name)}"
     if kind == "missing":
         return f"{name} is missing"
     if kind == "value_error":
@@ -127,7 +133,7 @@ def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
         return f"{name} is longer than {details['ctx']['max_length']:,} characters"
     if kind == "string_unicode":
         return f"{name} holds half of a surrogate pair, which is no character"
-    return f"{name} must be {_wanted(spec.parameters['properties'][name])}, got {_shown(given.get(name))}"
+    return f"{name} must be {_wanted(spec.parameters['properties'][name])}, got {shown(given.get(name))}"
 
 
 def _wanted(schema: Mapping[str, Any]) -> str:
@@ -138,10 +144,12 @@ def _wanted(schema: Mapping[str, Any]) -> str:
     return f"{wanted} {' and '.join(bounds)}".strip()
 
 
+_MOST_VALUES = 10
 _BOUNDS = (("minimum", "of at least"), ("maximum", "of at most"))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Name what was given; texts are not repeated, they may be long or secret."""
     if isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 1e15):
         return json.dumps(value)
     return "an empty string" if value == "" else _noun(value)
@@ -151,14 +159,38 @@ def _noun(value: Any) -> str:
     return "null" if value is None else _NOUNS.get(cast(type[Any], type(value)), "an object")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name that a model made up as it may stand in a sentence."""
     return json.dumps(name if len(name) <= 60 else name[:60] + "...")
 
 
-def _signature(spec: ToolSpec) -> str:
+def expected(spec: ToolSpec) -> str:
+    """Say which arguments a tool takes."""
     required = spec.parameters["required"]
     parts = (
-        f"{key} ({schema['type']}{'' if key in required else ', optional'})"
+        f"{key} ({_kind(schema)}{'' if key in required else ', optional'})"
         for key, schema in spec.parameters["properties"].items()
     )
-    return f"Expected: {', '.join(parts)}."
+    return f"Expected: {', '.join(parts) or 'no arguments'}."
+
+
+def _kind(schema: Any) -> str:
+    """Name what fits a schema, in few words."""
+    if not isinstance(schema, Mapping):
+        return "any"
+    schema = cast(Mapping[str, Any], schema)
+    if "enum" in schema:
+        values = [_written(value) for value in schema["enum"]]
+        more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+        return f"one of {', '.join(values[:_MOST_VALUES])}{more}"
+    if "const" in schema:
+        return _written(schema["const"])
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(choices, list):
+        return " or ".join(dict.fromkeys(map(_kind, cast(list[Any], choices))))
+    kind = schema.get("type", "object" if "$ref" in schema else "any")
+    return " or ".join(cast(list[str], kind)) if isinstance(kind, list) else str(kind)
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

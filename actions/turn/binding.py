@@ -14,19 +14,17 @@ from ..workspace.content_cache import large_version, state_at
 from ..workspace.paths import resolved, shown, shown_from
 
 
-class DiskWitness:
-    """Looks at the disk."""
-
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
-        named = dict.fromkeys(tool.paths(arguments), tool.traits.writes_files)
-        if isinstance(tool, RunsFiles):
-            named |= dict.fromkeys(tool.files_run(arguments, cwd), True)
-        return Binding(
-            call=arguments_digest(f"{call.tool}\n{call.arguments}"),
-            cwd=_real(cwd),
-            concern=call.reason,
-            files=tuple(_looked_at(path, cwd, is_bytewise) for path, is_bytewise in named.items()),
-        )
+def bound_now(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
+    """Look at the disk: what a call would mean if it ran now."""
+    named = dict.fromkeys(tool.paths(arguments), tool.traits.writes_files)
+    if isinstance(tool, RunsFiles):
+        named |= dict.fromkeys(tool.files_run(arguments, cwd), True)
+    return Binding(
+        call=arguments_digest(f"{call.tool}\n{call.arguments}"),
+        cwd=_real(cwd),
+        concern=call.reason,
+        files=tuple(_looked_at(path, cwd, is_bytewise) for path, is_bytewise in named.items()),
+    )
 
 
 def _looked_at(path: str, cwd: Path, is_bytewise: bool) -> BoundFile:
@@ -99,6 +97,12 @@ def is_made_by(departure: Departure, changes: Sequence[FileChange]) -> bool:
 
 
 def pre_images_fit(changes: Iterable[FileChange], now: Binding) -> bool:
-    """Tell whether a write will replace what was looked at, and nothing else."""
+    """Tell whether a write will replace what was looked at, and nothing else.
+
+    What is none of the disk was not looked at: its back end compares as it writes.
+    """
     contents = {file.real: file.content or None for file in now.files}
-    return all(change.path in contents and contents[change.path] == change.before for change in changes)
+    return all(
+        change.is_virtual or (change.path in contents and contents[change.path] == change.before)
+        for change in changes
+    )

@@ -2,22 +2,19 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import wraps
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from burr.core import Action, State
+from burr.core import State
 from burr.core.action import streaming_action
 
 from ...state.application import ApplicationState
-from ..ports import Ports
 
 Changes = dict[str, Any]
 """What an action puts into the state: new values by the name of their field, in one commit."""
 
 
-class GraphAction(Protocol):
-    """An action as the graph takes it: a function that still needs its ports."""
-
-    def bind(self, *, ports: Ports) -> Action: ...
+GraphAction = Callable[..., AsyncIterator[tuple[dict[str, Any], State[ApplicationState]]]]
+"""An action as the graph takes it."""
 
 
 def graph_action(

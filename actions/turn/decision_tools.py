@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -83,7 +84,19 @@ _KINDS: dict[str, type[BaseModel]] = {
     SUBMIT_PLAN.name: SubmitPlan,
     FINISH_STEP.name: FinishStep,
 }
-RESERVED_NAMES = frozenset(tool.name for tool in DECISION_TOOLS)
+FINAL_ANSWER = "final_answer"
+RESERVED_NAMES = frozenset((*(tool.name for tool in DECISION_TOOLS), FINAL_ANSWER))
+
+
+def final_answer(parameters: Mapping[str, Any]) -> ToolSpec:
+    """Return the tool by which a model hands in an answer of a form; its arguments are the answer."""
+    return ToolSpec(
+        FINAL_ANSWER,
+        "Hand in the final answer, in the form that these parameters describe, once the whole work is done."
+        " Call it alone, and never inside a plan step. Unless your text is the answer as JSON of that form,"
+        " it is the only way to answer.",
+        parameters,
+    )
 
 
 PLAN_FINISHED = (
@@ -106,6 +119,10 @@ def find_decision(
 
 def why_unusable(use: ToolUse, expected: ToolSpec | None) -> str:
     """Say what is wrong with a call of a decision tool, in words the model can act on."""
+    if use.tool == FINAL_ANSWER:
+        return (
+            "final_answer ends the turn: call it alone, once the whole work is done, outside of plan steps."
+        )
     if expected is None or use.tool != expected.name:
         return (
             f"{use.tool} does not fit here: start_plan begins a plan, submit_plan only answers a request for"

@@ -2,18 +2,21 @@
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ApplicationState, Usage
 from ...state.clock import now
 from ...state.crashpoints import reach
 from ...state.errors import ContextFull, ModelError, SandburError
-from ...state.messages import Block, Message, Text, Thinking, ToolUse
+from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolUse
 from ...state.trace import Failure, ModelCalled, RequestShape
 from ...state.transcript import Transcript
 from ..events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 from ..masking.references import masked_arguments
-from ..ports import Discarded, MaskedStream, Masker, ModelEvent, ModelRequest, Ports, Reply
+from ..ports import Discarded, MaskedStream, Masker, Model, ModelEvent, ModelRequest, Ports, Reply
+
+if TYPE_CHECKING:
+    from .output.format import OutputFormat
 
 _MAX_NOTICES = 20
 _INTERRUPTED = Failure(code="interrupted", message="The call was interrupted.")
@@ -21,6 +24,7 @@ _INTERRUPTED = Failure(code="interrupted", message="The call was interrupted.")
 
 @dataclass(slots=True)
 class _Seen:
+    fixed_sha256: str
     began: float = field(default_factory=time.monotonic)
     began_at: str = field(default_factory=now)
     first_ms: int | None = None
@@ -52,7 +56,7 @@ async def called(
 
     `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does.
     """
-    seen, shown = _Seen(), _Shown(ports, state.active_step_id)
+    seen, shown = _Seen(ports.offer(state.equipment).sha256), _Shown(ports, state.active_step_id)
     reply: Reply | None = None
     error: Failure | None = _INTERRUPTED
     try:
@@ -143,7 +147,10 @@ def _block_without_secrets(block: Block, masker: Masker) -> Block:
 def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> None:
     histories = tuple((len(history), history.size_bytes) for history in request.histories)
     shape = RequestShape(
-        fixed_sha256=ports.fixed_sha256, histories=histories, forced_tool=request.forced_tool
+        fixed_sha256=seen.fixed_sha256,
+        histories=histories,
+        forced_tool=request.forced_tool,
+        output=request.output.digest if request.output is not None else "",
     )
     ports.trace.add(
         ModelCalled(
@@ -170,7 +177,11 @@ _LEARNED_RANGE = (0.05, 1.0)
 
 
 async def ask(
-    state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...], forced_tool: str | None = None
+    state: ApplicationState,
+    ports: Ports,
+    histories: tuple[Transcript, ...],
+    forced_tool: str | None = None,
+    output: "OutputFormat | None" = None,
 ) -> Reply | None:
     """Ask the model and tell what streams in; None means that the request does not fit."""
     if state.bad_rounds >= MAX_BAD_ROUNDS:
@@ -178,9 +189,9 @@ async def ask(
             f"The model sent unusable tool calls {state.bad_rounds} times in a row.",
             "Resume to try again, perhaps with another model.",
         )
-    if not _fits(state, ports, histories):
+    request = ModelRequest(ports.system, ports.offer(state.equipment).specs, histories, forced_tool, output)
+    if not await _fits(state, ports, request):
         return None
-    request = ModelRequest(ports.system, ports.tool_specs, histories, forced_tool)
     reach("request_before_send")
     try:
         reply = await called(state, ports, request)
@@ -191,19 +202,21 @@ async def ask(
     return reply
 
 
-def _fits(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> bool:
+async def _fits(state: ApplicationState, ports: Ports, request: ModelRequest) -> bool:
     """Tell whether the request is expected to stay below the used share of the model's window.
 
     After a compression that is not estimated but tried: estimates can be wrong for ever.
     """
     if state.compressions:
         return True
-    tokens = _sent_bytes(ports, histories) * state.tokens_per_byte
+    tokens = await ports.token_counter.count_tokens(request) if ports.token_counter is not None else None
+    if tokens is None:
+        tokens = _sent_bytes(state, ports, request.histories) * state.tokens_per_byte
     return tokens <= ports.model.context_window * ports.compress_at
 
 
-def _sent_bytes(ports: Ports, histories: tuple[Transcript, ...]) -> int:
-    return ports.fixed_bytes + sum(history.size_bytes for history in histories)
+def _sent_bytes(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> int:
+    return ports.offer(state.equipment).size_bytes + sum(history.size_bytes for history in histories)
 
 
 def replied(
@@ -213,7 +226,7 @@ def replied(
     learned = state.tokens_per_byte
     if reply.usage.input_tokens:
         low, high = _LEARNED_RANGE
-        learned = min(high, max(low, reply.usage.input_tokens / _sent_bytes(ports, histories)))
+        learned = min(high, max(low, reply.usage.input_tokens / _sent_bytes(state, ports, histories)))
     return {
         "usage": state.usage + reply.used,
         "turn_usage": state.turn_usage + reply.used,
@@ -222,7 +235,9 @@ def replied(
     }
 
 
-CALL_READS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds"]
+CALL_READS = [
+    "usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds", "equipment",
+]  # fmt: skip
 """What `ask` and `replied` read."""
 REPLIED_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
 """What `replied` and `overflow` write."""
@@ -236,3 +251,22 @@ def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
             "Resume with a model that has a larger window: -m PROVIDER/MODEL",
         )
     return {"overflow_from": action}
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A model that says which files it takes; of any other that is not known."""
+
+    def refusal_of(self, file: Image | Document) -> str | None:
+        """Return why the model is not given this file, as a sentence; empty: it is. None: not known."""
+        ...
+
+
+def refusal_of(model: Model, file: Image | Document) -> str | None:
+    """Return why a model is not given this file, as a sentence; empty: it is. None: it does not say."""
+    return model.refusal_of(file) if isinstance(model, ReadsFiles) else None
+
+
+def reads(model: Model, file: Image | Document) -> bool:
+    """Tell whether a model says that it is given this file."""
+    return refusal_of(model, file) == ""

@@ -2,22 +2,24 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...state.application import ApplicationState, ExecutionMode
-from ...state.calls import PendingCall
-from ...state.json_text import json_object
-from ...state.messages import Message, ToolResult, ToolUse, tool_answered
-from ..masking.references import lost, placeholder_in, refused
-from ..ports import BadArguments, Ports, Reply, Tool, ToolSpec
-from .decision_tools import RESERVED_NAMES, why_unusable
+from ...state.calls import DecidedBy, Decision, HookSaid, PendingCall
+from ...state.crashpoints import reach
+from ...state.messages import Message, ToolResult, ToolUse, encodable, json_object, tool_answered
+from ..events import Notice
+from ..masking.references import lost, masked_arguments, placeholder_in, refused
+from ..ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
+from .decision_tools import FINAL_ANSWER, RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _CUT = (
     "This call was cut off at the output limit and did not run. Send it again in smaller parts,"
     " for example a file in several writes."
 )
+_MOST_NAMED = 60
 MOST_CALLS = 64
 """Of one reply: what more it wants is answered and not run."""
 _TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
@@ -46,41 +48,61 @@ def _candidates(call_id: str) -> Iterator[str]:
     return itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
 
 
-def propose(
-    uses: Sequence[ToolUse], reply: Reply, ports: Ports, mode: ExecutionMode, decision: ToolSpec | None
+async def propose(
+    uses: Sequence[ToolUse], reply: Reply, ports: Ports, before: ApplicationState, decision: ToolSpec | None
 ) -> tuple[PendingCall, ...]:
     """Judge each call; `decision` is the only decision tool that would have fitted."""
 
-    def proposed(number: int, use: ToolUse) -> PendingCall:
+    async def proposed(number: int, use: ToolUse) -> PendingCall:
         if number >= MOST_CALLS:
             return _invalid(use, _TOO_MANY)
-        if use.tool in RESERVED_NAMES:
+        if use.tool in RESERVED_NAMES and (use.tool != FINAL_ANSWER or ports.output is not None):
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
-        return judge(use, ports, mode)
+        if why := ports.why_inactive(use.tool, before.equipment):
+            return _invalid(use, why)
+        if ports.advice is None:
+            return judge(use, ports, before.execution_mode)
+        return await advised(use, ports, before.execution_mode)
 
-    return tuple(proposed(number, use) for number, use in enumerate(uses))
+    calls = [await proposed(number, use) for number, use in enumerate(uses)]
+    if ports.advice is not None and calls:
+        reach("advice_taken")
+    return tuple(calls)
 
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
     """Put every call of a message into the journal, with the step that takes the message in."""
     calls = {call.call_id: call for call in pending}
     for use in message.tool_uses:
-        await ports.journal.proposed(use, calls.get(use.call_id))
+        call = calls.get(use.call_id)
+        if call is not None and call.edited:
+            # What may run is what the journal knows.
+            use = use.model_copy(update={"arguments": call.arguments})
+        await ports.journal.proposed(use, call)
 
 
-def judge(use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode) -> PendingCall:
+def judge(
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+) -> PendingCall:
     """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
-    return judged(use, ports, mode)[0]
+    return judged(use, ports, mode, hook)[0]
 
 
-def judged(use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode) -> tuple[PendingCall, Any]:
-    """Return the call with what the gate says about it, and what its tool made of the arguments."""
+def judged(
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+) -> tuple[PendingCall, Any]:
+    """Return the call with what the gate says about it, and what its tool made of the arguments.
+
+    `hook`: what a hook says of a call that was never judged; a pending one tells by itself.
+    """
+    hook = use.hook if isinstance(use, PendingCall) else hook
     tool = ports.toolbox.get(use.tool)
     if tool is None:
-        names = ", ".join(ports.toolbox)
-        return _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}."), None
+        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED))
+        more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
+        return _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."), None
     # What runs is what the model wrote; what is shown and stored has no secret in it.
     original = ports.masker.references.original(use.arguments) if use.masked else None
     said = ports.masker.text if original is not None else str
@@ -91,20 +113,64 @@ def judged(use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode) -> tup
     if problem := "" if use.masked else _refused_placeholder(tool, use.arguments, ports):
         return _invalid(use, problem), None
     verdict = ports.gate.judge(tool, parsed, mode)
+    decision, by, reason = joined_decision(verdict, hook)
     call = PendingCall(
         call_id=use.call_id,
         tool=use.tool,
         arguments=use.arguments,
         masked=use.masked,
         effect=tool.effect_of(parsed),
-        decision={"allow": "approved", "ask": "undecided", "deny": "denied"}[verdict.decision],  # pyright: ignore[reportArgumentType]
-        decided_by="rule" if verdict.rule else "policy",
-        reason=said(verdict.reason),
+        decision=decision,
+        decided_by=by,
+        reason=said(reason),
+        edited=hook is not None and hook.edited,
+        hook=hook,
     )
     if call.decision == "undecided":
         binding = ports.witness.seen(call, tool, parsed, ports.cwd)
         call = call.model_copy(update={"binding": binding})
     return call, parsed
+
+
+def joined_decision(verdict: Verdict, hook: HookSaid | None) -> tuple[Decision, DecidedBy, str]:
+    """Join what the gate and a hook say: the stricter one counts, but for a question that may be spared."""
+    says: Decision = _DECISIONS[verdict.decision]
+    by: DecidedBy = "rule" if verdict.rule else "policy"
+    if hook is None or not hook.decision or says == "denied":
+        return says, by, verdict.reason
+    reason = f"a hook says {hook.decision}" + (f": {hook.reason}" if hook.reason else "")
+    match hook.decision:
+        case "deny":
+            return "denied", "hook", hook.reason
+        case "ask" if says == "approved":
+            return "undecided", "hook", reason
+        case "allow" if says == "undecided" and not verdict.is_firm:
+            return "approved", "hook", reason
+        case _:
+            return says, by, verdict.reason
+
+
+_DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "deny": "denied"}
+
+
+async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode) -> PendingCall:
+    """Ask the hooks about a call, and judge it with what they say: nothing of it is recorded before."""
+    advice = ports.advice
+    assert advice is not None
+    before = await advice.before_call(use)
+    if before.arguments is not None:
+        shown = masked_arguments(encodable(before.arguments), ports.masker)
+        is_masked = bool(placeholder_in(json_object(shown)))
+        use = use.model_copy(update={"arguments": shown, "masked": is_masked})
+        ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
+    call = judge(use, ports, mode, before.said)
+    if call.decision != "undecided":
+        return call
+    answer = await advice.on_question(call)
+    if answer is None or not answer.decision:
+        return call
+    is_edited = before.said is not None and before.said.edited
+    return judge(use, ports, mode, answer.model_copy(update={"edited": is_edited}))
 
 
 def _refused_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
@@ -136,6 +202,7 @@ def _invalid(use: ToolUse | PendingCall, reason: str) -> PendingCall:
         decision="invalid",
         decided_by="runtime",
         reason=reason,
+        edited=isinstance(use, PendingCall) and use.edited,
     )
 
 

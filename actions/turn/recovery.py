@@ -6,6 +6,7 @@ from ...state.crashpoints import reach
 from ..masking.kept_contents import kept_contents
 from ..ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
 from .proposals import judge
+from .results.large import most_bytes
 from .tool_runner import context_of, guarded, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
@@ -19,9 +20,7 @@ async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ..
     """
     calls = state.pending_tool_calls
     recorded = await ports.journal.recorded(call.call_id for call in calls)
-    return tuple(
-        [await _examined(call, recorded.get(call.call_id), ports, state.execution_mode) for call in calls]
-    )
+    return tuple([await _examined(call, recorded.get(call.call_id), ports, state) for call in calls])
 
 
 def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
@@ -38,7 +37,7 @@ def waiting_or_told(call: PendingCall, mode: ExecutionMode) -> PendingCall:
 
 
 async def _examined(
-    call: PendingCall, recorded: JournaledCall | None, ports: Ports, mode: ExecutionMode
+    call: PendingCall, recorded: JournaledCall | None, ports: Ports, state: ApplicationState
 ) -> PendingCall:
     if recorded is None or not is_open(call, recorded):
         return call
@@ -58,16 +57,17 @@ async def _examined(
         kept, _ = await kept_contents(*found.changed, ports.masker)
         await ports.journal.changed(call.call_id, found.changed.changes, kept)
     if found.outcome is not None:
-        await record_outcome(ports, call, found.outcome, "", None, flush=False)
+        limit_bytes = most_bytes(ports.max_result_tokens, state.tokens_per_byte)
+        await record_outcome(ports, call, found.outcome, "", None, flush=False, limit_bytes=limit_bytes)
         return call
     call = recovering(call, output=ports.masker.text(found.output), note=found.note)
     unknown = {
         "kind": "outcome_unknown",
         "reason": "it was running when the process died",
         # A new start would begin with what the old one left.
-        "binding": judge(call, ports, mode).binding,
+        "binding": judge(call, ports, state.execution_mode).binding,
     }
-    return waiting_or_told(call.model_copy(update=unknown), mode)
+    return waiting_or_told(call.model_copy(update=unknown), state.execution_mode)
 
 
 async def _verified(call: PendingCall, ports: Ports) -> str:

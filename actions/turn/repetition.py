@@ -5,7 +5,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ...state.calls import PendingCall
-from ...state.messages import ToolResult
+from ...state.messages import Document, Image, Text, ToolResult
 from ...state.transcript import Transcript
 
 MOST_IN_A_ROW = 3
@@ -21,6 +21,7 @@ class _Past(NamedTuple):
     arguments: str
     outcome: str
     content: str
+    blocks: tuple[Text | Image | Document, ...]
 
 
 def is_stuck(call: PendingCall, history: Transcript) -> bool:
@@ -54,4 +55,4 @@ def _newest_first(history: Transcript) -> Iterator[_Past]:
         for use in reversed(message.tool_uses):
             result = results.pop(use.call_id, None)
             if result is not None:
-                yield _Past(use.tool, use.arguments, result.outcome, result.content)
+                yield _Past(use.tool, use.arguments, result.outcome, result.content, result.blocks)

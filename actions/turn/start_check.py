@@ -8,7 +8,7 @@ from ...state.calls import Binding, FileChange, PendingCall, arguments_digest, r
 from ..ports import Ports, Prepared, ToolOutcome, Verifiable
 from ..workspace.paths import leads_of
 from .binding import differences, is_made_by, pre_images_fit
-from .proposals import judged, why_lost
+from .proposals import joined_decision, judged, why_lost
 from .repetition import MOST_IN_A_ROW, STUCK, is_stuck
 
 _TAMPERED = (
@@ -75,7 +75,7 @@ def _held_to(
     if now.decision != "approved" or not leads or tool.traits.runs_commands:
         return now
     verdict = ports.gate.judge(tool, arguments, mode, leads)
-    if verdict.decision == "allow":
+    if joined_decision(verdict, now.hook)[0] == "approved":
         return now
     asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})
     return asks.model_copy(update={"binding": ports.witness.seen(asks, tool, arguments, ports.cwd)})

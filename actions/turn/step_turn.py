@@ -10,6 +10,7 @@ from .model_call import CALL_READS, Cut, ask, overflow, replied
 from .proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 
 STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS]
+MAX_SUMMARY_CHARS = 4000
 STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds"]
 
 _RECORDED = "The step is closed."
@@ -28,16 +29,18 @@ async def take_turn(
     if reply is None:
         return overflow(before, action)
     message = with_unique_ids(reply.message, ports)
-    changes = _judge(before, ports, step, reply, message)
+    changes = await _judge(before, ports, step, reply, message)
     await record_wishes(message, changes["pending_tool_calls"], ports)
     if message.text:
-        ports.emit(MessageAdded("assistant", message.text, step.step_id))
+        ports.emit(MessageAdded("assistant", message.shown, step.step_id))
     for call in changes["pending_tool_calls"]:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments, step.step_id))
     return {**replied(before, ports, histories, reply), **changes, "active_step_id": step.step_id}
 
 
-def _judge(before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply, message: Message) -> Changes:
+async def _judge(
+    before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply, message: Message
+) -> Changes:
     """Return the state changes of the reply: the step is closed, or more calls are wanted."""
     finish = _finish_of(reply, message)
     if finish is not None:
@@ -47,7 +50,7 @@ def _judge(before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply,
             update={"chat_history": history, "status": finish.status, "analysis": finish.summary}
         )
         return {"vibe_plan": with_step(before, closed), "pending_tool_calls": (), "bad_rounds": 0}
-    pending = propose(message.tool_uses, reply, ports, before.execution_mode, FINISH_STEP)
+    pending = await propose(message.tool_uses, reply, ports, before, FINISH_STEP)
     going_on = step.model_copy(update={"chat_history": step.chat_history.append(message)})
     return {
         "vibe_plan": with_step(before, going_on),
@@ -65,6 +68,12 @@ def _finish_of(reply: Reply, message: Message) -> FinishStep | None:
         return None
     found = find_decision(message, FINISH_STEP, FinishStep)
     return found[1] if found is not None else None
+
+
+def step_line(step: VibeStep) -> str:
+    """Return what the global history says of a step that has ended."""
+    summary = " ".join(step.analysis.split())[:MAX_SUMMARY_CHARS]
+    return f"Step {step.step_id} {step.status}: {summary}"
 
 
 def with_step(state: ApplicationState, step: VibeStep) -> tuple[VibeStep, ...]:

@@ -10,8 +10,19 @@ from typing import Any
 from ...state.application import ApplicationState
 from ...state.calls import JournaledCall, PendingCall
 from ...state.crashpoints import reach
-from ...state.messages import Outcome, ToolResult, encodable, runtime_said, tool_answered
+from ...state.messages import (
+    Document,
+    Equipment,
+    Image,
+    Outcome,
+    Text,
+    ToolResult,
+    encodable,
+    runtime_said,
+    tool_answered,
+)
 from ..ports import Ports
+from .results.equipping import equipped
 from .step_turn import with_step
 
 
@@ -69,6 +80,7 @@ def with_results(
     if state.note and not left:
         messages.append(runtime_said(state.note))
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
+    cleared |= equipped(state, results)
     step = state.active_step
     if step is None:
         return {"chat_history": state.chat_history.append(*messages), **cleared}
@@ -76,14 +88,36 @@ def with_results(
     return {"vibe_plan": with_step(state, longer), **cleared}
 
 
-def result(call: PendingCall, outcome: Outcome, content: str, duration_ms: int | None = None) -> ToolResult:
+def result(
+    call: PendingCall,
+    outcome: Outcome,
+    content: str,
+    duration_ms: int | None = None,
+    blocks: tuple[Text | Image | Document, ...] = (),
+    ends_run: str | None = None,
+    equips: Equipment | None = None,
+) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
         tool=call.tool,
         outcome=outcome,
         content=encodable(content),
+        blocks=blocks,
         duration_ms=duration_ms,
+        ends_run=None if ends_run is None else encodable(ends_run),
+        equips=equips,
     )
+
+
+_DENIERS = {"person": "the user", "hook": "a hook of the user"}
+
+
+def edit_note(call: PendingCall) -> str:
+    """Return what stands in front of a result whose call did not run with the model's arguments."""
+    if not call.edited:
+        return ""
+    who = "a hook of the user" if call.hook is not None and call.hook.edited else "the user"
+    return f"({who} edited this call: {call.arguments})\n"
 
 
 def refusal(call: PendingCall) -> ToolResult | None:
@@ -92,7 +126,7 @@ def refusal(call: PendingCall) -> ToolResult | None:
         return result(call, "error", call.reason)
     if call.decision != "denied":
         return None
-    who = "the user" if call.decided_by == "person" else "policy"
+    who = _DENIERS.get(call.decided_by, "policy")
     reason = f": {call.reason}" if call.reason else ""
     return result(call, "denied", f"Denied by {who}{reason}. It did not run.")
 

@@ -8,15 +8,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...state.application import ApplicationState
 from ...state.calls import PendingCall
-from ...state.cancellation import over
+from ...state.cancellation import over, task_group
 from ...state.crashpoints import reach
-from ...state.messages import ToolResult
+from ...state.messages import Document, Image, Text, ToolResult, encodable
 from ..events import ToolFinished, ToolOutput, ToolStarted
 from ..masking.kept_contents import kept_contents
 from ..ports import (
     UNCHANGED,
     BadArguments,
     Changed,
+    KeptResults,
+    Masker,
     Ports,
     Prepared,
     ToolContext,
@@ -24,10 +26,11 @@ from ..ports import (
     Verdict,
     Verifiable,
 )
-from ..task_group import task_group
 from ..workspace.beneath import Reach
+from .model_call import reads
+from .results.large import fitted, most_bytes
 from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
-from .tool_results import clear, clear_once_committed, refusal, result, scratch_of
+from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of
 
 ResultT = TypeVar("ResultT")
 
@@ -96,7 +99,7 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        context = replace(context, reach=Reach.of(self._ports.roots, looked.leads))
+        context = replace(context, reach=Reach.of(self._ports.roots, looked.leads), results=self._kept())
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.known_files())
         ready = await guarded(call, lambda: self._prepared(call, arguments, context))
@@ -115,7 +118,27 @@ class ToolRunner:
             outcome = noted(_interrupted(cancelled, time.monotonic() - began), note)
             await self._record(offset, call, outcome, began, flush=True)
             raise
-        await self._record(offset, call, noted(outcome, note), began, flush=self._running > 1)
+        outcome = noted(outcome, note)
+        if self._ports.advice is not None:
+            outcome = await self._with_advice(offset, call, outcome, began)
+        await self._record(offset, call, outcome, began, flush=self._running > 1)
+
+    async def _with_advice(
+        self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float
+    ) -> ToolOutcome:
+        """Let hooks add to an outcome; if they are cut short, it is recorded as it is."""
+        advice = self._ports.advice
+        assert advice is not None
+        try:
+            more = await advice.after_call(call, outcome, int((time.monotonic() - began) * 1000))
+        except asyncio.CancelledError:
+            await self._record(offset, call, outcome, began, flush=True)
+            raise
+        return replace(outcome, content=f"{outcome.content}\n{more}") if more else outcome
+
+    def _kept(self) -> KeptResults:
+        limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
+        return KeptResults(self._ports.journal.kept_result, limit_bytes)
 
     async def _prepared(
         self, call: PendingCall, arguments: Any, context: ToolContext
@@ -145,14 +168,19 @@ class ToolRunner:
             return self._ports.gate.judge(tool, other, self._state.execution_mode)
 
         ready_context = replace(context, prepared=ready, judge=judge)
+        wrap = self._ports.wrap_tool_call
+        if wrap is not None:
+            return await guarded(call, lambda: wrap(tool, arguments, ready_context))
         return await guarded(call, lambda: tool.run(arguments, ready_context))
 
     async def _record(
         self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
     ) -> None:
         duration_ms = int((time.monotonic() - began) * 1000)
-        edited = f"(the user edited this call: {call.arguments})\n" if call.edited else ""
-        answer = await record_outcome(self._ports, call, outcome, edited, duration_ms, flush)
+        limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
+        answer = await record_outcome(
+            self._ports, call, outcome, edit_note(call), duration_ms, flush, limit_bytes
+        )
         self._running -= 1
         self.results[offset] = answer
         self._ports.emit(ToolFinished.of(answer, self._step_id))
@@ -163,11 +191,17 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         call_id=call.call_id,
         cwd=ports.cwd,
         emit=emit,
+        session_id=ports.session_id,
+        variables=ports.variables,
+        idempotency_key=f"{ports.session_id}:{call.call_id}",
+        scope=ports.scope,
+        written=call.arguments,
         scratch=scratch_of(ports, call.call_id),
         cache=ports.cache,
         private=ports.private,
         masker=ports.masker,
         withheld=ports.withheld,
+        shows=lambda file: reads(ports.model, file),
     )
 
 
@@ -179,20 +213,48 @@ async def refused(ports: Ports, answer: ToolResult, step_id: str | None) -> None
 
 
 async def record_outcome(
-    ports: Ports, call: PendingCall, outcome: ToolOutcome, before: str, duration_ms: int | None, flush: bool
+    ports: Ports,
+    call: PendingCall,
+    outcome: ToolOutcome,
+    before: str,
+    duration_ms: int | None,
+    flush: bool,
+    limit_bytes: int = 0,
 ) -> ToolResult:
-    """Put what a call came to into the journal, without secrets; its scratch goes once it is on disk."""
+    """Put what a call came to into the journal, without secrets; its scratch goes once it is on disk.
+
+    Of a result beyond `limit_bytes` (0: no limit) the model gets both ends.
+    """
     changes, pre_images = outcome.changed
     kept, note = await kept_contents(changes, pre_images, ports.masker)
-    outcome = noted(outcome, note)
-    ports.masker.learn(outcome.content)
-    answer = result(call, outcome.outcome, before + ports.masker.text(outcome.content), duration_ms)
+    outcome = await _without_secrets(noted(outcome, note), ports.masker)
+    outcome = fitted(outcome, call.call_id, limit_bytes, ports.toolbox)
+    content = before + outcome.content
+    brought = (outcome.blocks, outcome.ends_run, outcome.equips)
+    answer = result(call, outcome.outcome, content, duration_ms, *brought)
     if outcome.full_output is not None:
-        whole = await asyncio.to_thread(ports.masker.data, outcome.full_output)
-        await ports.journal.kept(call.call_id, whole)
+        await ports.journal.kept(call.call_id, outcome.full_output)
     clear_once_committed(ports, call.call_id)
     await ports.journal.finished(answer, flush, changes, kept, seen=outcome.seen)
     return answer
+
+
+async def _without_secrets(outcome: ToolOutcome, masker: Masker) -> ToolOutcome:
+    """Mask words; in pictures and documents no secrets are looked for."""
+    for text in (outcome.content, *(block.text for block in outcome.blocks if isinstance(block, Text))):
+        masker.learn(text)
+    whole, said = outcome.full_output, outcome.ends_run
+    return replace(
+        outcome,
+        content=masker.text(outcome.content),
+        full_output=None if whole is None else await asyncio.to_thread(masker.data, whole),
+        blocks=tuple(_masked(block, masker) for block in outcome.blocks),
+        ends_run=None if said is None else masker.text(said),
+    )
+
+
+def _masked(block: Text | Image | Document, masker: Masker) -> Text | Image | Document:
+    return Text(text=encodable(masker.text(block.text))) if isinstance(block, Text) else block
 
 
 def noted(outcome: ToolOutcome, note: str) -> ToolOutcome:

@@ -10,9 +10,12 @@ import httpcore2
 
 from ...workspace.paths import size_text
 from .addresses import is_local_name
-from .guard import GuardedBackend, Resolve, WebProblem, resolved_by_system
-from .web_url import READING_METHODS, UnfitUrl, WebUrl
+from .guard import GuardedBackend, NotSent, Resolve, TookTooLong, WebProblem, resolved_by_system
+from .reaching import READING_METHODS
+from .tls import tls_context
+from .web_url import UnfitUrl, WebUrl
 
+_BEFORE_SENDING = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -80,7 +83,7 @@ class WebClient:
             async with asyncio.timeout(limits.total_s):
                 return await self._travel(request, judgements)
         except TimeoutError:
-            raise WebProblem(
+            raise TookTooLong(
                 f"{request.url.origin} took longer than {limits.total_s:g} s, and was given up."
             ) from None
 
@@ -124,11 +127,12 @@ class WebClient:
                 return await self._read(url, request.method, response)
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             said = str(error).strip().rstrip(".") or type(error).__name__
-            raise WebProblem(f"{url.origin} could not be read: {said}.") from error
+            kind = NotSent if isinstance(error, _BEFORE_SENDING) else WebProblem
+            raise kind(f"{url.origin} could not be read: {said}.") from error
 
     def _context(self, url: WebUrl) -> ssl.SSLContext | None:
         if url.scheme == "https" and self._tls is None:
-            self._tls = httpcore2.default_ssl_context()
+            self._tls = tls_context()
         return self._tls
 
     async def _read(self, url: WebUrl, method: str, response: httpcore2.Response) -> WebAnswer:

@@ -19,8 +19,21 @@ class WebProblem(Exception):
     """Why a request had no answer: a sentence for the model."""
 
 
-class AddressRefused(WebProblem):
-    """The guard said no; nothing was sent."""
+class NotSent(WebProblem):
+    """Nothing has left this machine."""
+
+
+class TookTooLong(WebProblem):
+    """The time was over before the whole answer had come."""
+
+
+class AddressRefused(NotSent):
+    """The guard said no."""
+
+    def __init__(self, why: str, way: str = "") -> None:
+        """`why` the address is not dialled, and the usual `way` to have it dialled."""
+        super().__init__(f"{why} {way}".strip())
+        self.why = why
 
 
 async def resolved_by_system(host: str, port: int) -> Sequence[str]:
@@ -67,13 +80,13 @@ class GuardedBackend(AsyncNetworkBackend):
             addresses = own_addresses(host) or await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
             said = getattr(error, "strerror", None) or error
-            raise WebProblem(f"The name {host} was not found: {said}.") from None
+            raise NotSent(f"The name {host} was not found: {said}.") from None
         for address in addresses:
             kept_for = private_range(address)
             if kept_for is not None and not self._may_dial(address):
                 leads = address if address == host else f"{host} leads to {address}, which"
                 raise AddressRefused(
-                    f"{leads} is an address kept for {kept_for}. Such addresses are reached only where an"
-                    " allow rule names the address itself."
+                    f"{leads} is an address kept for {kept_for}.",
+                    "Such addresses are reached only where an allow rule names the address itself.",
                 )
         return addresses

@@ -1,6 +1,5 @@
 """The tool `http_request`: one HTTP request and its answer as it is."""
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +10,15 @@ from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome
 from ...workspace.paths import size_text
 from ..schema import PlainText
-from .reaching import Address, ReachingArguments, ReachingTool, body_text, kind_text, not_followed
-from .web_url import READING_METHODS, web_url
+from .reaching import (
+    READING_METHODS,
+    Address,
+    ReachingArguments,
+    ReachingTool,
+    body_text,
+    kind_text,
+    not_followed,
+)
 
 if TYPE_CHECKING:
     from .client import WebAnswer, WebClient
@@ -21,16 +27,6 @@ METHODS = (*READING_METHODS, "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SHOWN_BYTES = 50_000
 _SHOWN_HEADER_CHARS = 4000
 _MOST_HEADERS = 50
-_HEADER = re.compile(
-    r"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?[ \t]*"
-)
-_NOT_YOURS = frozenset((
-    "accept-encoding", "connection", "content-length", "expect", "forwarded", "host", "keep-alive",
-    "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
-    "upgrade", "via",
-))  # fmt: skip
-"""Headers that belong to the connection, not to the request."""
-
 _DESCRIPTION = (
     "Send one HTTP request and return status, headers and body. For reading a page web_fetch is better."
     " Addresses of private networks and of this machine are reached only where the user's rules name them."
@@ -51,14 +47,11 @@ def _headers(text: str) -> str:
 
 def parsed_headers(text: str) -> Mapping[str, str]:
     """Read one header a line; raises `ValueError` with a clause that says what does not fit."""
+    from .headers import header_of
+
     found: dict[str, str] = {}
     for line in filter(None, (line.strip(" \t") for line in text.split("\n"))):
-        header = _HEADER.fullmatch(line)
-        if header is None:
-            raise ValueError("must be lines of the form `Name: value` in printable ASCII")
-        name, value = header[1], header[2] or ""
-        if name.lower() in _NOT_YOURS:
-            raise ValueError(f"must not set {name}: the connection does")
+        name, value = header_of(line)
         if name.lower() in (known.lower() for known in found):
             raise ValueError(f"sets {name} more than once")
         found[name] = value
@@ -95,6 +88,7 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
     async def run(self, arguments: HttpRequestArguments, context: ToolContext) -> ToolOutcome:
         from .client import WebRequest
         from .guard import WebProblem
+        from .web_url import web_url
 
         if refused := _unsendable(arguments):
             return ToolOutcome("error", f"Nothing was sent: {refused}")

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import AfterValidator
 
 from ...ports import ToolContext, ToolTraits
-from ...workspace.text import SAMPLE_BYTES, binary_kind, detected, text_form
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
-from .web_url import WebUrl, web_url
 
 if TYPE_CHECKING:
     from .client import Judgements, WebAnswer, WebClient, WebRequest
+    from .web_url import WebUrl
+
+READING_METHODS = ("GET", "HEAD")
+"""Asking twice means nothing to the server."""
 
 
 def _plain(text: str) -> str:
+    from .web_url import web_url
+
     return str(web_url(text))
 
 
@@ -55,15 +59,16 @@ class ReachingTool(BuiltinTool[ArgumentsT]):
 
 def _judgements(arguments: ReachingArguments, context: ToolContext) -> "Judgements":
     from .client import Judgements
+    from .web_url import web_url
 
     first = web_url(arguments.url)
     was_asked = context.judge(arguments).decision == "ask"
     """A person let this very call pass: its own site may lead on within itself."""
 
-    def said(url: WebUrl) -> str:
+    def said(url: "WebUrl") -> str:
         return context.judge(arguments.model_copy(update={"url": str(url)})).decision
 
-    def may_follow(url: WebUrl) -> bool:
+    def may_follow(url: "WebUrl") -> bool:
         return (decision := said(url)) == "allow" or (
             decision == "ask" and was_asked and _is_same_site(first, url)
         )
@@ -71,7 +76,7 @@ def _judgements(arguments: ReachingArguments, context: ToolContext) -> "Judgemen
     return Judgements(may_dial=lambda url: said(url) != "deny", may_follow=may_follow)
 
 
-def _is_same_site(first: WebUrl, url: WebUrl) -> bool:
+def _is_same_site(first: "WebUrl", url: "WebUrl") -> bool:
     ports = (first.port, url.port)
     return first.host == url.host and (url.origin == first.origin or ports == (80, 443))
 
@@ -90,6 +95,8 @@ def charset_of(answer: "WebAnswer") -> str:
 
 def body_text(answer: "WebAnswer") -> str | None:
     """Return a body as text; None for what is none."""
+    from ...workspace.text import SAMPLE_BYTES, detected, text_form
+
     body, charset = answer.body, charset_of(answer)
     if charset and b"\0" not in body[:SAMPLE_BYTES]:
         return body.decode(charset, "replace")
@@ -101,6 +108,8 @@ def body_text(answer: "WebAnswer") -> str | None:
 
 
 def kind_text(answer: "WebAnswer") -> str:
+    from ...workspace.text import SAMPLE_BYTES, binary_kind
+
     return answer.media_type or binary_kind(answer.body[:SAMPLE_BYTES])
 
 

@@ -22,7 +22,6 @@ from .reaching import (
     kind_text,
     not_followed,
 )
-from .web_url import web_url
 
 if TYPE_CHECKING:
     from .client import WebAnswer, WebClient
@@ -58,6 +57,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
     async def run(self, arguments: WebFetchArguments, context: ToolContext) -> ToolOutcome:
         from .client import WebRequest
         from .guard import WebProblem
+        from .web_url import web_url
 
         if found := PLACEHOLDER.search(arguments.url):
             return ToolOutcome("error", f"{found[0]} stands for a secret that you were not shown.")

@@ -8,9 +8,6 @@ from functools import lru_cache
 from typing import Self
 from urllib.parse import unquote, urljoin
 
-READING_METHODS = ("GET", "HEAD")
-"""Asking twice means nothing to the server."""
-
 _SHAPE = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<netloc>[^/?#]*)(?P<target>[^#]*)(?:#.*)?")
 _NETLOC = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>\d{0,5}))?")
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
@@ -55,7 +52,11 @@ class WebUrl:
 
     def joined(self, reference: str) -> "WebUrl":
         """Return where a redirect leads; raises `UnfitUrl`."""
-        return web_url(urljoin(str(self), reference.strip()))
+        try:
+            whole = urljoin(str(self), reference.strip())
+        except ValueError:
+            raise UnfitUrl("has a host in brackets that is no IPv6 address") from None
+        return web_url(whole)
 
 
 @lru_cache(maxsize=256)

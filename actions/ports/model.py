@@ -1,0 +1,119 @@
+"""What the actions need of a language model."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from ...state.application import Usage
+from ...state.messages import (
+    Message,
+)
+from ...state.transcript import Transcript
+from ..events import Notice, TextDelta, ThinkingDelta
+
+if TYPE_CHECKING:
+    from ..turn.output.format import OutputFormat
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of the arguments object."""
+
+
+FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call of a model. System prompt and tools are the same objects all session long."""
+
+    system: str
+    tools: tuple[ToolSpec, ...]
+    histories: tuple[Transcript, ...]
+    """Read one after the other: the global history, then the active step's."""
+    forced_tool: str | None = None
+    """The model must call this tool (adapters only offer it where forcing is refused)."""
+    output: "OutputFormat | None" = None
+    """The form of an answer in words, where the provider can be held to one."""
+    purpose: Literal["turn", "summary"] = "turn"
+    """`summary`: what older messages are compressed to, which nobody is shown."""
+    model: "Model | None" = None
+    """Who is asked in place of the session's model; only a middleware says so."""
+
+    @property
+    def messages(self) -> Iterable[Message]:
+        for history in self.histories:
+            yield from history
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(history.size_bytes for history in self.histories)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole model message; the last item of a stream."""
+
+    message: Message
+    finish: FinishReason
+    usage: Usage
+    """Of this message alone, `llm_calls` = 1; None where the provider did not say."""
+    discarded: Usage = field(default_factory=Usage)
+    """Of the tries before it, `llm_calls` = 0."""
+
+    @property
+    def used(self) -> Usage:
+        return self.usage + self.discarded
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """A try whose answer was cut or empty; another one may follow."""
+
+    usage: Usage
+    """`llm_calls` = 0: what was asked for was one call."""
+
+
+ModelEvent = TextDelta | ThinkingDelta | Notice | Discarded | Reply
+
+
+class Model(Protocol):
+    """A language model behind one of the wire formats; retries are inside and visible as notices."""
+
+    @property
+    def name(self) -> str:
+        """`provider/model`, as in `-m`."""
+        ...
+
+    @property
+    def context_window(self) -> int:
+        """Tokens that a request and its answer may take."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield deltas, then exactly one `Reply`.
+
+        Raises `ContextFull`, `Overloaded`, `CredentialsError` or `ModelError`. A stream that is cut or ends
+        without a proper finish reason is never a reply: it is tried again, then raised.
+        """
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts what a request takes of the window, where that is known better than by its bytes.
+
+    A model that can is one, too.
+    """
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Return the tokens of the whole request; None: not known now, so that they are estimated.
+
+        Asked before every request is sent. Raises what `Model.stream` may raise.
+        """
+        ...

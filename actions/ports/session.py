@@ -1,0 +1,272 @@
+"""What the actions of a session are bound to: model, tools, gate, journal; assembled in `agent/wiring.py`."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...state.application import ExecutionMode
+from ...state.calls import Binding, FileChange, JournaledCall, KeptResult, PendingCall
+from ...state.messages import (
+    NO_EQUIPMENT,
+    Equipment,
+    ToolResult,
+    ToolUse,
+)
+from ...state.trace import TraceRecord
+from ..events import Event
+from ..masking.references import References
+from ..tools.functions.run_scope import RunScope
+from .model import Model, TokenCounter, ToolSpec
+from .tool import Tool, Toolbox, Verdict, WrapToolCall
+
+if TYPE_CHECKING:
+    from ..turn.output.format import OutputFormat
+    from .advice import Advice
+
+
+class Witness(Protocol):
+    """Looks at what a person's approval of a call rests on."""
+
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding | None:
+        """Return how it is now; `call.reason` is why the gate asks. None: that is not known."""
+        ...
+
+
+class Gate(Protocol):
+    def judge(
+        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+    ) -> Verdict:
+        """Say whether a call may run; `paths` are judged in place of those that the arguments name."""
+        ...
+
+
+class Journal(Protocol):
+    """The durable record of tool calls."""
+
+    async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
+        """Record the wish and what the gate says; committed with the step that proposes it.
+
+        A call of a decision tool does not wait, so that there is none.
+        """
+
+    async def decided(self, call: PendingCall, by: str) -> None:
+        """Record what a person decided; committed with the step that takes the decision in.
+
+        By nobody: what was approved is to be asked about once more.
+        """
+
+    async def started(
+        self,
+        pending: PendingCall,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Record that the side effect begins, with the file contents that it will replace, and commit.
+
+        Nothing runs before this returned.
+        """
+
+    async def finished(
+        self,
+        result: ToolResult,
+        flush: bool,
+        changes: Sequence[FileChange] = (),
+        pre_images: Mapping[str, bytes] | None = None,
+        seen: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
+
+    async def known_files(self) -> Mapping[str, str] | None:
+        """Return what the results of the session have shown of files last; see `ToolOutcome.seen`."""
+        ...
+
+    async def changed(
+        self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
+    ) -> None:
+        """Record what a call without a known end did to files, with the session's next commit."""
+
+    def once_committed(self, work: Callable[[], None]) -> None:
+        """Do `work` when what was recorded until now is on disk."""
+
+    async def agreed(self, call_id: str) -> str:
+        """Return the digest of the arguments that were last proposed or decided about; empty: not known."""
+        ...
+
+    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]: ...
+
+    async def kept(self, call_id: str, output: bytes) -> None:
+        """Store the whole output of a call whose result shows a part, with the session's next commit."""
+
+    async def kept_result(self, call_id: str) -> KeptResult | None:
+        """Return what is kept of a call that ended; None if there was none of this id."""
+        ...
+
+    async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]: ...
+
+    def has_seen(self, call_id: str) -> bool:
+        """Tell whether the session used this id before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOffer:
+    """What every request says before its histories."""
+
+    specs: tuple[ToolSpec, ...]
+    """Working and decision tools, in the order in which the request lists them."""
+    size_bytes: int
+    """What system prompt and tools take."""
+    sha256: str
+    """Of system prompt and tools."""
+
+    @classmethod
+    def made(cls, system: str, specs: tuple[ToolSpec, ...]) -> "ToolOffer":
+        described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
+        fixed = system.encode() + described.encode()
+        return cls(specs, len(fixed), hashlib.sha256(fixed).hexdigest())
+
+
+class ToolOffers(Protocol):
+    """Which tools the model is told of, by what it has brought into the session."""
+
+    def of(self, equipment: Equipment) -> ToolOffer: ...
+
+    def why_inactive(self, tool: str, equipment: Equipment) -> str:
+        """Say in a sentence why a tool cannot be called yet; empty if it can."""
+        ...
+
+
+class Trace(Protocol):
+    """Where a run tells what it does, beside what its steps record."""
+
+    def add(self, record: TraceRecord) -> None: ...
+
+
+class MaskedStream(Protocol):
+    def feed(self, piece: str) -> str: ...
+    def end(self) -> str: ...
+
+
+class Masker(Protocol):
+    """Takes secrets out of what enters; what was masked once stays as it is."""
+
+    def text(self, text: str) -> str: ...
+    def data(self, data: bytes) -> bytes: ...
+    def stream(self) -> MaskedStream:
+        """Return one for live output, where a secret may come in pieces."""
+        ...
+
+    @property
+    def references(self) -> References:
+        """What was masked, by what stands for it."""
+        ...
+
+    def holds_secret(self, data: bytes) -> bool:
+        """Tell whether there is a secret for sure."""
+        ...
+
+    def labelled(self, text: str) -> dict[str, set[str]]:
+        """Return the secrets of a text by what stands for them."""
+        ...
+
+    def named(self, label: str) -> set[str]:
+        """Return what a placeholder may stand for."""
+        ...
+
+    def learn(self, text: str) -> None:
+        """Get to know the secrets of the files that a call or its result names."""
+        ...
+
+    def way(self, placeholder: str) -> str:
+        """Say how a command gets at the value behind a placeholder; empty if that is not known."""
+        ...
+
+
+def _unheard(event: Event) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class EventPort:
+    """Where the actions of a session tell what happens; whoever drives them listens."""
+
+    listener: Callable[[Event], None] = _unheard
+
+
+PORTS = "ports"
+"""The input that every action of the graph is run with: the graph is one for all sessions of a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the actions of one session work with."""
+
+    model: Model
+    system: str
+    toolbox: Toolbox
+    tool_specs: tuple[ToolSpec, ...]
+    """Working and decision tools, in the order in which every request lists them."""
+    gate: Gate
+    witness: Witness
+    journal: Journal
+    trace: Trace
+    masker: Masker
+    cwd: Path
+    scratch: Path | None
+    """Where the folders of single calls are made; None where calls leave nothing behind."""
+    cache: Path | None
+    """See `ToolContext.cache`."""
+    private: tuple[Path, ...]
+    """See `ToolContext.private`."""
+    fixed_bytes: int
+    """What system prompt and tools add to every request."""
+    fixed_sha256: str
+    """Of system prompt and tools."""
+    offers: ToolOffers | None = None
+    """What is offered where the model has brought something in; None: always the same."""
+    compress_at: float = 0.8
+    """Share of the model's window that a request may fill."""
+    roots: tuple[Path, ...] = ()
+    """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
+    sandbox: str = "off"
+    """Kind and network of what commands run in."""
+    max_result_tokens: int = 0
+    """A result beyond this many tokens is kept in the store and shown in part; 0: all are shown whole."""
+    max_replans: int = 3
+    max_concurrent_reads: int = 8
+    withheld: frozenset[str] = frozenset()
+    """See `ToolContext.withheld`."""
+    masks_replies: bool = True
+    """False where a model's replies are recorded ones, which stay what they were."""
+    events: EventPort = field(default_factory=EventPort)
+    scope: RunScope = field(default_factory=RunScope)
+    """What the calls of a run share; whoever drives the run closes it at its end."""
+    session_id: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """See `ToolContext.variables`."""
+    token_counter: TokenCounter | None = None
+    """Without one, requests are estimated by their bytes."""
+    output: "OutputFormat | None" = None
+    """The form of every answer; None: text."""
+    done_tool: str = ""
+    """The tool by which a run has to end; empty: an answer in words ends it."""
+    advice: "Advice | None" = None
+    """Hooks; None: there are none."""
+    wrap_tool_call: WrapToolCall | None = None
+    """What goes around every call of a tool; None: nothing does."""
+
+    def offer(self, equipment: Equipment) -> ToolOffer:
+        """Return what requests say with this equipment: always the very same objects."""
+        if self.offers is None or equipment == NO_EQUIPMENT:
+            return ToolOffer(self.tool_specs, self.fixed_bytes, self.fixed_sha256)
+        return self.offers.of(equipment)
+
+    def why_inactive(self, tool: str, equipment: Equipment) -> str:
+        return "" if self.offers is None else self.offers.why_inactive(tool, equipment)
+
+    def emit(self, event: Event) -> None:
+        """Tell what happens, at once: all that a step tells is heard before the step ends."""
+        self.events.listener(event)

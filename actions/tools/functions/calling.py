@@ -1,0 +1,151 @@
+"""Calls a function of any kind: async or not, one value or a stream of them."""
+
+import asyncio
+import contextvars
+import inspect
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+ResultT = TypeVar("ResultT")
+
+_IDLE_S = 20.0
+"""How long a thread waits for the next call."""
+
+STREAM_ENDED = object()
+
+
+class Pieces(list[Any]):
+    """What a stream gave, in order."""
+
+
+async def called(work: Callable[[], Any], is_async: bool, show: Callable[[str], None]) -> Any:
+    """Call a function and return its result, or the `Pieces` of a stream, whose texts are shown at once.
+
+    What is not async runs in a thread, with this task's context variables. A cancelled stream says what it
+    gave until then; a thread cannot be stopped, nobody waits for it any more.
+    """
+    result = work() if is_async else await in_thread(work)
+    if inspect.isawaitable(result):
+        result = await result
+    if isinstance(result, AsyncIterator):
+        return await _read(cast(AsyncIterator[Any], result), show)
+    if inspect.isgenerator(result):
+        return await _read(_stepped(result), show)
+    return result
+
+
+async def _read(stream: AsyncIterator[Any], show: Callable[[str], None]) -> Pieces:
+    pieces = Pieces()
+    try:
+        async for piece in stream:
+            pieces.append(piece)
+            if isinstance(piece, str):
+                show(piece)
+    except asyncio.CancelledError as cancelled:
+        said = "".join(piece for piece in pieces if isinstance(piece, str))
+        raise asyncio.CancelledError(said) from cancelled
+    finally:
+        if (close := getattr(stream, "aclose", None)) is not None:
+            await close()
+    return pieces
+
+
+async def _stepped(stream: Iterator[Any]) -> AsyncIterator[Any]:
+    """Take each piece of a blocking generator in a thread."""
+    while (piece := await in_thread(lambda: next(stream, STREAM_ENDED))) is not STREAM_ENDED:
+        yield piece
+
+
+async def in_thread(work: Callable[[], ResultT]) -> ResultT:
+    """Do blocking work in a thread; no cancellation waits for it, nor does the end of the process."""
+    loop = asyncio.get_running_loop()
+    end: asyncio.Future[ResultT] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        with _Handing(loop, end) as hand:
+            hand.over(context.run(work))
+
+    _do(run)
+    return await end
+
+
+class _Worker:
+    """A thread that waits for work for a while; unlike those of an executor, nothing waits for it."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="sandbur-tool", daemon=True).start()
+
+    def give(self, work: Callable[[], None]) -> None:
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while self._do_next():
+            _idle.append(self)
+
+    def _do_next(self) -> bool:
+        """Do what is given next; False once nothing was for so long that nothing will be."""
+        while True:
+            try:
+                self._work.get(timeout=_IDLE_S)()
+            except queue.Empty:
+                try:
+                    _idle.remove(self)
+                except ValueError:
+                    continue  # Somebody has just taken it, and is about to give it work.
+                return False
+            return True
+
+
+_idle: deque[_Worker] = deque()
+# The threads of a process are none of its child's.
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _do(work: Callable[[], None]) -> None:
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+    worker.give(work)
+
+
+class _Handing:
+    """Hands what a thread comes to, or what it raises, to whoever waits on the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, end: "asyncio.Future[Any]") -> None:
+        self._loop = loop
+        self._end = end
+
+    def over(self, result: Any) -> None:
+        self._tell(self._end.set_result, result)
+
+    def __enter__(self) -> "_Handing":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
+        if error is None:
+            return True
+        if isinstance(error, StopIteration | SystemExit | KeyboardInterrupt):
+            # No future takes the first, and the others would end the whole process.
+            error = RuntimeError(f"it raised {type(error).__name__}({error})")
+        self._tell(self._end.set_exception, error)
+        return True
+
+    def _tell(self, settle: Callable[[Any], None], what: Any) -> None:
+        def tell() -> None:
+            if not self._end.done():
+                settle(what)
+
+        # Nobody waits any more once the loop is closed.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(tell)

@@ -1,0 +1,123 @@
+"""Makes JSON schemas flat: references are written out and titles left out, which models have no use for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+_MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SINGLE = (
+    "items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames",
+    "unevaluatedProperties", "unevaluatedItems",
+)  # fmt: skip
+_MOST_NODES = 2000
+"""A schema that is larger once its references are written out keeps them."""
+_PREFIXES = ("#/$defs/", "#/definitions/")
+
+Schema = dict[str, Any]
+
+
+def flat(schema: Mapping[str, Any], is_closed: bool = False) -> Schema:
+    """Return the schema without titles and, where nothing contains itself, without references.
+
+    `is_closed`: objects take no properties but those they name.
+    """
+    found = {**schema.get("definitions", {}), **schema.get("$defs", {})}
+    work = _Flattening(found, is_closed)
+    body = work.node({key: value for key, value in schema.items() if key not in ("$defs", "definitions")})
+    if definitions := work.kept():
+        body["$defs"] = definitions
+    return body
+
+
+def mapped(node: Any, change: Callable[[Schema], Schema]) -> Any:
+    """Return a schema with each schema in it changed, from the outside in; true and false stay."""
+    if not isinstance(node, Mapping):
+        return node
+    done = change(dict(cast(Mapping[str, Any], node)))
+    return {key: _inside(key, value, lambda one: mapped(one, change)) for key, value in done.items()}
+
+
+def _inside(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the value of a keyword, with each schema that it holds changed."""
+    if key in _MAPS and isinstance(value, Mapping):
+        schemas = cast(Mapping[str, Any], value)
+        return {name: change(one) for name, one in schemas.items()}
+    if key in _LISTS and isinstance(value, list):
+        return [change(one) for one in cast(list[Any], value)]
+    return change(value) if key in _SINGLE else value
+
+
+class _Flattening:
+    def __init__(self, definitions: Mapping[str, Schema], is_closed: bool) -> None:
+        self._definitions = definitions
+        self._is_closed = is_closed
+        self._named: dict[str, None] = {}
+        """What is referred to still, in order."""
+        self._nodes = 0
+        self._circular = {name for name in definitions if name in _reached(name, definitions)}
+
+    def node(self, node: Any) -> Any:
+        """Return one schema; true and false are schemas, too."""
+        if not isinstance(node, Mapping):
+            return node
+        node = cast(Mapping[str, Any], node)
+        self._nodes += 1
+        name = _name_of(node)
+        if name in self._definitions:
+            return self._referred(node, name)
+        done: Schema = {}
+        for key, value in node.items():
+            if key not in ("title", "discriminator"):
+                done[key] = _inside(key, value, self.node)
+        if self._is_closed and "properties" in done:
+            done.setdefault("additionalProperties", False)
+        return done
+
+    def kept(self) -> dict[str, Schema]:
+        """Return the definitions that are needed still."""
+        done: dict[str, Schema] = {}
+        while missing := [name for name in self._named if name not in done]:
+            done[missing[0]] = self.node(self._definitions[missing[0]])
+        return done
+
+    def _referred(self, node: Mapping[str, Any], name: str) -> Schema:
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        if name in self._circular or self._nodes > _MOST_NODES:
+            self._named[name] = None
+            return {"$ref": f"#/$defs/{name}", **beside}
+        return self.node({**self._definitions[name], **beside})
+
+
+def _name_of(node: Mapping[str, Any]) -> str:
+    """Return the name of the definition that a schema refers to; empty if it refers to none."""
+    target = node.get("$ref")
+    if isinstance(target, str):
+        for prefix in _PREFIXES:
+            if target.startswith(prefix):
+                return target.removeprefix(prefix)
+    return ""
+
+
+def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
+    """Return the definitions that one leads to, over others too."""
+    reached: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for found in _references(definitions[waiting.pop()]):
+            if found in definitions and found not in reached:
+                reached.add(found)
+                waiting.append(found)
+    return reached
+
+
+def _references(schema: Any) -> Iterator[str]:
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            inside = cast(Mapping[str, Any], node)
+            if name := _name_of(inside):
+                yield name
+            waiting.extend(inside.values())
+        elif isinstance(node, list):
+            waiting.extend(cast(list[Any], node))

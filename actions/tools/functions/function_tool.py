@@ -1,0 +1,213 @@
+"""A person's function as a tool of the agent."""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from pydantic_core import to_json
+
+from ....state.calls import Effect
+from ...ports import Recovered, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verified
+from .reading import Check, FunctionReading, Given, ToolOptions, read
+from .results import TaskComplete, ToolError, outcome_of
+from .run_context import RunContext
+from .signature import Unresolved, name_of
+
+ParametersT = ParamSpec("ParametersT")
+ReturnT = TypeVar("ReturnT")
+
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 5.0
+_DONE = "It had been done when the process died: its check found it done."
+
+
+class FunctionTool(Generic[ParametersT, ReturnT]):
+    """A function that a model may call. For everybody else it stays the function that it was."""
+
+    def __init__(
+        self, function: Callable[ParametersT, ReturnT], options: ToolOptions, names: Mapping[str, Any]
+    ) -> None:
+        """Read the signature; `names` are those of where it was defined. Raises `UsageError`."""
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._options = options
+        self._names: Mapping[str, Any] = names
+        self._known: FunctionReading | None = None
+        self._is_method = _is_method(function)
+        # A name may be defined further down; it is asked for again when the tool is used.
+        with suppress(Unresolved):
+            self._known = None if self._is_method else self._read()
+
+    def __call__(self, *args: ParametersT.args, **kwargs: ParametersT.kwargs) -> ReturnT:
+        return self._function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> "FunctionTool[..., ReturnT]":
+        """Return the tool of an object, where the function is a method."""
+        if instance is None or not self._is_method:
+            return self
+        bound = cast(Any, self._function).__get__(instance, owner)
+        return FunctionTool(bound, self._options, self._names)
+
+    def __repr__(self) -> str:
+        return f"<tool {self._options.name}: {self.origin}>"
+
+    @property
+    def origin(self) -> str:
+        """Where the function is from, for people."""
+        return f"{getattr(self._function, '__module__', '')}.{name_of(self._function)}"
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._reading.spec
+
+    @property
+    def traits(self) -> ToolTraits:
+        return self._reading.traits
+
+    @property
+    def effect(self) -> Effect:
+        return self._options.effect
+
+    @property
+    def _reading(self) -> FunctionReading:
+        if self._known is None:
+            self._known = self._read()
+        return self._known
+
+    def _read(self) -> FunctionReading:
+        known = read(self._function, self._options, self._names)
+        self._names = {}
+        return known
+
+    def parse(self, arguments: str) -> Given:
+        return Given(*self._reading.arguments.checked(self.spec, arguments))
+
+    def effect_of(self, arguments: Given) -> Effect:
+        return self._options.effect
+
+    def subject(self, arguments: Given) -> str:
+        """Return the argument that says what the call is about, or all of them as JSON."""
+        name = self._reading.subject
+        about = arguments.raw.get(name, "") if name else arguments.raw
+        return about if isinstance(about, str) else to_json(about).decode()
+
+    def paths(self, arguments: Given) -> Sequence[str]:
+        """Return what parameters of the type `Path` name."""
+        named = (arguments.raw.get(name) for name in self._reading.paths.values())
+        return tuple(path for one in named for path in _texts(one))
+
+    async def run(self, arguments: Given, context: ToolContext) -> ToolOutcome:
+        for number in range(self._options.retries):
+            try:
+                outcome = await self._once(arguments, context)
+            except Exception:
+                if not await self._may_repeat(arguments, context):
+                    raise
+            else:
+                if outcome.outcome != "timeout" or not await self._may_repeat(arguments, context):
+                    return outcome
+            await asyncio.sleep(min(_FIRST_PAUSE_S * 2**number, _LONGEST_PAUSE_S))
+        return await self._once(arguments, context)
+
+    async def recover(self, arguments: Given, context: ToolContext) -> Recovered:
+        """Ask the check what came of the call; without one nobody knows."""
+        if self._reading.check is None:
+            return Recovered(None)
+        found = await self._verified(self._reading.check, arguments, context)
+        if found == "done":
+            return Recovered(ToolOutcome("ok", _DONE))
+        if found == "not_done":
+            return Recovered(None, is_not_started=True)
+        return Recovered(None, note="Its check cannot tell what came of it.")
+
+    async def _once(self, arguments: Given, context: ToolContext) -> ToolOutcome:
+        reading, run = self._reading, RunContext.of(self._options.name, context)
+        placed = {name: _located(arguments.values[name], context.cwd) for name in reading.paths}
+        limit = asyncio.timeout(self._options.timeout_s)
+        try:
+            async with limit:
+                values = {**arguments.values, **placed}
+                result, problems = await reading.callee.call(values, run, context.scope)
+        except ToolError as said:
+            return ToolOutcome("error", str(said))
+        except TaskComplete as done:
+            return outcome_of(done, run.tool)
+        except SystemExit as left:
+            return ToolOutcome("error", f"{run.tool} failed: it called sys.exit({left.code!r}).")
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return ToolOutcome("error", f"{run.tool} failed: something that it waited for was cancelled.")
+        except TimeoutError as late:
+            if not limit.expired():
+                raise
+            return self._timed_out(late)
+        finally:
+            run.stop()
+        return self._finished(outcome_of(result, run.tool), problems)
+
+    def _finished(self, outcome: ToolOutcome, problems: Sequence[str]) -> ToolOutcome:
+        if problems:
+            outcome = replace(outcome, content="\n".join((outcome.content, *problems)))
+        if self.traits.is_done_tool and outcome.outcome == "ok" and outcome.ends_run is None:
+            return replace(outcome, ends_run=outcome.content)
+        return outcome
+
+    def _timed_out(self, late: TimeoutError) -> ToolOutcome:
+        stopped = "was stopped" if self._reading.callee.is_async else "cannot be stopped: it may still go on"
+        told = f"{self._options.name} did not end within {self._options.timeout_s:g} s and {stopped}."
+        if self._options.effect != "read":
+            told += " It may have taken effect."
+        said = late.__cause__.args[0] if late.__cause__ is not None and late.__cause__.args else ""
+        return ToolOutcome("timeout", f"{told} Output so far:\n{said}" if said else told)
+
+    async def _may_repeat(self, arguments: Given, context: ToolContext) -> bool:
+        """Tell whether the function may be called once more after a failure."""
+        check = self._reading.check
+        if check is None:
+            return self._options.effect in ("read", "idempotent")
+        return await self._verified(check, arguments, context) == "not_done"
+
+    async def _verified(self, check: Check, arguments: Given, context: ToolContext) -> Verified:
+        run = RunContext.of(self._options.name, context)
+        try:
+            async with asyncio.timeout(self._options.timeout_s):
+                return await check.verified(arguments, run)
+        finally:
+            run.stop()
+
+
+def _is_cancelled() -> bool:
+    """Tell whether it is this call that somebody cancels."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Tell whether this is defined in a class, and not bound to an object yet."""
+    if not inspect.isfunction(function) or function.__qualname__.rpartition(".")[0][-1:] in ("", ">"):
+        return False
+    first = next(iter(function.__code__.co_varnames[: function.__code__.co_argcount]), "")
+    return first == "self" and first not in function.__annotations__
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield from (one for one in cast(list[Any], value) if isinstance(one, str))
+
+
+def _located(value: Any, folder: Path) -> Any:
+    """Return a path as one below the working folder, if it is relative; the gate has judged that one."""
+    if isinstance(value, Path):
+        return folder / value
+    if isinstance(value, list | tuple | set):
+        items = cast("list[Any] | tuple[Any, ...] | set[Any]", value)
+        return type(items)(_located(one, folder) for one in items)
+    return value

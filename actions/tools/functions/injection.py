@@ -1,0 +1,159 @@
+"""Gives functions what they need and no model can give: connections, clients, settings."""
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ....state.errors import UsageError
+from .calling import in_thread
+from .run_context import RunContext
+from .run_scope import RunScope
+from .signature import Dependency, Parameter, name_of, parameters_of
+
+
+def Depends(provider: Callable[..., Any], *, per: Literal["run", "call"] = "run") -> Any:  # noqa: N802
+    """Let a parameter be filled in by `provider`: `Annotated[Db, Depends(get_db)]`, or as its default.
+
+    `provider` may be a function, async or not, a generator that yields once and cleans up after that, or a
+    class; its own parameters are injected as well. What it gives is kept for the run, or for the call alone.
+    """
+    if not callable(provider):
+        raise UsageError(f"Depends() takes a function that provides something, not {provider!r}.")
+    return Dependency(provider, per)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A provider with all that it needs itself."""
+
+    provider: Callable[..., Any]
+    per: Literal["run", "call"]
+    name: str
+    parameters: tuple[tuple[str, "Need | None"], ...]
+    """Parameter -> what fills it; None: the run's context."""
+
+
+_Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
+_overrides: ContextVar[_Overrides] = ContextVar("overrides", default=MappingProxyType({}))
+
+
+@contextmanager
+def overrides(replaced: _Overrides) -> Generator[None]:
+    """Let other providers take the place of these, for the runs that begin within: `{get_db: fake_db}`.
+
+    Within others they are added to them. Raises `UsageError` for a provider that cannot be one.
+    """
+    merged = {**_overrides.get(), **replaced}
+    token = _overrides.set(merged)
+    try:
+        for provider in replaced.values():
+            _need(Dependency(provider), f"The override {name_of(provider)}", (), merged)
+        yield
+    finally:
+        _overrides.reset(token)
+
+
+def needs_of(parameters: tuple[Parameter, ...], what: str) -> tuple[tuple[str, Need | None], ...]:
+    """Return what fills the injected parameters of a function, which `what` names in sentences.
+
+    Raises `UsageError` for a circle, and for a provider with a parameter that nothing fills.
+    """
+    return tuple(
+        (one.name, None if one.dependency is None else _need(one.dependency, what, (), {}))
+        for one in parameters
+        if one.role != "argument"
+    )
+
+
+def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], replaced: _Overrides) -> Need:
+    """Look at a provider and at what it needs; `above` are those that need it."""
+    provider = replaced.get(dependency.provider, dependency.provider)
+    name = name_of(provider)
+    chain = [one.provider for one in above]
+    if dependency.provider in chain:
+        circle = [name_of(one) for one in (*chain[chain.index(dependency.provider) :], dependency.provider)]
+        raise UsageError(f"{what} can never be called: {' needs '.join(circle)}.", "Break the circle.")
+    if dependency.per == "call" and above and above[-1].per == "run":
+        raise UsageError(
+            f"{what}: {name_of(above[-1].provider)} is kept for the run, but needs {name}, which is not.",
+            "Write per='call' for both.",
+        )
+    parameters = parameters_of(provider, f"{what}: the provider {name}")
+    for one in parameters:
+        if one.is_required:
+            raise UsageError(
+                f"{what}: nothing fills the parameter `{one.name}` of the provider {name}.",
+                f"Write `{one.name}: Annotated[..., Depends(...)]`, or give it a default.",
+            )
+    inner = (*above, dependency)
+    filled = tuple(
+        (one.name, None if one.dependency is None else _need(one.dependency, what, inner, replaced))
+        for one in parameters
+        if one.role != "argument"
+    )
+    return Need(provider, dependency.per, name, filled)
+
+
+class Injection:
+    """Fills in what a function needs, for one call."""
+
+    def __init__(self, run: RunContext, shared: RunScope | None, own: RunScope) -> None:
+        """`shared` lives as long as the run, `own` as the call; without the first the second holds all."""
+        self._run = run
+        self._own = own
+        self._shared = own if shared is None else shared
+
+    async def filled(self, needs: tuple[tuple[str, Need | None], ...]) -> dict[str, Any]:
+        """Return the values by parameter; raises what a provider raises."""
+        return {name: self._run if need is None else await self._value(need) for name, need in needs}
+
+    async def _value(self, need: Need) -> Any:
+        replaced = _overrides.get()
+        if need.provider in replaced:
+            need = _need(Dependency(need.provider, need.per), f"The override of {need.name}", (), replaced)
+        scope = self._shared if need.per == "run" else self._own
+        return await scope.value(need.provider, lambda: self._provided(need, scope))
+
+    async def _provided(self, need: Need, scope: RunScope) -> Any:
+        values = await self.filled(need.parameters)
+        manager = _manager(need, values)
+        if manager is not None:
+            return await scope.enter(need.name, manager)
+        if inspect.isclass(need.provider):
+            return need.provider(**values)
+        if inspect.iscoroutinefunction(need.provider):
+            return await need.provider(**values)
+        made = await in_thread(lambda: need.provider(**values))
+        return await made if inspect.isawaitable(made) else made
+
+
+def _manager(need: Need, values: dict[str, Any]) -> AbstractAsyncContextManager[Any] | None:
+    """Return what a generator opens and closes; None for a provider that is none."""
+    if inspect.isasyncgenfunction(need.provider):
+        return asynccontextmanager(need.provider)(**values)
+    if inspect.isgeneratorfunction(need.provider):
+        return _in_threads(contextmanager(need.provider)(**values))
+    return None
+
+
+@asynccontextmanager
+async def _in_threads(manager: AbstractContextManager[Any]) -> AsyncGenerator[Any]:
+    """Enter and leave a blocking context manager in threads."""
+    value = await in_thread(manager.__enter__)
+    try:
+        yield value
+    except BaseException as error:
+        failed = error
+        await in_thread(lambda: manager.__exit__(type(failed), failed, failed.__traceback__))
+        raise
+    else:
+        await in_thread(lambda: manager.__exit__(None, None, None))

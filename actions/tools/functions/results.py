@@ -1,0 +1,99 @@
+"""Turns what a function returns into what the model reads."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, cast
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from ....state.messages import Document, Image, Text
+from ...ports import ToolOutcome
+from .calling import Pieces
+
+Content = Text | Image | Document
+
+
+class ToolError(Exception):
+    """A failure that the model is to read just as it is written, and can act on."""
+
+
+class TaskComplete(Exception):
+    """The task is done: returned or raised by a tool, it ends the run with this answer."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def outcome_of(result: Any, tool: str) -> ToolOutcome:
+    """Return what the model gets of a result: text as it is, content blocks, everything else as JSON."""
+    if isinstance(result, ToolOutcome):
+        return result
+    if isinstance(result, TaskComplete):
+        return ToolOutcome("ok", result.message, ends_run=result.message)
+    if isinstance(result, Pieces):
+        return _streamed(result, tool)
+    if isinstance(result, Content):
+        return _of_blocks([result])
+    if isinstance(result, list | tuple) and any(isinstance(part, Content) for part in cast(Any, result)):
+        return _mixed(cast(Sequence[Any], result), tool)
+    return _of_text(result, tool)
+
+
+def _streamed(pieces: Pieces, tool: str) -> ToolOutcome:
+    """Join the texts of a stream; `TaskComplete` in it ends the run."""
+    for piece in pieces:
+        if isinstance(piece, TaskComplete):
+            return outcome_of(piece, tool)
+    joined: list[Any] = []
+    for is_text, group in groupby(pieces, lambda piece: isinstance(piece, str)):
+        together = list(group)
+        joined += ["".join(together)] if is_text else together
+    return _of_text("", tool) if not joined else _mixed(joined, tool)
+
+
+def _mixed(parts: Sequence[Any], tool: str) -> ToolOutcome:
+    blocks: list[Content] = []
+    for part in parts:
+        if isinstance(part, Content):
+            blocks.append(part)
+            continue
+        said = outcome_of(part, tool)
+        if said.outcome != "ok":
+            return said
+        blocks += [Text(text=said.content), *said.blocks]
+    return _of_blocks(blocks)
+
+
+def _of_blocks(blocks: Sequence[Content]) -> ToolOutcome:
+    """Make the texts before the first image or document the content, and the rest what is beside it."""
+    first = next((n for n, block in enumerate(blocks) if not isinstance(block, Text)), len(blocks))
+    texts = [block.text for block in blocks[:first] if isinstance(block, Text)]
+    rest = tuple(blocks[first:])
+    names = ", ".join(_named(block) for block in rest if not isinstance(block, Text))
+    return ToolOutcome("ok", "\n".join(texts) or f"[{names}]", blocks=rest)
+
+
+def _named(block: Image | Document) -> str:
+    return block.media_type if isinstance(block, Image) else f"{block.name} ({block.media_type})"
+
+
+def _of_text(result: Any, tool: str) -> ToolOutcome:
+    if result is None:
+        return ToolOutcome("ok", "Done.")
+    if isinstance(result, str):
+        return ToolOutcome("ok", result or "(an empty text)")
+    try:
+        return ToolOutcome("ok", to_json(result, inf_nan_mode="null").decode())
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        why = str(error).splitlines()[0].removeprefix("Error serializing to JSON: ")
+        return ToolOutcome(
+            "error",
+            f"{tool} ran to its end, but what it returned, {_kind(result)}, is not JSON ({why}), so that it"
+            " cannot be shown to you. It was not run again. This is a mistake in the tool.",
+        )
+
+
+def _kind(result: Any) -> str:
+    name = cast(type[Any], type(result)).__qualname__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

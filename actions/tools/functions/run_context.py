@@ -1,0 +1,59 @@
+"""What a tool's function may know of the call that runs it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...ports import ToolContext
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The call that runs; a parameter with this annotation is filled in. Usable from every thread."""
+
+    tool: str
+    session_id: str
+    call_id: str
+    idempotency_key: str
+    """The same whenever this call is run again, after a crash too: give it to the service that is called."""
+    workspace: Path
+    """The working folder of the session."""
+    emit: Callable[[str], None]
+    """Show live output. Nothing of it reaches the model; after the end of the call nothing happens."""
+    _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True once nobody waits for the result any more: a function in a thread should end then."""
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Let go of the call, however it ended."""
+        self._stopped.set()
+
+    @classmethod
+    def of(cls, tool: str, context: ToolContext) -> "RunContext":
+        """Make the context of a call that runs on this event loop."""
+        stopped = threading.Event()
+        emit = _live_output(context.emit, stopped)
+        return cls(
+            tool, context.session_id, context.call_id, context.idempotency_key, context.cwd, emit, stopped
+        )
+
+
+def _live_output(show: Callable[[str], None], stopped: threading.Event) -> Callable[[str], None]:
+    loop, home = asyncio.get_running_loop(), threading.get_ident()
+
+    def shown(text: str) -> None:
+        if not stopped.is_set():
+            show(text)
+
+    def emit(text: str) -> None:
+        if threading.get_ident() == home:
+            shown(text)
+        elif not stopped.is_set() and not loop.is_closed():
+            loop.call_soon_threadsafe(shown, text)
+
+    return emit

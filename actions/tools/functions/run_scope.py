@@ -1,0 +1,117 @@
+"""What lives as long as a run of a session, or as one of its calls: opened once, closed at the end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Hashable
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any
+
+from ....state.cancellation import to_the_end
+
+_CLOSE_S = 10.0
+"""How long closing one thing may take."""
+_ABANDON_S = 1.0
+
+
+@contextmanager
+def _staying() -> Generator[None]:
+    """Let nothing that a task does end the whole process."""
+    try:
+        yield
+    except SystemExit as left:
+        raise RuntimeError(f"it called sys.exit({left.code!r})") from left
+
+
+class _Kept:
+    """Something opened and closed by a task of its own, so that it may be entered from any call."""
+
+    def __init__(self, name: str, manager: AbstractAsyncContextManager[Any]) -> None:
+        self.name = name
+        self.opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._release = asyncio.Event()
+        self._is_open = False
+        self.task = asyncio.create_task(self._keep(manager))
+        self.task.add_done_callback(self._ended)
+
+    async def _keep(self, manager: AbstractAsyncContextManager[Any]) -> None:
+        with _staying():
+            async with manager as value:
+                self._is_open = True
+                self.opened.set_result(value)
+                await self._release.wait()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Tell whoever waits for what never opened."""
+        if self.opened.done():
+            return
+        failed = None if task.cancelled() else task.exception()
+        self.opened.set_exception(failed or RuntimeError(f"{self.name} was closed before it had opened"))
+        # Nobody may be waiting any more.
+        self.opened.exception()
+
+    async def close(self, within_s: float) -> str:
+        """Close it; return what went wrong, empty if nothing did."""
+        self._release.set()
+        if not self._is_open:
+            self.task.cancel()
+        await asyncio.wait([self.task], timeout=within_s)
+        if not self.task.done():
+            self.task.cancel()
+            await asyncio.wait([self.task], timeout=_ABANDON_S)
+            return f"{self.name} did not close within {within_s:g} s."
+        failed = None if self.task.cancelled() else self.task.exception()
+        if failed is None or not self._is_open:
+            return ""
+        return f"{self.name} failed when it was closed: {type(failed).__name__}: {failed}"
+
+
+class RunScope:
+    """Holds what was opened, by key; can be used again once it was closed."""
+
+    def __init__(self, close_s: float = _CLOSE_S) -> None:
+        """`close_s`: how long closing each of them may take."""
+        self._close_s = close_s
+        self._values: dict[Hashable, asyncio.Future[Any]] = {}
+        self._kept: list[_Kept] = []
+
+    async def value(self, key: Hashable, make: Callable[[], Awaitable[Any]]) -> Any:
+        """Return what `make` returns, which is called once for all who ask at the same time or later.
+
+        A cancellation of one of them leaves it to the others. What fails is tried again for the next one.
+        """
+        made = self._values.get(key)
+        if made is None:
+            made = self._values[key] = asyncio.ensure_future(self._made(make))
+            made.add_done_callback(lambda future: self._forget_failure(key, future))
+        return await asyncio.shield(made)
+
+    async def _made(self, make: Callable[[], Awaitable[Any]]) -> Any:
+        with _staying():
+            return await make()
+
+    async def enter(self, name: str, manager: AbstractAsyncContextManager[Any]) -> Any:
+        """Enter a context manager that is left when the scope is closed, the last one first."""
+        kept = _Kept(name, manager)
+        self._kept.append(kept)
+        return await asyncio.shield(kept.opened)
+
+    async def aclose(self) -> list[str]:
+        """Close everything, whoever is cancelled meanwhile; return what went wrong, a sentence each."""
+        if not self._values and not self._kept:
+            return []
+        return await to_the_end(self._close_all())
+
+    async def _close_all(self) -> list[str]:
+        waiting = [made for made in self._values.values() if not made.done()]
+        for made in waiting:
+            made.cancel()
+        if waiting:
+            await asyncio.wait(waiting, timeout=self._close_s)
+        self._values.clear()
+        problems: list[str] = []
+        while self._kept:
+            problems.append(await self._kept.pop().close(self._close_s))
+        return [problem for problem in problems if problem]
+
+    def _forget_failure(self, key: Hashable, made: "asyncio.Future[Any]") -> None:
+        if (made.cancelled() or made.exception() is not None) and self._values.get(key) is made:
+            del self._values[key]

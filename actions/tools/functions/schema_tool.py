@@ -1,0 +1,191 @@
+"""Makes tools of JSON schemas that somebody else wrote: a server, an API description, a configuration."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ....state.errors import UsageError
+from ...ports import BadArguments, ToolSpec
+from ..schema import expected, given_object, shown
+from .flat_schema import Schema, flat, mapped
+from .function_tool import FunctionTool
+from .reading import Callee, FunctionReading, ToolOptions
+from .signature import parameters_of
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME = 64
+_MOST_PROBLEMS = 3
+_MOST_CHARS = 300
+_BACKTRACKS = 100_000
+"""How long a pattern may look for a match: it is a stranger's."""
+_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_KNOWN_AS = {
+    "object": ("dict", "map", "hashmap", "hashtable", "record", "struct"),
+    "array": ("list", "tuple", "arraylist", "set", "queue", "stack"),
+    "string": ("str", "text", "char"),
+    "number": ("float", "double", "decimal"),
+    "integer": ("int", "long", "short", "byte", "bigint"),
+    "boolean": ("bool",),
+    "null": ("none",),
+}
+_USUAL = {name: name for name in _TYPES} | {name: kind for kind, names in _KNOWN_AS.items() for name in names}
+"""What types are called elsewhere -> in JSON schema."""
+_SHAPES: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
+    "properties": Mapping,
+    "required": list,
+    "enum": list,
+    "anyOf": list,
+    "oneOf": list,
+    "allOf": list,
+    "items": (Mapping, bool),
+    "description": str,
+}
+"""What keywords have to be; otherwise they are left out."""
+
+
+def tool_from_schema(
+    schema: Mapping[str, Any], function: Callable[..., Any], options: ToolOptions
+) -> FunctionTool[..., Any]:
+    """Return a tool whose arguments are checked against a schema; `function` gets them as one dict.
+
+    `function` may take injected parameters and a `RunContext`, too. The name becomes one that models can
+    call. Raises `UsageError` for a schema that is none, or not of an object.
+    """
+    return _SchemaTool(schema, function, options)
+
+
+def usable_name(name: str) -> str:
+    """Return a name that every provider takes, as like the given one as can be."""
+    usable = _STRANGE.sub("_", name)[:_LONGEST_NAME]
+    return usable if usable[:1].isalpha() or usable[:1] == "_" else f"_{usable}"[:_LONGEST_NAME]
+
+
+def usual(schema: Mapping[str, Any], what: str) -> Schema:
+    """Return the schema of an arguments object in the usual words, flat; raises `UsageError`.
+
+    Types of programming languages become those of JSON, and what says nothing is left out.
+    """
+    try:
+        done = flat(mapped(schema, _usual))
+    except RecursionError:
+        raise UsageError(f"{what}: its schema is nested too deeply.") from None
+    done = {key: value for key, value in done.items() if key not in ("$schema", "$id", "id")}
+    if done.setdefault("type", "object") != "object":
+        raise UsageError(f"{what}: its parameters have to be an object, not {done['type']}.")
+    done["properties"] = done.get("properties", {})
+    done["required"] = [name for name in done.get("required", ()) if isinstance(name, str)]
+    return done
+
+
+def _usual(node: Schema) -> Schema:
+    """Return one schema, without what is inside of it, in the usual words."""
+    done = {key: value for key, value in node.items() if _has_shape(key, value)}
+    if isinstance(node.get("items"), list):
+        done["prefixItems"] = node["items"]
+    for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(done.get(bound), bool):
+            is_exclusive = done.pop(bound)
+            if is_exclusive and limit in done:
+                done[bound] = done.pop(limit)
+    kind = done.pop("type", None)
+    kinds = cast(list[Any], kind) if isinstance(kind, list) else [kind]
+    found = list(dict.fromkeys(_USUAL.get(one.lower()) if isinstance(one, str) else None for one in kinds))
+    if found and None not in found:
+        done["type"] = found[0] if len(found) == 1 else found
+    return done
+
+
+def _has_shape(key: str, value: Any) -> bool:
+    return key not in _SHAPES or isinstance(value, _SHAPES[key])
+
+
+class _SchemaTool(FunctionTool[..., Any]):
+    def __init__(self, schema: Mapping[str, Any], function: Callable[..., Any], options: ToolOptions) -> None:
+        self._schema = schema
+        super().__init__(function, options, {})
+
+    def _read(self) -> FunctionReading:
+        options = self._options
+        what = f"The tool {options.name}"
+        parameters = parameters_of(self._function, what)
+        takes = [one.name for one in parameters if one.role == "argument"]
+        if len(takes) != 1:
+            raise UsageError(f"{what}: its function has to take one argument, the dict that a model gives.")
+        schema = usual(self._schema, what)
+        return FunctionReading(
+            spec=ToolSpec(usable_name(options.name), options.description, schema),
+            arguments=SchemaArguments(schema, what, takes[0]),
+            callee=Callee(self._function, what, parameters),
+            check=None,
+            subject=options.traits.subject,
+            traits=options.traits,
+        )
+
+
+class SchemaArguments:
+    """Checks arguments against a JSON schema."""
+
+    def __init__(self, schema: Schema, what: str, parameter: str) -> None:
+        from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ValidationError
+
+        self._parameter = parameter
+        patterns = FancyRegexOptions(backtrack_limit=_BACKTRACKS)
+        try:
+            self._validator: Draft202012Validator = Draft202012Validator(
+                schema, mask="it", offline=True, pattern_options=patterns
+            )
+        except (ValidationError, ValueError, RecursionError) as error:
+            why = str(error).splitlines()[0][:_MOST_CHARS]
+            raise UsageError(f"{what}: its parameters are no JSON schema: {why}.") from None
+
+    def checked(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        given = given_object(spec, text)
+        errors = self._errors(given)
+        if errors and (nulls := self._needless_nulls(spec, given, errors)):
+            given = {name: value for name, value in given.items() if name not in nulls}
+            errors = self._errors(given)
+        if errors:
+            told = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
+            more = f"; and {len(errors) - len(told)} more" if len(errors) > len(told) else ""
+            raise BadArguments(f"{spec.name}: {'; '.join(told)}{more}. {expected(spec)}")
+        return given, {self._parameter: given}
+
+    def _errors(self, given: dict[str, Any]) -> "list[ValidationError]":
+        try:
+            return list(self._validator.iter_errors(given))
+        except ValueError as error:
+            raise BadArguments(f"the arguments cannot be checked: {error}") from None
+
+    def _needless_nulls(
+        self, spec: ToolSpec, given: Mapping[str, Any], errors: "list[ValidationError]"
+    ) -> set[str]:
+        """Return the arguments that are null where they were to be left out, as some models do it."""
+        paths = [error.instance_path for error in errors]
+        required = spec.parameters["required"]
+        return {
+            str(path[0])
+            for path in paths
+            if len(path) == 1 and given.get(str(path[0]), ...) is None and path[0] not in required
+        }
+
+
+def _problem(error: "ValidationError", given: Mapping[str, Any]) -> str:
+    place, value = "", cast(Any, given)
+    for part in error.instance_path:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+        value = _inside(value, part)
+    said = error.message[:_MOST_CHARS]
+    if place:
+        said = f"{place[:_MOST_CHARS]}{said[2:] if said.startswith('it ') else f': {said}'}"
+    return said if isinstance(value, dict) else f"{said}, got {shown(value)}"
+
+
+def _inside(value: Any, part: str | int) -> Any:
+    """Return what is at a part of a path; where the path is not one of these arguments, nothing."""
+    try:
+        return value[part]
+    except (KeyError, IndexError, TypeError):
+        return {}

@@ -1,0 +1,172 @@
+"""Reads what a function says of itself: its parameters, what each is for, and what it does."""
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from ....state.errors import UsageError
+from .run_context import RunContext
+
+Role = Literal["argument", "injected", "context"]
+_UNFILLED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Unresolved(UsageError):
+    """An annotation names something that is not defined, or not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """What `Depends` leaves in a signature."""
+
+    provider: Callable[..., Any]
+    per: Literal["run", "call"] = "run"
+    """How long what it provides is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a tool or of a provider."""
+
+    name: str
+    annotation: Any
+    """Resolved; `Any` for an injected one whose type is not known here."""
+    default: Any
+    """`inspect.Parameter.empty`: there is none."""
+    is_positional_only: bool
+    role: Role
+    dependency: Dependency | None = None
+
+    @property
+    def is_required(self) -> bool:
+        return self.role == "argument" and self.default is inspect.Parameter.empty
+
+
+def parameters_of(
+    function: Callable[..., Any], what: str, names: Mapping[str, Any] | None = None
+) -> tuple[Parameter, ...]:
+    """Read the parameters; `what` names the function in sentences, `names` are those of where it was defined.
+
+    Raises `Unresolved` for an annotation that cannot be looked up, `UsageError` for a signature that no call
+    with named arguments can fill.
+    """
+    try:
+        signature = inspect.signature(function)
+    except NameError as error:
+        raise Unresolved(f"{what} cannot be read: {error}.") from None
+    except (ValueError, TypeError):
+        raise UsageError(f"{what} cannot be read: Python knows no signature of it.") from None
+    return tuple(_parameter(function, what, one, names or {}) for one in signature.parameters.values())
+
+
+def _parameter(
+    function: Callable[..., Any], what: str, one: inspect.Parameter, names: Mapping[str, Any]
+) -> Parameter:
+    if one.kind in _UNFILLED:
+        stars = "*" if one.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+        raise UsageError(
+            f"{what} takes `{stars}{one.name}`, for which there is no schema.", "Name each parameter."
+        )
+    dependency = one.default if isinstance(one.default, Dependency) else None
+    if dependency is not None:
+        return Parameter(one.name, Any, one.empty, _is_positional(one), "injected", dependency)
+    annotation = _resolved(function, what, one, names)
+    dependency = _dependency_in(annotation)
+    role: Role = "injected" if dependency else "context" if _is_context(annotation) else "argument"
+    return Parameter(one.name, annotation, one.default, _is_positional(one), role, dependency)
+
+
+def _is_positional(one: inspect.Parameter) -> bool:
+    return one.kind is inspect.Parameter.POSITIONAL_ONLY
+
+
+def _resolved(
+    function: Callable[..., Any], what: str, one: inspect.Parameter, names: Mapping[str, Any]
+) -> Any:
+    """Return the annotation with every name in it looked up."""
+    if one.annotation is one.empty:
+        return one.empty
+    plain = inspect.unwrap(function)
+    plain = getattr(plain, "__func__", getattr(plain, "func", plain))
+    outer = getattr(plain, "__globals__", None)
+    if outer is None:
+        constructor: Any = (
+            getattr(plain, "__init__", None) if inspect.isclass(plain) else type(plain).__call__
+        )
+        outer = getattr(constructor, "__globals__", {})
+    parameters = {one.__name__: one for one in getattr(plain, "__type_params__", ())}
+    holder = _Holder({one.name: one.annotation})
+    try:
+        hints = typing.get_type_hints(holder, {**outer}, {**names, **parameters}, include_extras=True)
+    except NameError as error:
+        raise Unresolved(
+            f"{what}: the annotation of `{one.name}` cannot be looked up: {error}.",
+            "Import or define the name before the tool is used, not only for type checkers.",
+        ) from None
+    except (TypeError, SyntaxError, AttributeError) as error:
+        raise UsageError(f"{what}: the annotation of `{one.name}` is no type: {error}.") from None
+    return hints[one.name]
+
+
+class _Holder:
+    """Something with annotations, which `typing.get_type_hints` looks up one at a time."""
+
+    def __init__(self, annotations: dict[str, Any]) -> None:
+        self.__annotations__ = annotations
+
+
+def _dependency_in(annotation: Any) -> Dependency | None:
+    if typing.get_origin(annotation) is not Annotated:
+        return None
+    found = (one for one in annotation.__metadata__ if isinstance(one, Dependency))
+    return next(found, None)
+
+
+def _is_context(annotation: Any) -> bool:
+    if typing.get_origin(annotation) is Annotated:
+        return _is_context(annotation.__origin__)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return any(map(_is_context, typing.get_args(annotation)))
+    return annotation is RunContext
+
+
+_SECTIONS = re.compile(
+    r"^[ \t]*(Args|Arguments|Parameters|Params|Returns|Raises|Yields|Attributes|Examples?):[ \t]*$"
+    r"|^[ \t]*:(param|type|arg|parameter|returns?|raises?)\b|^[ \t]*-{4,}[ \t]*$",
+    re.M,
+)
+
+
+def described(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return what the docstring says of the function, and of its parameters by name."""
+    text = inspect.getdoc(inspect.unwrap(function)) or ""
+    if not _SECTIONS.search(text):
+        return text or _spelled(function), {}
+    from docstring_parser import ParseError, parse
+
+    try:
+        found = parse(text)
+    except ParseError:
+        return text, {}
+    texts = {one.arg_name: one.description or "" for one in found.params}
+    return (found.description or _spelled(function)).strip(), {
+        name: _one_line(said) for name, said in texts.items()
+    }
+
+
+def _spelled(function: Callable[..., Any]) -> str:
+    """Make words of a name, where nothing else is said."""
+    return name_of(function).rpartition(".")[2].strip("_").replace("_", " ").capitalize() + "."
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function, or of the class that takes its place."""
+    return getattr(function, "__qualname__", None) or type(function).__qualname__

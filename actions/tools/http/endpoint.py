@@ -1,0 +1,215 @@
+"""One configured request: where its values go, and what is sent of them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ....state.calls import Effect
+from ..network.headers import checked_header
+from ..network.reaching import READING_METHODS
+from ..network.web_url import UnfitUrl, WebUrl, web_url
+from .tables import Ask
+from .template import (
+    ABSENT,
+    Lookup,
+    Node,
+    Placeholder,
+    Template,
+    Unfillable,
+    as_text,
+    filled,
+    percent_encoded,
+    references_in,
+)
+
+if TYPE_CHECKING:
+    from ..network.client import WebRequest
+
+Style = Literal["form", "comma", "space", "pipe", "deep", "json"]
+"""How a list or an object stands in a query: as fields of one name, joined, as `name[key]`, or as JSON."""
+_BETWEEN = {"comma": ",", "space": "%20", "pipe": "%7C"}
+BodyKind = Literal["json", "form"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryField:
+    name: str
+    value: Node
+    style: Style = "form"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEndpoint:
+    """A request that is all said but for its values."""
+
+    name: str
+    """Of the tool."""
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of what the model gives."""
+    method: str
+    site: WebUrl
+    """Scheme, host and port, which no value can change."""
+    path: Template
+    """Percent-encoded but for its values."""
+    effect: Effect
+    origin: str
+    """Who wrote it, for people."""
+    query: tuple[QueryField, ...] = ()
+    headers: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    cookies: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    body: Node = None
+    body_kind: BodyKind = "json"
+    ask: Ask = "by_rule"
+    timeout_s: float = 30.0
+    is_private: bool = False
+    """Whether its host may be one of a private network without saying so in its name."""
+
+    @property
+    def references(self) -> Iterator[tuple[Placeholder, bool]]:
+        """Every placeholder, and whether it may be left out with what holds it."""
+        yield from ((one, False) for one in self.path.references)
+        for part in (*(one.value for one in self.query), *self.headers.values(), *self.cookies.values()):
+            yield from references_in(part)
+        yield from references_in(self.body)
+
+    @property
+    def written(self) -> str:
+        """Method and address with the names of its placeholders, for people."""
+        return f"{self.method} {self.site.origin}" + "".join(map(str, self.path.pieces))
+
+    def address(self, lookup: Lookup) -> WebUrl:
+        """Return where the request goes; raises `Unfillable`."""
+        target = self.path.text(lookup, _path_value)
+        query = "&".join(text for one in self.query for text in _pairs(one, lookup))
+        try:
+            return web_url(self.site.origin + target + (f"?{query}" if query else ""))
+        except UnfitUrl as error:
+            raise Unfillable(f"would go to an address that {error}") from None
+
+    def request(self, lookup: Lookup, idempotency_key: str = "") -> "WebRequest":
+        """Return what is sent; raises `Unfillable`."""
+        from ..network.client import WebRequest
+
+        headers, body = self.content(lookup, idempotency_key)
+        return WebRequest(self.address(lookup), self.method, headers, body)
+
+    def content(self, lookup: Lookup, idempotency_key: str = "") -> tuple[dict[str, str], bytes]:
+        """Return headers and body; raises `Unfillable`."""
+        headers = {
+            name: _header_value(name, value)
+            for name, template in self.headers.items()
+            if (value := filled(template, lookup)) is not ABSENT and value is not None
+        }
+        body = self._body(lookup)
+        headers = {**self._usual_headers(bool(body), idempotency_key, headers), **headers}
+        if cookie := "; ".join(_cookies(self.cookies, lookup)):
+            headers["Cookie"] = cookie
+        return headers, body
+
+    def _usual_headers(self, has_body: bool, key: str, said: Mapping[str, str]) -> dict[str, str]:
+        usual = {"Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
+        if has_body:
+            is_form = self.body_kind == "form"
+            usual["Content-Type"] = "application/x-www-form-urlencoded" if is_form else "application/json"
+        if key and self.effect == "idempotent" and self.method not in READING_METHODS:
+            usual["Idempotency-Key"] = key
+        lower = {name.lower() for name in said}
+        return {name: value for name, value in usual.items() if name.lower() not in lower}
+
+    def _body(self, lookup: Lookup) -> bytes:
+        if self.body is None:
+            return b""
+        value = filled(self.body, lookup)
+        if value is ABSENT:
+            return b""
+        if self.body_kind == "form":
+            fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            return "&".join(pair for name in fields for pair in _form(name, fields[name])).encode()
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError:
+            raise Unfillable("cannot send half of a surrogate pair, which is no character") from None
+
+
+def _path_value(value: Any) -> str:
+    """Encode what stands in a path; nothing at all would make it another path."""
+    if isinstance(value, list):
+        text = ",".join(map(percent_encoded, cast("list[Any]", value)))
+    elif isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        text = ",".join(percent_encoded(part) for pair in pairs for part in pair)
+    else:
+        text = percent_encoded(value)
+    if not text:
+        raise Unfillable("cannot have an empty text in its path")
+    return text
+
+
+def _pairs(asked: QueryField, lookup: Lookup) -> Iterator[str]:
+    """Yield `name=value`, as often as the field stands in the query."""
+    value = filled(asked.value, lookup)
+    if value is ABSENT or value is None:
+        return
+    name = percent_encoded(asked.name)
+    if asked.style == "json" or not isinstance(value, list | dict):
+        yield f"{name}={percent_encoded(value)}"
+    elif asked.style == "form":
+        yield from _form(asked.name, cast(Any, value))
+    elif asked.style == "deep" and isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        yield from (f"{name}%5B{percent_encoded(key)}%5D={percent_encoded(one)}" for key, one in items)
+    else:
+        between = _BETWEEN.get(asked.style, ",")
+        yield f"{name}={between.join(map(percent_encoded, _flattened(value)))}"
+
+
+def _flattened(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [part for pair in cast("dict[str, Any]", value).items() for part in pair]
+    return cast("list[Any]", value)
+
+
+def _form(name: str, value: Any) -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, list):
+        values = cast("list[Any]", value)
+        yield from (f"{percent_encoded(name)}={percent_encoded(one)}" for one in values)
+    elif isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        yield from (f"{percent_encoded(key)}={percent_encoded(one)}" for key, one in items)
+    else:
+        yield f"{percent_encoded(name)}={percent_encoded(value)}"
+
+
+def _header_value(name: str, value: Any) -> str:
+    text = ",".join(map(as_text, cast("list[Any]", value))) if isinstance(value, list) else as_text(value)
+    try:
+        return checked_header(name, text)[1]
+    except ValueError:
+        raise Unfillable(
+            f"cannot send what the header {name} would be: it holds more than a line of printable ASCII"
+        ) from None
+
+
+def _cookies(cookies: Mapping[str, Template], lookup: Lookup) -> Iterator[str]:
+    for name, template in cookies.items():
+        if (value := filled(template, lookup)) is not ABSENT and value is not None:
+            yield f"{name}={percent_encoded(value)}"
+
+
+def required_by(endpoint: HttpEndpoint) -> set[str]:
+    """Return the parameters without which the request cannot be made."""
+    return {one.name for one, may_go in endpoint.references if one.source == "parameter" and not may_go}
+
+
+def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands for arguments that are not given."""
+    properties: Mapping[str, Any] = schema["properties"]
+    return {
+        name: cast("Mapping[str, Any]", one)["default"]
+        for name, one in properties.items()
+        if isinstance(one, Mapping) and "default" in one
+    }

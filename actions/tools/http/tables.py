@@ -1,0 +1,132 @@
+"""HTTP tools as people write them: the keys of their tables, and what a table would do, in a clause."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from ....state.errors import ConfigError
+from .template import Placeholder, Unfillable, node_of, references_in
+
+Ask = Literal["by_rule", "always", "never"]
+SafeEffect = Literal["read", "idempotent", "effect"]
+_Line = Annotated[str, StringConstraints(min_length=1, max_length=8192, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class HttpToolTable(_Table):
+    """One request that a model may send."""
+
+    description: Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+    url: _Line
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """A JSON schema of `type = "object"`, or name -> its schema with `required`, which is true by itself."""
+    headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
+    query: dict[str, Any] = Field(default_factory=dict, max_length=100)
+    body: Any = None
+    """What is sent as JSON."""
+    form: dict[str, Any] | None = None
+    """What is sent as a form, in place of a body."""
+    timeout: Seconds = 30
+    """Seconds for one call, redirects in it."""
+    effect: SafeEffect | None = None
+    """None: as the method has it."""
+    ask: Ask = "by_rule"
+    private: bool = False
+    """Whether its host may lead to a private address; one that is written as a number may anyway."""
+
+
+class OpenApiTable(_Table):
+    """Operations of an API that somebody described in a file."""
+
+    file: _Line
+    operations: Annotated[list[_Line], Field(min_length=1, max_length=200)]
+    """By `operationId`, or `METHOD /path`; `*` stands for anything."""
+    base_url: _Line | None = None
+    """Where the API is; None: where the file says."""
+    headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
+    """For every operation; the model is not asked for them."""
+    query: dict[str, Any] = Field(default_factory=dict, max_length=100)
+    """For every operation; the model is not asked for them."""
+    effects: dict[str, SafeEffect] = Field(default_factory=dict)
+    """Operation -> what running it twice would mean, where its method does not say it."""
+    timeout: Seconds = 30.0
+    ask: Ask = "by_rule"
+    private: bool = False
+
+
+TableT = TypeVar("TableT", HttpToolTable, OpenApiTable)
+
+
+def checked_tables(key: str, given: Mapping[str, Any], kind: type[TableT], source: str) -> dict[str, TableT]:
+    """Return the tables below a key, such as `http_tools`; raises `ConfigError`."""
+    return {
+        str(name): _checked(f"{source}: `{key}.{str(name)[:64]}`", one, kind) for name, one in given.items()
+    }
+
+
+def _checked(where: str, given: Any, kind: type[TableT]) -> TableT:
+    if not isinstance(given, dict):
+        raise ConfigError(f"{where} is no table.", "Write a table with its keys.")
+    table = cast("dict[Any, Any]", given)
+    unknown = [str(key) for key in table if key not in kind.model_fields]
+    if unknown:
+        near = get_close_matches(unknown[0], kind.model_fields, n=1)
+        hint = f"Did you mean `{near[0]}`?" if near else f"The keys are: {', '.join(kind.model_fields)}."
+        raise ConfigError(f"{where}: there is no key `{unknown[0][:40]}`.", hint)
+    try:
+        return kind.model_validate({**table, **_upper(table)})
+    except ValidationError as error:
+        raise ConfigError(f"{where} does not fit: {_problem(error)}.", "Correct it.") from None
+
+
+def _upper(table: Mapping[Any, Any]) -> dict[str, Any]:
+    method = table.get("method")
+    return {"method": method.upper()} if isinstance(method, str) else {}
+
+
+def _problem(error: ValidationError) -> str:
+    """Return the first problem as a clause that names the key and does not repeat its value."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    if first["type"] == "missing":
+        return f"`{key}` is missing"
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    return f"`{key}`: {'it has characters that are not possible here' if 'pattern' in message else message}"
+
+
+def told(name: str, table: HttpToolTable) -> str:
+    """Say in one clause what the tool does, for somebody who is asked to trust it."""
+    parts = (table.url, table.headers, table.query, table.body, table.form)
+    return f"lets the model send {table.method} {table.url} as {name}{_more(parts, table.ask, table.effect)}"
+
+
+def told_of_api(name: str, table: OpenApiTable) -> str:
+    """Say in one clause what the tools of an API do, for somebody who is asked to trust them."""
+    where = f" to {table.base_url}" if table.base_url else ""
+    operations = ", ".join(table.operations)
+    effects = ", ".join(f"{operation} = {effect}" for operation, effect in table.effects.items())
+    return f"lets the model send requests{where}: {operations} of {table.file} ({name})" + _more(
+        (table.headers, table.query), table.ask, effects or None
+    )
+
+
+def _more(parts: tuple[Any, ...], ask: Ask, effect: str | None) -> str:
+    names = [one.name for part in parts if part is not None for one in _variables(part)]
+    said = f", with the values of {', '.join(dict.fromkeys(names))}" if names else ""
+    said += ", never asking" if ask == "never" else ""
+    return said + (f", declared as {effect}" if effect else "")
+
+
+def _variables(part: Any) -> Iterator[Placeholder]:
+    try:
+        found = references_in(node_of(part))
+    except Unfillable:
+        return
+    yield from (one for one, _ in found if one.source == "env")

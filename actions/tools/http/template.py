@@ -1,0 +1,179 @@
+"""Texts with placeholders: what they name, and how values take their place without becoming anything else."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+from urllib.parse import quote
+
+Source = Literal["parameter", "env", "context", "var"]
+"""Who gives the value: the model, the environment, the call that runs, the person for this session."""
+CONTEXT_NAMES = ("session_id", "call_id", "idempotency_key", "workspace")
+_PLACEHOLDER = re.compile(
+    r"\{\{(?P<escaped>[A-Za-z_][\w.-]*)\}\}|(?P<dollar>\$?)\{(?P<name>[A-Za-z_][\w.-]*)\}", re.ASCII
+)
+
+
+class Unfillable(ValueError):
+    """Why a request cannot be made of its values; a clause after the tool's name."""
+
+
+class Unencoded(str):
+    """The name of a value that is not shown, in an address that is: it stays as it is."""
+
+    __slots__ = ()
+
+
+class Absent:
+    """The value of an optional parameter that was not given: what would hold it is left out."""
+
+
+ABSENT = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """One placeholder."""
+
+    source: Source
+    name: str
+
+    @property
+    def shown(self) -> Unencoded:
+        """What stands for it where its value is not to be seen, such as `$API_KEY`."""
+        return Unencoded(f"$var.{self.name}" if self.source == "var" else f"${self.name}")
+
+    def __str__(self) -> str:
+        return "{" + (self.name if self.source == "parameter" else f"{self.source}.{self.name}") + "}"
+
+
+Lookup = Callable[[Placeholder], Any]
+"""Returns the value of a placeholder, or `ABSENT`; raises `Unfillable` where there has to be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    pieces: tuple[str | Placeholder, ...]
+
+    @property
+    def references(self) -> tuple[Placeholder, ...]:
+        return tuple(piece for piece in self.pieces if isinstance(piece, Placeholder))
+
+    @property
+    def whole(self) -> Placeholder | None:
+        """The placeholder that is all of the text; its value keeps its type."""
+        piece = self.pieces[0] if len(self.pieces) == 1 else None
+        return piece if isinstance(piece, Placeholder) else None
+
+    def text(self, lookup: Lookup, encode: Callable[[Any], str]) -> str:
+        """Return the text with `encode` of each value in its place."""
+        return "".join(
+            piece if isinstance(piece, str) else encode(given(piece, lookup)) for piece in self.pieces
+        )
+
+
+Node = Template | dict[str, Any] | list[Any] | str | int | float | bool | None
+"""A JSON structure whose texts are templates; dicts and lists hold nodes."""
+
+
+def template_of(text: str) -> Template:
+    """Read the placeholders of a text; `{{name}}` is `{name}` in writing, other braces are just braces."""
+    pieces: list[str | Placeholder] = []
+    at = 0
+    for found in _PLACEHOLDER.finditer(text):
+        pieces.append(text[at : found.start()])
+        at = found.end()
+        if found["escaped"]:
+            pieces.append("{" + found["escaped"] + "}")
+        else:
+            pieces.append(_reference(found["name"], is_variable=bool(found["dollar"])))
+    pieces.append(text[at:])
+    return Template(tuple(_joined(pieces)))
+
+
+def _joined(pieces: list[str | Placeholder]) -> Iterator[str | Placeholder]:
+    literal = ""
+    for piece in pieces:
+        if isinstance(piece, str):
+            literal += piece
+            continue
+        if literal:
+            yield literal
+        yield piece
+        literal = ""
+    if literal:
+        yield literal
+
+
+def _reference(name: str, is_variable: bool) -> Placeholder:
+    if is_variable:
+        return Placeholder("env", name)
+    for source in ("env", "context", "var"):
+        if name.startswith(f"{source}."):
+            return Placeholder(source, name.removeprefix(f"{source}."))
+    return Placeholder("parameter", name)
+
+
+def node_of(value: Any) -> Node:
+    """Read a structure of somebody's configuration; raises `Unfillable` for what JSON does not have."""
+    if isinstance(value, str):
+        return template_of(value)
+    if isinstance(value, bool | int | float | None):
+        return value
+    if isinstance(value, list):
+        return [node_of(one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {str(key): node_of(one) for key, one in cast("dict[Any, Any]", value).items()}
+    raise Unfillable(f"holds a {type(value).__name__}, which JSON does not have")
+
+
+def references_in(node: Any) -> Iterator[tuple[Placeholder, bool]]:
+    """Yield each placeholder of a structure, and whether it is all of its text."""
+    if isinstance(node, Template):
+        yield from ((one, node.whole is not None) for one in node.references)
+    elif isinstance(node, dict):
+        for one in cast("dict[str, Any]", node).values():
+            yield from references_in(one)
+    elif isinstance(node, list):
+        for one in cast("list[Any]", node):
+            yield from references_in(one)
+
+
+def filled(node: Any, lookup: Lookup) -> Any:
+    """Return the structure with its values; what was not given is left out, `ABSENT` if it is all."""
+    if isinstance(node, Template):
+        whole = node.whole
+        return lookup(whole) if whole is not None else node.text(lookup, as_text)
+    if isinstance(node, dict):
+        items = ((key, filled(one, lookup)) for key, one in cast("dict[str, Any]", node).items())
+        return {key: value for key, value in items if value is not ABSENT}
+    if isinstance(node, list):
+        values = (filled(one, lookup) for one in cast("list[Any]", node))
+        return [value for value in values if value is not ABSENT]
+    return node
+
+
+def given(reference: Placeholder, lookup: Lookup) -> Any:
+    """Return a value that cannot be left out."""
+    value = lookup(reference)
+    if value is ABSENT or value is None:
+        raise Unfillable(f"needs `{reference.name}`")
+    return value
+
+
+def as_text(value: Any) -> str:
+    """Return a value as it stands in a text: JSON, but for texts themselves."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def percent_encoded(value: Any) -> str:
+    """Return a value for a path or a query: whatever it holds, it is one part of it."""
+    if isinstance(value, Unencoded):
+        return value
+    try:
+        return quote(as_text(value), safe="")
+    except UnicodeEncodeError:
+        raise Unfillable("cannot send half of a surrogate pair, which is no character") from None

@@ -1,0 +1,235 @@
+"""The tool of an endpoint: checks what a model gives, sends one request, and gives back what came."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ....state.calls import Effect
+from ....state.crashpoints import reach
+from ...masking.masker import SHORTEST_VALUE, value_label
+from ...ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits
+from ...workspace.paths import size_text
+from ..functions.schema_tool import SchemaArguments, usable_name, usual
+from .endpoint import HttpEndpoint, defaults_of
+from .template import ABSENT, Lookup, Placeholder, Unfillable
+
+if TYPE_CHECKING:
+    from ..network.client import Judgements, WebAnswer, WebClient
+
+_MOST_BYTES = 4_000_000
+_MOST_HEADER_CHARS = 2000
+_TELLING = ("link", "location", "retry-after")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """What a model gave, and where it leads."""
+
+    given: Mapping[str, Any]
+    subject: str
+    """Method and address with what the model gave; what others give stays a name."""
+
+
+class HttpTool:
+    def __init__(
+        self, endpoint: HttpEndpoint, env: Mapping[str, str], client: "WebClient | None" = None
+    ) -> None:
+        """`env` has the values of the variables that the endpoint names; they are read when it is called."""
+        what = f"The tool {endpoint.name}"
+        schema = usual(endpoint.parameters, what)
+        self.endpoint = endpoint
+        self._env = env
+        self._client = client
+        self._spec = ToolSpec(usable_name(endpoint.name), endpoint.description, schema)
+        self._arguments = SchemaArguments(schema, what, "given")
+        self._traits = ToolTraits(
+            reaches="configured", told=f"it sends {endpoint.written}", asks=endpoint.ask
+        )
+        self._defaults = defaults_of(schema)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    def traits(self) -> ToolTraits:
+        return self._traits
+
+    @property
+    def effect(self) -> Effect:
+        return self.endpoint.effect
+
+    @property
+    def origin(self) -> str:
+        """Where it is written, for people."""
+        return self.endpoint.origin
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """The names of the environment's variables whose values it sends."""
+        return _names(self.endpoint, "env")
+
+    def secrets(self) -> Mapping[str, str]:
+        """Return what it sends of the environment, by name: it is masked wherever it appears."""
+        found = {name: self._env.get(name, "") for name in self.variables}
+        return {name: value for name, value in found.items() if len(value) >= SHORTEST_VALUE}
+
+    def parse(self, arguments: str) -> HttpCall:
+        given, _ = self._arguments.checked(self._spec, arguments)
+        given = {**self._defaults, **given}
+
+        def value(reference: Placeholder) -> Any:
+            return given.get(reference.name, ABSENT) if reference.source == "parameter" else reference.shown
+
+        try:
+            self.endpoint.content(value)
+            address = self.endpoint.address(value)
+        except Unfillable as error:
+            raise BadArguments(f"{self._spec.name} {error}.") from None
+        return HttpCall(given, _subject(self.endpoint.method, str(address)))
+
+    def effect_of(self, arguments: HttpCall) -> Effect:
+        return self.endpoint.effect
+
+    def subject(self, arguments: HttpCall) -> str:
+        return arguments.subject
+
+    def paths(self, arguments: HttpCall) -> Sequence[str]:
+        return ()
+
+    async def run(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
+        secrets = self.secrets()
+        if context.masker is not None:
+            known = {(value, value_label(name)) for name, value in secrets.items()}
+            context.masker.references.filled_in.update(known)
+        outcome = await self._sent(arguments, context)
+        return replace(outcome, content=_without(secrets, outcome.content))
+
+    async def _sent(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
+        from ..network.guard import AddressRefused, NotSent, TookTooLong, WebProblem
+
+        name, endpoint = self._spec.name, self.endpoint
+        try:
+            request = endpoint.request(self._lookup(arguments, context), context.idempotency_key)
+        except Unfillable as error:
+            return ToolOutcome("error", f"Nothing was sent: {name} {error}.")
+        client = self._client or _client(endpoint.timeout_s)
+        reach("http_tool_call")
+        try:
+            answer = await client.send(request, self._judgements(arguments, context))
+        except AddressRefused as refused:
+            way = "its table says `private = true`, or writes the address itself"
+            return ToolOutcome("error", f"Nothing was sent: {refused.why} {name} may go there where {way}.")
+        except NotSent as problem:
+            return ToolOutcome("error", f"Nothing was sent: {problem}")
+        except TookTooLong as late:
+            told = "" if endpoint.effect == "read" else " It may have taken effect."
+            return ToolOutcome("timeout", f"{late}{told}")
+        except WebProblem as problem:
+            return self._cut(problem)
+        return _outcome(answer, endpoint.method)
+
+    def _cut(self, problem: Exception) -> ToolOutcome:
+        """Say what is known of a request whose answer did not come as a whole."""
+        if self.endpoint.effect != "effect":
+            return ToolOutcome("error", str(problem))
+        return ToolOutcome(
+            "unknown",
+            f"{problem} The request was sent: it may or may not have taken effect, and was not sent again."
+            " Verify its effect before you repeat it.",
+        )
+
+    def _lookup(self, arguments: HttpCall, context: ToolContext) -> Lookup:
+        known = {
+            "session_id": context.session_id,
+            "call_id": context.call_id,
+            "idempotency_key": context.idempotency_key,
+            "workspace": str(context.cwd),
+        }
+
+        def value(reference: Placeholder) -> Any:
+            name = reference.name
+            if reference.source == "parameter":
+                return arguments.given.get(name, ABSENT)
+            if reference.source == "context":
+                return known[name]
+            if reference.source == "var":
+                if name not in context.variables:
+                    raise Unfillable(f"needs the variable {name} of the session: --var {name}=VALUE sets it")
+                return context.variables[name]
+            if name not in self._env:
+                raise Unfillable(f"needs the variable {name} of the environment, which is not set")
+            return self._env[name]
+
+        return value
+
+    def _judgements(self, arguments: HttpCall, context: ToolContext) -> "Judgements":
+        from ..network.addresses import private_host
+        from ..network.client import Judgements, WebUrl
+
+        site = self.endpoint.site
+        names_private = private_host(site.host) is not None
+
+        def may_dial(url: WebUrl) -> bool:
+            return self.endpoint.is_private or (names_private and url.host == site.host)
+
+        def may_follow(url: WebUrl) -> bool:
+            led = replace(arguments, subject=_subject(self.endpoint.method, str(url)))
+            return url.origin == site.origin and context.judge(led).decision != "deny"
+
+        return Judgements(may_dial, may_follow)
+
+
+def _subject(method: str, address: str) -> str:
+    return address if method == "GET" else f"{method} {address}"
+
+
+def _names(endpoint: HttpEndpoint, source: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.name for one, _ in endpoint.references if one.source == source))
+
+
+@cache
+def _client(timeout_s: float) -> "WebClient":
+    """Return the one client of all tools with this limit: they share what TLS needs."""
+    from ..network.client import WebClient, WebLimits
+
+    return WebClient(
+        limits=WebLimits(total_s=timeout_s, connect_s=min(timeout_s, 10.0), most_bytes=_MOST_BYTES)
+    )
+
+
+def _without(secrets: Mapping[str, str], text: str) -> str:
+    """Return the text with the names of secrets in their place, however they are written in it."""
+    for name, value in secrets.items():
+        for form in (value, quote(value, safe=""), quote(value), json.dumps(value)[1:-1]):
+            text = text.replace(form, f"${name}")
+    return text
+
+
+def _outcome(answer: "WebAnswer", method: str) -> ToolOutcome:
+    from ..network.reaching import READING_METHODS, body_text, kind_text
+
+    outcome = "ok" if answer.status < 400 else "error"
+    head = "\n".join((f"HTTP {answer.status}", *_told_headers(answer, method)))
+    if answer.leads_to:
+        # What sends is answered so when it is done; 307 and 308 ask to send it elsewhere.
+        is_done = method not in READING_METHODS and answer.status < 307
+        told = f"{head}\n[it redirects to {answer.leads_to}, which was not followed]"
+        return ToolOutcome("ok" if is_done else "error", told)
+    if not answer.body:
+        return ToolOutcome(outcome, f"{head}\n(no content)")
+    text = body_text(answer)
+    if text is None:
+        what = f"{kind_text(answer)}, {size_text(len(answer.body))}"
+        return ToolOutcome(outcome, f"{head}\n[the answer is not text: {what}]")
+    return ToolOutcome(outcome, f"{head}\n{text}")
+
+
+def _told_headers(answer: "WebAnswer", method: str) -> Iterator[str]:
+    """Yield the headers that say how to go on; of an answer that has nothing else, all."""
+    for name, value in answer.headers.items():
+        if (method == "HEAD" or name in _TELLING) and not answer.leads_to:
+            yield f"{name}: {value}"[:_MOST_HEADER_CHARS]

@@ -1,0 +1,1 @@
+"""The file tools for paths that are none of the disk."""

@@ -1,0 +1,283 @@
+"""The file tools over back ends: same names, arguments and results, whether a path is of the disk or not."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from ....state.calls import VIRTUAL, Effect, FileChange
+from ...ports import (
+    KeepsFiles,
+    Masker,
+    Prepared,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    ToolSpec,
+    ToolTraits,
+    Verified,
+)
+from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
+from ...workspace.backends.composite import Composite, FilePlace
+from ...workspace.backends.layout import Contents, Layout, laid_out
+from ...workspace.beneath import Reach
+from ...workspace.paths import FileProblem, shown, size_text
+from ...workspace.patterns import split_fixed
+from ...workspace.planned_write import PlannedWrite, prepared_in_thread
+
+_MODE = 0o644
+"""What a file that has no permissions is recorded with."""
+
+
+class FileTool:
+    """A tool that ships, which looks at other places, too."""
+
+    def __init__(self, tool: Tool, files: Composite, contents: Contents) -> None:
+        self._tool = tool
+        self._files = files
+        self._contents: Contents = contents
+        self.spec: ToolSpec = replace(tool.spec, description=f"{tool.spec.description} {_told(files)}")
+        self.traits: ToolTraits = tool.traits
+        self.effect: Effect = tool.effect
+
+    def of_session(self, kept: KeepsFiles) -> Tool:
+        """Return the tool with what back ends keep for a session."""
+        return type(self)(
+            self._tool, self._files.of_session(KeptFiles(kept.session, kept.store)), self._contents
+        )
+
+    def parse(self, arguments: str) -> Any:
+        return self._tool.parse(arguments)
+
+    def effect_of(self, arguments: Any) -> Effect:
+        return self.effect
+
+    def subject(self, arguments: Any) -> str:
+        aimed = self._aimed(arguments)
+        if not self._files.has(aimed.path):
+            return self._tool.subject(arguments)
+        try:
+            return self._files.place(aimed.path).path
+        except FileProblem:
+            return aimed.path
+
+    def paths(self, arguments: Any) -> Sequence[str]:
+        return () if self.is_virtual(arguments) else self._tool.paths(arguments)
+
+    def is_virtual(self, arguments: Any) -> bool:
+        return self._files.has(self._aimed(arguments).path)
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        if not self.is_virtual(arguments):
+            return await self._tool.run(arguments, context)
+        aimed = self._aimed(arguments)
+        try:
+            place = self._files.place(aimed.path)
+            self._check(aimed)
+            async with laid_out(place, self._contents, context.scratch) as layout:
+                inner = aimed.model_copy(update={"path": layout.path})
+                return layout.told(await self._tool.run(inner, layout.within(context)))
+        except FileProblem as error:
+            return ToolOutcome("error", str(error))
+
+    def _aimed(self, arguments: Any) -> Any:
+        """Return the arguments with everything about the place in `path`."""
+        return arguments
+
+    def _check(self, arguments: Any) -> None:
+        """Refuse, by `FileProblem`, what would lead out of the place."""
+
+
+class SearchingFileTool(FileTool):
+    """`grep`, which goes through folders by itself."""
+
+    def reaches_hidden(self, arguments: Any) -> bool:
+        return self._tool.reaches_hidden(arguments)  # type: ignore[attr-defined]
+
+
+class GlobFileTool(SearchingFileTool):
+    """`glob`, whose pattern may name the place, too."""
+
+    def _aimed(self, arguments: Any) -> Any:
+        fixed, rest = split_fixed(arguments.pattern)
+        if not arguments.pattern.startswith("/") or not self._files.has(fixed):
+            return arguments
+        return arguments.model_copy(update={"path": fixed, "pattern": f"./{rest or '**'}"})
+
+    def _check(self, arguments: Any) -> None:
+        pattern = arguments.pattern
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+            raise FileProblem(
+                f"The pattern {shown(pattern)} leads out of {shown(arguments.path)}. Change one of them."
+            )
+
+
+class _Plans(Protocol):
+    """A tool that ships and writes."""
+
+    plan: Callable[[Any, Path, Reach], Prepared]
+
+    async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome: ...
+    async def verify(self, changes: Sequence[FileChange]) -> Verified: ...
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualWrite:
+    """A write to a back end that is known before it happens."""
+
+    place: FilePlace
+    content: bytes
+    expected: str | None
+    """SHA-256 of what it replaces; None: nothing."""
+    report: str
+
+
+class WritingFileTool(FileTool):
+    """`write_file` and `edit_file`: an effect that can be checked afterwards, wherever it happens."""
+
+    async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
+        if not self.is_virtual(arguments):
+            return await self._shipped.prepare(arguments, context)
+        try:
+            place = self._files.place(arguments.path)
+            async with laid_out(place, "one", context.scratch) as layout:
+                return await self._planned(layout, _masked(arguments, self.traits, context.masker), context)
+        except FileProblem as error:
+            return ToolOutcome("error", str(error))
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        prepared = context.prepared or await self.prepare(arguments, context)
+        if isinstance(prepared, ToolOutcome):
+            return prepared
+        work = prepared.work
+        if not isinstance(work, VirtualWrite):
+            return await self._tool.run(arguments, replace(context, prepared=prepared))
+        place, [change] = work.place, prepared.changes
+        if not await place.backend.write(place.inner, work.content, work.expected):
+            return ToolOutcome("error", _changed(place))
+        return ToolOutcome("ok", work.report, seen={change.path: change.after or ""})
+
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        """Tell from the back end whether a write happened."""
+        if not all(change.is_virtual for change in changes):
+            return await self._shipped.verify(changes)
+        found: set[Verified] = {await self._happened(change) for change in changes}
+        return found.pop() if len(found) == 1 else "unknown"
+
+    async def _happened(self, change: FileChange) -> Verified:
+        path = change.path.removeprefix(VIRTUAL)
+        if not self._files.has(path):
+            return "unknown"
+        place = self._files.place(path)
+        now = _digest(await place.backend.read(place.inner))
+        if now == change.after:
+            return "done"
+        return "not_done" if now == change.before else "unknown"
+
+    async def _planned(self, layout: Layout, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
+        # The slash at the end says that a folder is meant, which no write is about.
+        end = "/" if arguments.path.endswith("/") else ""
+        inner = arguments.model_copy(update={"path": layout.path + end})
+        _require_room(layout)
+        cwd, place = layout.beside, layout.place
+        found = await prepared_in_thread(lambda: self._shipped.plan(inner, cwd, layout.reach))
+        if isinstance(found, ToolOutcome):
+            return replace(found, content=layout.named(found.content))
+        work, [change] = found.work, found.changes
+        assert isinstance(work, PlannedWrite)
+        if len(work.content) > MAX_FILE_BYTES:
+            raise FileProblem(
+                f"{shown(place.path)} would take {size_text(len(work.content))}; a file there has at most"
+                f" {size_text(MAX_FILE_BYTES)}. Split it."
+            )
+        path = f"{VIRTUAL}{place.path}"
+        if self.traits.content and _is_outdated(path, change, context):
+            raise FileProblem(_changed(place))
+        virtual = FileChange(
+            path=path,
+            before=change.before,
+            before_mode=None if change.before is None else _MODE,
+            after=change.after,
+            after_mode=_MODE,
+        )
+        return Prepared(
+            (virtual,), {}, VirtualWrite(place, work.content, change.before, layout.named(work.report(None)))
+        )
+
+    @property
+    def _shipped(self) -> _Plans:
+        return self._tool  # type: ignore[return-value]
+
+
+def file_tools_of(files: Composite) -> tuple[Tool, ...]:
+    """Return the six file tools over back ends; over nothing but the folder, those that ship."""
+    from ..edit_file import EditFile
+    from ..glob import Glob
+    from ..grep import Grep
+    from ..list_directory import ListDirectory
+    from ..read_file import ReadFile
+    from ..write_file import WriteFile
+
+    if not files.prefixes:
+        return (ReadFile(), WriteFile(), EditFile(), ListDirectory(), Glob(), Grep())
+    return (
+        FileTool(ReadFile(), files, "one"),
+        WritingFileTool(WriteFile(), files, "one"),
+        WritingFileTool(EditFile(), files, "one"),
+        FileTool(ListDirectory(), files, "none"),
+        GlobFileTool(Glob(), files, "none"),
+        SearchingFileTool(Grep(), files, "all"),
+    )
+
+
+def file_tools(backend: "FileBackend | WorkspaceFolder | Composite | None" = None) -> tuple[Tool, ...]:
+    """Return the file tools (read, write, edit, list, glob, grep) over a `FileBackend` or a `Composite`.
+
+    They have the names and the arguments of those that ship. None: the folder of the agent.
+    """
+    return file_tools_of(Composite.of(WorkspaceFolder() if backend is None else backend))
+
+
+def _told(files: Composite) -> str:
+    if "/" in files.prefixes:
+        return "Files are not those of the machine, but kept apart, below `/`."
+    return f"Paths that begin with {', '.join(files.prefixes)} are not of the machine: they are kept apart."
+
+
+def _require_room(layout: Layout) -> None:
+    """Refuse a new file where there is no place for it."""
+    path = layout.place.inner
+    if path in layout.files:
+        return
+    if len(layout.files) >= MAX_FILES:
+        raise FileProblem(
+            f"There are {MAX_FILES:,} files already, which is the most. Write into one of them."
+        )
+    for above in Path(path).parents:
+        if str(above) in layout.files:
+            raise FileProblem(
+                f"{shown(layout.place.prefix + str(above))} is a file, so that nothing can be below it."
+            )
+
+
+def _masked(arguments: Any, traits: ToolTraits, masker: Masker | None) -> Any:
+    """Return the arguments without secrets: what is kept in a store holds none."""
+    if masker is None:
+        return arguments
+    texts = {name: masker.text(getattr(arguments, name)) for name in traits.references}
+    return arguments.model_copy(update=texts)
+
+
+def _is_outdated(path: str, change: FileChange, context: ToolContext) -> bool:
+    """Tell whether a file that is replaced as a whole is not the one that was read."""
+    version = (context.known or {}).get(path)
+    return change.before not in (None, change.after) and version not in (None, change.before)
+
+
+def _changed(place: FilePlace) -> str:
+    return f"{shown(place.path)} has changed since you read it: nothing was written. Read it again."
+
+
+def _digest(content: bytes | None) -> str | None:
+    return None if content is None else hashlib.sha256(content).hexdigest()

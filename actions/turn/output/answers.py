@@ -1,0 +1,176 @@
+"""When a reply of the model is the answer: it has the form that was asked for, or comes by the done tool."""
+
+import json
+import re
+from math import isfinite
+from typing import Any, NamedTuple
+
+from ....state.application import ENDED_BY_TOOL, ApplicationState
+from ....state.crashpoints import reach
+from ....state.errors import DoneToolNotCalled, OutputInvalid
+from ....state.messages import Message, ToolUse, assistant_said, runtime_said
+from ....state.transcript import Transcript
+from ...ports import Ports, Reply
+from ..burr_action import Changes
+from ..decision_tools import FINAL_ANSWER
+from ..proposals import answer_all
+from .format import OutputFormat, without_added_nulls
+
+MOST_REPAIRS = 1
+MOST_REMINDERS = 3
+_MOST_RAW_CHARS = 2000
+REJECTED = "This is not the answer that is asked for: {problem}\nGive the whole answer again, corrected."
+_REMINDER = "The work is not ended by an answer in words. Call {tool} to finish."
+_ACCEPTED = "The answer is accepted."
+_CUT = "it was cut at the output limit; make it shorter."
+_FENCED = re.compile(r"\s*```[\w-]*\n(.*)\n```\s*", re.DOTALL)
+
+
+class ReadAnswer(NamedTuple):
+    """An answer as it was read."""
+
+    text: str
+    """As JSON; where it is none, as it was given."""
+    value: Any = None
+    problem: str = ""
+    """What keeps it from being one; empty if nothing does."""
+
+
+class Closing(NamedTuple):
+    """What an answer comes to: it is taken, or asked for once more."""
+
+    changes: Changes
+    notice: str = ""
+    """What a person is told of it."""
+    answer: str = ""
+    """The answer, where it did not come as the text of the reply."""
+
+
+def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
+    """Read an answer as JSON in the form of `output`, fenced or not."""
+    fenced = _FENCED.fullmatch(text)
+    inner = (fenced[1] if fenced else text).strip()
+    try:
+        given = json.loads(inner, parse_constant=_refuse_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        said = str(error) if isinstance(error, ValueError) else "it is nested too deep"
+        return ReadAnswer(text, problem=f"it is no JSON ({said}).")
+    value = without_added_nulls(output.schema, output.unwrapped(given), output.schema)
+    problem = output.check(value)
+    return ReadAnswer(inner if value == given else json.dumps(value, ensure_ascii=False), value, problem)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    return number if isfinite(number) else _refuse_constant(written)
+
+
+def is_ended_by_tool(ports: Ports) -> bool:
+    """Tell whether a run ends by a call of the done tool, which is here."""
+    return ports.done_tool in ports.toolbox
+
+
+def wanted_output(ports: Ports) -> OutputFormat | None:
+    """Return the form of what the model answers in words, if it has one."""
+    return None if is_ended_by_tool(ports) else ports.output
+
+
+def forced_in_repair(state: ApplicationState, ports: Ports) -> str | None:
+    """Return the tool that the model must call once its answer was not taken."""
+    return FINAL_ANSWER if state.rejected_answers and wanted_output(ports) is not None else None
+
+
+def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
+    """Raise where the model was told often enough; what it said last is the end of the history."""
+    if state.rejected_answers <= _most_rejections(ports):
+        return
+    said, told = list(state.chat_history)[-2:]
+    raw = said.text or next((use.arguments for use in said.tool_uses), "")
+    shown = raw if len(raw) <= _MOST_RAW_CHARS else f"{raw[:_MOST_RAW_CHARS]} ..."
+    hint = "Resume to let the model try once more."
+    if is_ended_by_tool(ports):
+        raise DoneToolNotCalled(
+            f"The model did not call {ports.done_tool} to finish, though it was told"
+            f" {MOST_REMINDERS} times. It said: {shown}",
+            hint,
+        )
+    name = ports.output.name if ports.output is not None else ""
+    problem = _problem_in(told)
+    raise OutputInvalid(
+        f"The answer does not fit the schema {name}, and did not after it was asked for again: {problem}"
+        f" The model said: {shown}",
+        hint,
+    )
+
+
+def _most_rejections(ports: Ports) -> int:
+    return MOST_REMINDERS if is_ended_by_tool(ports) else MOST_REPAIRS
+
+
+def tried_again(state: ApplicationState, ports: Ports) -> Changes:
+    """Return the changes with which a resume lets the model try once more after its last try."""
+    most = _most_rejections(ports)
+    return {"rejected_answers": most} if state.rejected_answers > most else {}
+
+
+def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Closing | None:
+    """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
+    use = _final_call(ports, message)
+    if message.tool_uses and use is None:
+        return None
+    history = before.chat_history.append(message)
+    if use is None and is_ended_by_tool(ports):
+        told = runtime_said(_REMINDER.format(tool=ports.done_tool))
+        return Closing(_rejected(before, history.append(told)))
+    if ports.output is None:
+        return None
+    answer = read_answer(ports.output, message.text if use is None else use.arguments)
+    problem = _CUT if reply.finish == "length" else answer.problem
+    if problem:
+        reach("repair_before_commit")
+        told = REJECTED.format(problem=problem)
+        result = [runtime_said(told)] if use is None else answer_all(message, {}, told)
+        notice = f"The answer is not in the form that was asked for: {problem}"
+        return Closing(_rejected(before, history.append(*result)), notice)
+    if use is None:
+        return Closing(_closed(before, history))
+    history = history.append(*answer_all(message, {use.call_id: _ACCEPTED}, ""))
+    changes = _closed(before, history.append(assistant_said(answer.text, "runtime")))
+    return Closing(changes, answer=answer.text)
+
+
+def _final_call(ports: Ports, message: Message) -> ToolUse | None:
+    """Return the call that is the answer: the only one of its reply."""
+    uses = message.tool_uses
+    is_one = wanted_output(ports) is not None and len(uses) == 1 and uses[0].tool == FINAL_ANSWER
+    return uses[0] if is_one else None
+
+
+def _closed(before: ApplicationState, history: Transcript) -> Changes:
+    changes: Changes = {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
+    return {**changes, "rejected_answers": 0} if before.rejected_answers else changes
+
+
+def _rejected(before: ApplicationState, history: Transcript) -> Changes:
+    return {
+        "chat_history": history,
+        "rejected_answers": before.rejected_answers + 1,
+        "bad_rounds": 0,
+        # An older program would take what was rejected for the answer.
+        "graph_version": max(before.graph_version, ENDED_BY_TOOL),
+    }
+
+
+def _problem_in(told: Message) -> str:
+    text = told.text or next((result.content for result in told.tool_results), "")
+    before, _, after = REJECTED.partition("{problem}")
+    return text.removeprefix(before).removesuffix(after)
+
+
+def recorded_problem(told: Message | None) -> str:
+    """Return why an answer was rejected, by what the model was told of it."""
+    return _problem_in(told) if told is not None else ""

@@ -1,0 +1,99 @@
+"""JSON Schema: whether a schema is one, and what keeps a value from fitting it.
+
+Work is bounded whatever schema, pattern and value are, and nothing is fetched.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+Schema = Mapping[str, Any]
+MOST_PROBLEMS = 5
+_MOST_CHARS = 300
+_BACKTRACKS = 100_000
+"""How long a pattern may look for a match."""
+
+
+class BadSchema(ValueError):
+    """What answers cannot be checked by; the message says what is wrong with it."""
+
+
+def require_schema(schema: Any) -> None:
+    """Raise `BadSchema` unless answers can be checked by it."""
+    if not isinstance(schema, dict):
+        raise BadSchema("it is no object")
+    # What a person wrote may be quoted to them.
+    _validator(cast(Schema, schema), mask=None)
+    resolved(schema, cast(Schema, schema))
+
+
+def problems(schema: Schema, value: Any) -> list[str]:
+    """Say what keeps a JSON value from fitting, the first few things; empty if it fits."""
+    try:
+        errors = _validator(schema).iter_errors(value)
+        return [problem for _, problem in zip(range(MOST_PROBLEMS), map(_problem, errors), strict=False)]
+    except ValueError as error:
+        return [f"it cannot be checked: {_first_line(error)}"]
+
+
+def _validator(schema: Schema, mask: str | None = "it") -> Any:
+    from jsonschema_rs import FancyRegexOptions, ValidationError, validator_for
+
+    patterns = FancyRegexOptions(backtrack_limit=_BACKTRACKS)
+    try:
+        return validator_for(dict(schema), mask=mask, offline=True, pattern_options=patterns)
+    except ValidationError as error:
+        raise BadSchema(f"{_place(error.instance_path) or 'its root'}: {_first_line(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadSchema(_first_line(error)) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:_MOST_CHARS]
+
+
+def _problem(error: "ValidationError") -> str:
+    nearest = _nearest(error)
+    return f"{_place(nearest.instance_path) or 'the answer'}: {nearest.message[:_MOST_CHARS]}"
+
+
+def _nearest(error: "ValidationError") -> "ValidationError":
+    """Return why a value fits none of several forms, by the form that fails deepest inside of it."""
+    forms = cast("Iterable[Sequence[ValidationError]]", getattr(error.kind, "context", ()))
+    inside = [form[0] for form in forms if form and len(form[0].instance_path) > len(error.instance_path)]
+    deepest = max(inside, key=lambda one: len(one.instance_path), default=None)
+    return error if deepest is None else _nearest(deepest)
+
+
+def _place(path: Sequence[str | int]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).removeprefix(".")
+
+
+def resolved(schema: Any, root: Schema) -> Any:
+    """Return what a schema that only refers to another one means; raises `BadSchema` for a circle."""
+    seen: set[str] = set()
+    while isinstance(schema, dict) and isinstance(ref := cast("dict[str, Any]", schema).get("$ref"), str):
+        if ref in seen:
+            raise BadSchema(f"the reference {ref} leads in a circle")
+        seen.add(ref)
+        schema = _target(ref, root)
+    return cast(Any, schema)
+
+
+def _target(ref: str, root: Schema) -> Any:
+    if ref != "#" and not ref.startswith("#/"):
+        raise BadSchema(f"the reference {ref} is no path in the schema")
+    found: Any = root
+    for part in ref[2:].split("/") if len(ref) > 1 else ():
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and name.isascii() and name.isdigit():
+            places = cast("list[Any]", found)
+            found = places[int(name)] if int(name) < len(places) else None
+        else:
+            found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+    if not isinstance(found, dict | bool):
+        raise BadSchema(f"the reference {ref} leads nowhere")
+    return cast(Any, found)

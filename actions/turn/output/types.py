@@ -1,0 +1,56 @@
+"""The form of an answer from a Python type: a model, a dataclass, a TypedDict, a list, a union, a number."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ....state.errors import UsageError
+from .format import OutputFormat, output_format, output_schema
+from .json_schema import MOST_PROBLEMS, BadSchema
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedOutput(Generic[T]):
+    format: OutputFormat
+    """Answers are checked by the type itself, its validators included."""
+    parse: Callable[[Any], T]
+    """Makes the value of an answer, JSON as `RunFinished.output` has it, one of the type."""
+
+
+def output_format_of(kind: type[T], name: str = "") -> TypedOutput[T]:
+    """Return the form of answers that are of a type; raises `UsageError` for one that has no JSON schema."""
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic.errors import PydanticUserError
+
+    name = name or getattr(kind, "__name__", "") or "answer"
+    try:
+        adapter = TypeAdapter(kind)
+        stored = output_schema(adapter.json_schema(), name)
+    except (PydanticUserError, BadSchema, NameError) as error:
+        said = " ".join(str(error).splitlines()[0].split())
+        raise UsageError(
+            f"{name} cannot be the type of an output: {said}",
+            "Use a pydantic model, a dataclass, a TypedDict, a list, a union or a plain type.",
+        ) from None
+
+    def parse(value: Any) -> T:
+        # As JSON, so that dates and the like are read from texts, by strict models too.
+        return adapter.validate_json(json.dumps(value))
+
+    def check(value: Any) -> str:
+        try:
+            parse(value)
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False)[:MOST_PROBLEMS]
+            return "; ".join(f"{_place(one['loc'])}: {one['msg']}" for one in found)
+        return ""
+
+    return TypedOutput(output_format(stored, check), parse)
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return "".join(parts).lstrip(".") or "the answer"

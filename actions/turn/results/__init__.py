@@ -1,0 +1,1 @@
+"""What becomes of results before a model reads them."""

@@ -1,0 +1,112 @@
+"""Which back end a path belongs to, and what it is called there."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ....state.errors import UsageError
+from ....state.messages import encodable
+from ..paths import FileProblem, shown
+from .backend import FileBackend, KeptFiles, OfSession, WorkspaceFolder
+
+MAX_PATH_CHARS = 1000
+_MAX_NAME_BYTES = 255
+
+
+class FilePlace(NamedTuple):
+    """A path of a back end."""
+
+    backend: FileBackend
+    prefix: str
+    """Of all its paths, without the last slash; empty: it has every path."""
+    path: str
+    """The whole path: `prefix`, and what the back end knows it by."""
+
+    @property
+    def inner(self) -> str:
+        return self.path[len(self.prefix) :] or "/"
+
+
+class Composite:
+    """Several back ends under one roof: a path belongs to the longest prefix that it begins with.
+
+    Args:
+        prefixes: Prefix -> back end, such as `{"/memories/": StoreFiles()}`; it is not told the prefix.
+        default: What every other path belongs to.
+
+    Raises `UsageError` for what can be no prefix.
+    """
+
+    def __init__(
+        self,
+        prefixes: Mapping[str, FileBackend],
+        default: "FileBackend | WorkspaceFolder | None" = None,
+    ) -> None:
+        self._default = WorkspaceFolder() if default is None else default
+        known = {_checked_prefix(prefix): backend for prefix, backend in prefixes.items()}
+        if len(known) < len(prefixes):
+            raise UsageError("Two prefixes of files are the same.", "Leave one of them out.")
+        self._prefixes = dict(sorted(known.items(), key=lambda item: -len(item[0])))
+
+    @classmethod
+    def of(cls, backend: "FileBackend | WorkspaceFolder | Composite") -> "Composite":
+        return backend if isinstance(backend, Composite) else cls({}, backend)
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Those that are none of the folder; empty: all of it is the folder."""
+        found = tuple(f"{prefix}/" for prefix in self._prefixes)
+        return found if isinstance(self._default, WorkspaceFolder) else ("/", *found)
+
+    def of_session(self, kept: KeptFiles) -> "Composite":
+        """Return it with the back ends of a session."""
+        bound = {prefix: _bound(backend, kept) for prefix, backend in self._prefixes.items()}
+        default = self._default
+        return Composite(bound, default if isinstance(default, WorkspaceFolder) else _bound(default, kept))
+
+    def has(self, path: str) -> bool:
+        """Tell whether a path, as it is written, is none of the folder."""
+        if not isinstance(self._default, WorkspaceFolder):
+            return True
+        return any(path == prefix or path.startswith(f"{prefix}/") for prefix in self._prefixes)
+
+    def place(self, path: str) -> FilePlace:
+        """Return where a path that it `has` leads; raises `FileProblem` for one that no back end takes."""
+        path = plain_path(path)
+        for prefix, backend in self._prefixes.items():
+            if path == prefix or path.startswith(f"{prefix}/"):
+                return FilePlace(backend, prefix, path)
+        if isinstance(self._default, WorkspaceFolder):
+            raise FileProblem(f"{shown(path)} leads into no place of files.")
+        return FilePlace(self._default, "", path)
+
+
+def plain_path(path: str) -> str:
+    """Return a path in the one way in which it is kept: from the root, without `.` and doubled slashes."""
+    if len(path) > MAX_PATH_CHARS:
+        raise FileProblem(f"A path of {len(path):,} characters is too long; the limit is {MAX_PATH_CHARS:,}.")
+    if encodable(path) != path or not path.isprintable():
+        raise FileProblem(f"{shown(encodable(path))} has characters that no path here may have. Use others.")
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if ".." in names:
+        raise FileProblem(
+            f"{shown(path)} climbs with `..`, which is not possible here. Write the whole path."
+        )
+    if any(len(name.encode()) > _MAX_NAME_BYTES for name in names):
+        raise FileProblem(
+            f"{shown(path)[:80]}... has a name of over {_MAX_NAME_BYTES} bytes. Use a shorter one."
+        )
+    return "/" + "/".join(names)
+
+
+def _checked_prefix(prefix: str) -> str:
+    try:
+        plain = plain_path(prefix)
+    except FileProblem as problem:
+        raise UsageError(f"A prefix of files cannot be used: {problem}") from None
+    if not prefix.startswith("/") or plain == "/":
+        raise UsageError(f"{prefix!r} can be no prefix of files.", "Write one such as /memories/.")
+    return plain
+
+
+def _bound(backend: FileBackend, kept: KeptFiles) -> FileBackend:
+    return backend.of_session(kept) if isinstance(backend, OfSession) else backend

@@ -1,0 +1,98 @@
+"""Lays the files of a back end out in a private folder for a moment, so that the tools that ship see them."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from ....state.calls import VIRTUAL
+from ...ports import ToolContext, ToolOutcome
+from ..beneath import Reach
+from ..paths import FileProblem
+from .backend import MAX_FILE_BYTES
+from .composite import FilePlace, plain_path
+
+Contents = Literal["none", "one", "all"]
+"""Whether a call looks at names only, into the file that it names, or into all files below what it names."""
+
+
+class Layout(NamedTuple):
+    """Where files of a back end stand for a moment."""
+
+    root: Path
+    place: FilePlace
+    files: Mapping[str, int]
+    """Path, as the back end knows it -> size in bytes."""
+
+    @property
+    def path(self) -> str:
+        """What the call names, in the folder."""
+        return f"{self.root}{self.place.path}"
+
+    @property
+    def beside(self) -> Path:
+        """A working folder that holds none of the files, so that all of them are named in full."""
+        return self.root.parent / "beside"
+
+    @property
+    def reach(self) -> Reach:
+        return Reach.of((self.root,))
+
+    def within(self, context: ToolContext) -> ToolContext:
+        """Return the context of a call that looks at the folder and at nothing else."""
+        return replace(context, cwd=self.beside, reach=self.reach, known=None)
+
+    def told(self, outcome: ToolOutcome) -> ToolOutcome:
+        """Return an outcome in which the files have the paths that the model knows them by."""
+        seen = {
+            f"{VIRTUAL}{path.removeprefix(str(self.root))}": version
+            for path, version in (outcome.seen or {}).items()
+        }
+        return replace(outcome, content=self.named(outcome.content), seen=seen or None)
+
+    def named(self, text: str) -> str:
+        """Return a text of a tool with the paths of the back end."""
+        return text.replace(f"/{self.root}", "").replace(str(self.root), "")
+
+
+@asynccontextmanager
+async def laid_out(place: FilePlace, contents: Contents, scratch: Path | None) -> AsyncGenerator[Layout]:
+    """Yield the files of a place; they are gone afterwards. Raises `FileProblem` for a path that is none."""
+    files = await place.backend.files()
+    read = {path: await place.backend.read(path) for path in _looked_into(place, contents, files)}
+    if scratch is not None:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="files-", dir=scratch) as folder:
+        # The random name keeps it apart from all that a file may hold.
+        root = Path(os.path.realpath(folder)) / "files"
+        await asyncio.to_thread(_write, root, place.prefix, files, read)
+        yield Layout(root, place, files)
+
+
+def _looked_into(place: FilePlace, contents: Contents, files: Mapping[str, int]) -> Iterable[str]:
+    if contents == "none":
+        return ()
+    if contents == "one":
+        return (place.inner,) if place.inner in files else ()
+    below = place.inner.rstrip("/") + "/"
+    return tuple(path for path in files if path == place.inner or path.startswith(below))
+
+
+def _write(root: Path, prefix: str, files: Mapping[str, int], read: Mapping[str, bytes | None]) -> None:
+    Path(f"{root}{prefix}").mkdir(parents=True)
+    for path, size in files.items():
+        if plain_path(path) != path:
+            raise FileProblem(
+                f"The back end of {prefix or '/'} names a file in a way that is none: {path!r}."
+            )
+        target = Path(f"{root}{prefix}{path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = read.get(path)
+        target.write_bytes(content or b"")
+        if content is None:
+            # Of the right size without its bytes: nobody looks into it.
+            os.truncate(target, min(size, MAX_FILE_BYTES))
