@@ -9,27 +9,190 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .actions import events
+    from .actions.events import Notice, TextDelta, ThinkingDelta
+    from .actions.ports import Model, ModelEvent, ModelRequest, Reply, TokenCounter, ToolOutcome, ToolSpec
+    from .actions.tools.functions.decorator import tool
+    from .actions.tools.functions.injection import Depends
+    from .actions.tools.functions.results import TaskComplete, ToolError
+    from .actions.tools.functions.run_context import RunContext
+    from .actions.tools.http.documents import http_tools, openapi_tools
+    from .actions.tools.virtual.tools import file_tools
+    from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
+    from .actions.workspace.backends.composite import Composite
+    from .agent.extensions.middleware.call_limit import CallLimit
+    from .agent.extensions.middleware.middleware import (
+        Middleware,
+        MiddlewareSession,
+        NextModelCall,
+        NextToolCall,
+        ToolCallRequest,
+    )
+    from .agent.extensions.middleware.model_router import ModelRouter, Route
+    from .agent.extensions.middleware.patience import Retry, TimeLimit
+    from .agent.extensions.middleware.pii_redaction import PIIRedaction
+    from .agent.sdk.agent import Agent, workspace_tools
+    from .agent.sdk.result import RunFailed, RunResult
+    from .agent.sdk.session import AgentSession
+    from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
+    from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
+    from .state.content import Document, Image
+    from .state.errors import (
+        ContextFull,
+        CredentialsError,
+        MiddlewareError,
+        ModelError,
+        Overloaded,
+        SandburError,
+        SessionHeld,
+        SessionNotFound,
+        Unreachable,
+    )
+    from .state.messages import Message, Text, Thinking, ToolResult, ToolUse
 
-__all__ = ["AsyncSandburPersister", "SandburPersister", "__version__"]
+__all__ = [
+    "Agent",
+    "AgentSession",
+    "AsyncSandburPersister",
+    "CallLimit",
+    "Composite",
+    "ContextFull",
+    "CredentialsError",
+    "Depends",
+    "Document",
+    "FileBackend",
+    "Image",
+    "Limits",
+    "Message",
+    "Middleware",
+    "MiddlewareError",
+    "MiddlewareSession",
+    "Model",
+    "ModelError",
+    "ModelEvent",
+    "ModelRequest",
+    "ModelRouter",
+    "NextModelCall",
+    "NextToolCall",
+    "Notice",
+    "Overloaded",
+    "PIIRedaction",
+    "Reply",
+    "Retry",
+    "Route",
+    "RunContext",
+    "RunFailed",
+    "RunResult",
+    "SandburError",
+    "SandburPersister",
+    "SessionHeld",
+    "SessionMemory",
+    "SessionNotFound",
+    "StoreFiles",
+    "TaskComplete",
+    "Text",
+    "TextDelta",
+    "Thinking",
+    "ThinkingDelta",
+    "TimeLimit",
+    "TokenCounter",
+    "ToolCallRequest",
+    "ToolError",
+    "ToolOutcome",
+    "ToolResult",
+    "ToolSpec",
+    "ToolUse",
+    "Unreachable",
+    "Usage",
+    "WorkspaceFolder",
+    "__version__",
+    "events",
+    "file_tools",
+    "http_tools",
+    "openapi_tools",
+    "tool",
+    "workspace_tools",
+]
 
-# In an installed package the folders lie beside this file, too: there it is `sandbur/__init__.py`.
-__path__ = [str(Path(__file__).parent)]
+# In an installed package the folders lie beside this file, too: there it is `sandbur/__init__.py`, and
+# `sandbur.testing` beside it.
+_FOLDER = Path(__file__).parent
+__path__ = [str(_FOLDER), str(_FOLDER / "agent" / "testing" / "public")]
 
 _HOMES = {
+    "Agent": ("sandbur.agent.sdk.agent", "Agent"),
+    "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
+    "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
+    "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
+    "ContextFull": ("sandbur.state.errors", "ContextFull"),
+    "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
+    "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
+    "Document": ("sandbur.state.content", "Document"),
+    "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
+    "Image": ("sandbur.state.content", "Image"),
+    "Limits": ("sandbur.agent.session.run", "Limits"),
+    "Message": ("sandbur.state.messages", "Message"),
+    "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
+    "MiddlewareError": ("sandbur.state.errors", "MiddlewareError"),
+    "MiddlewareSession": ("sandbur.agent.extensions.middleware.middleware", "MiddlewareSession"),
+    "Model": ("sandbur.actions.ports", "Model"),
+    "ModelError": ("sandbur.state.errors", "ModelError"),
+    "ModelEvent": ("sandbur.actions.ports", "ModelEvent"),
+    "ModelRequest": ("sandbur.actions.ports", "ModelRequest"),
+    "ModelRouter": ("sandbur.agent.extensions.middleware.model_router", "ModelRouter"),
+    "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
+    "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
+    "Notice": ("sandbur.actions.events", "Notice"),
+    "Overloaded": ("sandbur.state.errors", "Overloaded"),
+    "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
+    "Reply": ("sandbur.actions.ports", "Reply"),
+    "Retry": ("sandbur.agent.extensions.middleware.patience", "Retry"),
+    "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
+    "RunContext": ("sandbur.actions.tools.functions.run_context", "RunContext"),
+    "RunFailed": ("sandbur.agent.sdk.result", "RunFailed"),
+    "RunResult": ("sandbur.agent.sdk.result", "RunResult"),
+    "SandburError": ("sandbur.state.errors", "SandburError"),
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
+    "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
+    "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
+    "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
+    "StoreFiles": ("sandbur.actions.workspace.backends.backend", "StoreFiles"),
+    "TaskComplete": ("sandbur.actions.tools.functions.results", "TaskComplete"),
+    "Text": ("sandbur.state.messages", "Text"),
+    "TextDelta": ("sandbur.actions.events", "TextDelta"),
+    "Thinking": ("sandbur.state.messages", "Thinking"),
+    "ThinkingDelta": ("sandbur.actions.events", "ThinkingDelta"),
+    "TimeLimit": ("sandbur.agent.extensions.middleware.patience", "TimeLimit"),
+    "TokenCounter": ("sandbur.actions.ports", "TokenCounter"),
+    "ToolCallRequest": ("sandbur.agent.extensions.middleware.middleware", "ToolCallRequest"),
+    "ToolError": ("sandbur.actions.tools.functions.results", "ToolError"),
+    "ToolOutcome": ("sandbur.actions.ports", "ToolOutcome"),
+    "ToolResult": ("sandbur.state.messages", "ToolResult"),
+    "ToolSpec": ("sandbur.actions.ports", "ToolSpec"),
+    "ToolUse": ("sandbur.state.messages", "ToolUse"),
+    "Unreachable": ("sandbur.state.errors", "Unreachable"),
+    "Usage": ("sandbur.state.application", "Usage"),
+    "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
+    "events": ("sandbur.actions.events", ""),
+    "file_tools": ("sandbur.actions.tools.virtual.tools", "file_tools"),
+    "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
+    "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
+    "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
+    "workspace_tools": ("sandbur.agent.sdk.agent", "workspace_tools"),
 }
-"""Public name -> its module and its name there."""
+"""Public name -> its module and its name there; without one it is the module."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    value = globals()[name] = getattr(import_module(module), attribute)
+    found = import_module(module)
+    value = globals()[name] = getattr(found, attribute) if attribute else found
     return value
 
 

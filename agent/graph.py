@@ -1,6 +1,7 @@
 """The graph: nine actions, and every transition between them."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, cast
 
 from burr.core import Action, Application, ApplicationBuilder, Condition, State
@@ -11,7 +12,6 @@ from burr.core.typing import TypingSystem
 from ..actions.context_compressor import context_compressor
 from ..actions.execute_tools import execute_tools
 from ..actions.human_confirm import human_confirm
-from ..actions.ports import Ports
 from ..actions.prompt import prompt
 from ..actions.router import router
 from ..actions.step_summarizer import step_summarizer
@@ -70,7 +70,7 @@ def _back_to(action: str) -> TransitionCondition:
 
 
 TURN_OPEN = TransitionCondition("a message", lambda s: s.turn_open and not s.pending_tool_calls)
-UNANSWERED = TransitionCondition("interrupted", lambda s: s.turn_open)
+UNANSWERED = TransitionCondition("no answer yet", lambda s: s.turn_open)
 OVERFLOW = TransitionCondition("does not fit", lambda s: s.overflow_from is not None)
 ASKING = TransitionCondition(
     "must ask", lambda s: any(c.decision == "undecided" for c in s.pending_tool_calls)
@@ -81,6 +81,7 @@ WORKING = TransitionCondition("steps left", lambda s: s.phase == "working")
 STEP_OPEN = TransitionCondition(
     "interrupted", lambda s: s.active_step is not None and s.active_step.status == "in_progress"
 )
+ENDED = TransitionCondition("ended by a tool", lambda s: not s.turn_open)
 IN_STEP = TransitionCondition("in a step", lambda s: s.active_step_id is not None)
 OTHERWISE = TransitionCondition("otherwise", lambda s: True)
 
@@ -108,6 +109,7 @@ TRANSITIONS: Transitions = (
     ("human_confirm", "human_confirm", ASKING),
     ("human_confirm", "execute_tools", OTHERWISE),
     ("execute_tools", "human_confirm", ASKING),
+    ("execute_tools", "prompt", ENDED),
     ("execute_tools", "vibe_result_analyzer", IN_STEP),
     ("execute_tools", "router", OTHERWISE),
     ("vibe_result_analyzer", "context_compressor", OVERFLOW),
@@ -125,21 +127,32 @@ TRANSITIONS: Transitions = (
 )
 
 
-def build_graph(ports: Ports, transitions: Transitions = TRANSITIONS) -> Graph:
-    """Bind the actions to what they need from outside."""
-    bound = {name: action.bind(ports=ports) for name, action in ACTIONS.items()}
-    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**bound))
+@cache
+def build_graph(transitions: Transitions = TRANSITIONS) -> Graph:
+    """Return the graph, one for all sessions: what an action needs from outside it is run with."""
+    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**ACTIONS))
     return builder.with_transitions(*transitions).build()
+
+
+class _Built(GraphBuilder):
+    """Gives the builder of an application a graph as it is: Burr would make a new one of it."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._graph = graph
+
+    def build(self) -> Graph:
+        return self._graph
 
 
 async def build_application(
     graph: Graph, session_id: str, persister: AsyncBaseStatePersister, new_state: ApplicationState
 ) -> Application[Any]:
     """Return the application of a session, after its last step, or new with `new_state`."""
+    builder: ApplicationBuilder[Any] = ApplicationBuilder()
+    builder.graph_builder = _Built(graph)
     return await (
-        ApplicationBuilder()
-        .with_graph(graph)
-        .with_identifiers(app_id=session_id, partition_key="")
+        builder.with_identifiers(app_id=session_id, partition_key="")
         .with_typing(ApplicationTyping())
         .initialize_from(  # pyright: ignore[reportUnknownMemberType]
             persister,

@@ -1,13 +1,12 @@
 """What a model call costs, from the offline catalogue of `genai-prices` or the user's configuration."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
-
-from pydantic import Field
 
 from ..state.application import Usage
 from ..state.errors import UsageError
-from ..state.messages import Record
+from .config.sources import Price
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
@@ -15,30 +14,25 @@ if TYPE_CHECKING:
 PriceOf = Callable[[Usage], float | None]
 """US dollars of a usage; None if its input or output tokens are unknown."""
 
-_CATALOGUE_IDS = {"openai-chat": "openai", "openai-responses": "openai", "gemini": "google"}
+_CATALOGUE_IDS = {
+    "openai-chat": "openai", "openai-responses": "openai", "gemini": "google", "azure-responses": "azure",
+    "bedrock": "aws", "vertex": "google",
+}  # fmt: skip
 """Our provider name -> the catalogue's, where they differ."""
 _NEVER_LISTED = {"demo", "ollama"}
 
 
-class Price(Record):
-    """US dollars for a million tokens."""
-
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
-    cache_read: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """None: as `input`."""
-    cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-
-    def of(self, usage: Usage) -> float | None:
-        counts = _counts(usage)
-        if counts is None:
-            return None
-        sent, read, written, answered = counts
-        plain = sent - read - written
-        read_price = self.input if self.cache_read is None else self.cache_read
-        write_price = self.input if self.cache_write is None else self.cache_write
-        dollars = plain * self.input + read * read_price + written * write_price
-        return (dollars + answered * self.output) / 1e6
+def paid(price: Price, usage: Usage) -> float | None:
+    """Return US dollars; None if input or output tokens are unknown."""
+    counts = _counts(usage)
+    if counts is None:
+        return None
+    sent, read, written, answered = counts
+    plain = sent - read - written
+    read_price = price.input if price.cache_read is None else price.cache_read
+    write_price = price.input if price.cache_write is None else price.cache_write
+    dollars = plain * price.input + read * read_price + written * write_price
+    return (dollars + answered * price.output) / 1e6
 
 
 def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
@@ -48,9 +42,9 @@ def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
     bound. `demo` costs nothing; `ollama/` models have no price unless the configuration names one.
     """
     if override := overrides.get(model):
-        return override.of
+        return partial(paid, override)
     if model == "demo":
-        return Price(input=0, output=0).of
+        return partial(paid, Price(input=0, output=0))
     found = _listed(model)
     if found is None or not found[1].prices:
         return None

@@ -5,26 +5,23 @@ import os
 import stat
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..state.application import GRAPH_VERSION, ApplicationState
-from ..state.databases.ownership import require_own
-from ..state.errors import ConfigError, SessionMismatch, UsageError, exhausted
-from ..state.session import SandboxWish, SessionSettings
+from ..state.application import ApplicationState
+from ..state.databases.sqlite import require_own
+from ..state.errors import ConfigError, UnknownTool, UsageError, exhausted
+from ..state.session import OutputSchema, SandboxWish, SessionSettings, ToolChoice
 from ..state.store.store import Store
 from .config.load import load_settings
-from .config.settings import Said, Settings
-from .session.run import Limits
+from .config.settings import Said, Settings, joined
+from .extensions.definition import PLAIN, Definition, SessionPlace
+from .session.assembly import Assembly
 
 if TYPE_CHECKING:
-    from ..actions.ports import Masker, Model, Trace
-    from ..actions.tools.shell.sandbox.sandbox import Sandbox
+    from .extensions.mcp.prompts import Prompts
     from .history.time_travel.restore import Restored, RestorePlan
     from .session.session import Session
-    from .telemetry.session_telemetry import SessionTelemetry
-    from .telemetry.telemetry import Telemetry
 
 
 class Runtime:
@@ -37,15 +34,18 @@ class Runtime:
         store: Store,
         env: Mapping[str, str],
         on_notice: Callable[[str], None] | None = None,
+        definition: Definition | None = None,
+        is_embedded: bool = False,
     ) -> None:
         self.said = said
         self.settings = settings
         self.store = store
         self.env = env
         self._on_notice = on_notice
-        self._models: list[Model] = []
-        self._sandboxes: list[Sandbox] = []
-        self._telemetry: Telemetry | None = None
+        self._definition = definition
+        """Of new sessions, and of all of them in a program of somebody's own."""
+        self._loads = not is_embedded
+        self._assembly = Assembly(said, settings, store, env, of_command=not is_embedded)
 
     @classmethod
     def open(
@@ -53,61 +53,107 @@ class Runtime:
         said: Said,
         env: Mapping[str, str] | None = None,
         on_notice: Callable[[str], None] | None = None,
+        definition: Definition | None = None,
     ) -> Self:
         """Load the settings and open the store; raises `SandburError`.
 
-        `on_notice` is told when the store takes long to open, and what got lost of telemetry.
+        `on_notice` is told when the store takes long to open, and what got lost of telemetry. With a
+        `definition`, an agent's own, no configuration of the folder counts, and no agent that one names.
         """
         env = os.environ if env is None else env
-        settings = load_settings(said, env)
+        settings = load_settings(said, env, of_project=definition is None)
+        is_embedded = definition is not None
+        if definition is None and settings.agent is not None:
+            from .sdk.loading import named_agent
+
+            definition = named_agent(settings.agent, settings.cwd, env, is_said="agent" in said)
+        if definition is not None:
+            said = joined(definition.said, said)
+            settings = load_settings(said, env, of_project=not is_embedded)
         _make_private(settings.home)
         store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
-        return cls(said, settings, store, env, on_notice)
+        return cls(said, settings, store, env, on_notice, definition, is_embedded)
 
     async def aclose(self) -> None:
-        for model in self._models:
-            await model.aclose()
-        for sandbox in self._sandboxes:
-            await asyncio.to_thread(sandbox.close)
+        await self._assembly.aclose()
         self.store.close()
-        await self._end_telemetry()
+        problem = await self._assembly.end_telemetry()
+        if problem and self._on_notice is not None:
+            self._on_notice(problem)
 
-    async def create(self, session_id: str | None = None, or_demo: bool = False) -> "Session":
+    async def let_go(self, session: "Session") -> None:
+        """Forget a session that nobody here goes on with, so that many of them cost nothing."""
+        await self._assembly.let_go(session)
+
+    def server_prompts(self, session: "Session") -> "Prompts | None":
+        """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
+        return self._assembly.server_prompts(session)
+
+    def keep_connections(self) -> None:
+        """Leave connections open between sessions, until as many calls of `drop_connections`."""
+        self._assembly.keep_connections()
+
+    async def drop_connections(self) -> None:
+        await self._assembly.drop_connections()
+
+    async def create(
+        self,
+        session_id: str | None = None,
+        or_demo: bool = False,
+        output_schema: OutputSchema | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> "Session":
         """Start a session; it is stored with its first message.
 
-        Without any model it raises `CredentialsError`, or takes the demo.
+        Without any model it raises `CredentialsError`, or takes the demo. `output_schema` goes before the
+        form of answers that an agent of somebody's own has, `variables` before those of the settings.
         """
         from .prompts import session_prompt
-        from .secrets import masker_for
+        from .session.secrets import masker_for
         from .wiring import settings_of_session
 
+        definition = self._definition or PLAIN
+        session_id = session_id or str(uuid.uuid4())
         model, notices = self._chosen_model(or_demo)
-        system, more = session_prompt(self.settings.cwd, self.settings.add_dirs, self.env)
+        place = SessionPlace(session_id, self.settings.cwd)
+        system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition.instructions)
         system = masker_for(self.env, self.settings.cwd).text(system)
         session = settings_of_session(self.settings, model, system)
-        session_id = session_id or str(uuid.uuid4())
+        form = output_schema or (definition.output and definition.output.stored)
+        own = {
+            "agent": definition.source,
+            "has_shipped_tools": definition.has_builtin_tools,
+            "output_schema": form,
+            "done_tool": definition.done_tool,
+            "variables": {**session.variables, **(variables or {})},
+        }
+        session = session.model_copy(update=own)
         if self.store.index.exists(session_id):
             raise UsageError(
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
         new_state = ApplicationState(execution_mode=self.settings.mode)
         try:
-            opened = await self._open(session_id, session, new_state)
+            opened = await self._assembly.session(session_id, session, new_state, definition)
         except UsageError as error:
-            if self.said.get("model") is not None or self.settings.model is None:
+            is_named = self.said.get("model") is not None or self.settings.model is None
+            if is_named or isinstance(error, UnknownTool):
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
         opened.notices = (*self.settings.notices, *opened.notices, *notices, *more)
         await self._clear_up()
         return opened
 
-    async def resume(self, session_id: str, needs_model: bool = True) -> "Session":
-        """Open a stored session after its last step; flags of this run change its settings.
+    async def resume(
+        self, session_id: str, needs_model: bool = True, variables: Mapping[str, str] | None = None
+    ) -> "Session":
+        """Open a stored session after its last step; flags of this run and `variables` change its settings.
 
         Without its model a session can record decisions, and nothing else.
         """
         stored = self.store.index.settings(session_id)
         session = self._with_flags(stored)
+        session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
         if not Path(session.cwd).is_dir():
             raise UsageError(
                 f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
@@ -115,19 +161,24 @@ class Runtime:
         is_held = self.store.index.is_held(session_id)
         damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
         new_state = ApplicationState(execution_mode=session.mode)
-        opened = await self._open(session_id, session, new_state, needs_model)
+        definition, said = self._definition_of(session)
+        if definition.output is not None and definition.output.stored != session.output_schema:
+            said = [*said, "Answers have another form now; this session keeps the one that it began with."]
+        opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
         if self.store.writer(session_id).is_foreign:
             opened.take_over()
         if self.said.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
-        opened.notices = (*self.settings.notices, *opened.notices, *damages)
+        opened.notices = (*self.settings.notices, *said, *opened.notices, *damages)
         await self._clear_up()
         return opened
 
     def _chosen_model(self, or_demo: bool) -> tuple[str, list[str]]:
         """Return the model of a new session, and what to tell of the choice."""
+        if self._definition is not None and self._definition.model is not None:
+            return self._definition.model.name, []
         if self.settings.model is not None:
             return self.settings.model, []
         from .models.connect import choose_model
@@ -138,7 +189,7 @@ class Runtime:
         """Do away with what killed processes left; called after the recovery, which tells of it."""
         if not any((self.settings.home / name).is_dir() for name in ("scratch", "snapshots")):
             return
-        from .leftovers import clear_up
+        from .session.leftovers import clear_up
 
         try:
             await asyncio.to_thread(clear_up, self.settings.home)
@@ -150,6 +201,7 @@ class Runtime:
     async def reload(self, session: "Session") -> "Session":
         """Open a session anew that went on in another process; the mode and rules of this one stay."""
         self.store.forget(session.id)
+        await self._assembly.end_companions(session)
         opened = await self.resume(session.id)
         if opened.state.execution_mode != session.state.execution_mode:
             opened.change_mode(session.state.execution_mode)
@@ -189,85 +241,26 @@ class Runtime:
         own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
         return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
 
-    async def _open(
-        self,
-        session_id: str,
-        settings: SessionSettings,
-        new_state: ApplicationState,
-        needs_model: bool = True,
-    ) -> "Session":
-        from ..actions.tools.registry import toolbox_of
-        from ..state.store.store_key import store_key
-        from .graph import ACTIONS, build_application, build_graph
-        from .models.providers import key_names
-        from .secrets import masker_for
-        from .session.run import nobody
-        from .session.session import Session
-        from .wiring import SessionGate, bind_ports, own_folders, places_of, policy_of, search_of
+    def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
+        """Return what a stored session is made of, and what to say where that cannot be had."""
+        given = self._definition
+        if given is not None and (given.source == session.agent or self.said.get("agent") or not self._loads):
+            return given, []
+        if not session.agent:
+            return PLAIN, []
+        from .sdk.loading import known_agent
 
-        settings = settings.model_copy(update={"catastrophic": self.settings.catastrophic})
-        # Without a model nothing is run.
-        sandbox, said = await self._confine(settings) if needs_model else (None, "")
-        is_confined = sandbox is not None and not sandbox.has_network
-        own = own_folders(self.settings, self.env)
-        gate_of = partial(policy_of, own=own, is_confined=is_confined)
-        gate = SessionGate(gate_of(settings))
-        keys = key_names(self.settings.providers)
-        masker = masker_for(self.env, Path(settings.cwd), store_key(self.settings.home), keys)
-        model = self._model_of(settings, needs_model)
-        journal = await self.store.open_journal(session_id)
-        trace = await self.store.open_trace(session_id)
-        places = places_of(self.settings.home, session_id)
-        telemetry = self._telemetry_of(session_id, trace, masker)
-        if telemetry is not None:
-            model, trace = telemetry.overhear(model), telemetry
-        toolbox = toolbox_of(settings.network_tools, search_of(self.settings, self.env), sandbox)
-        ports = bind_ports(
-            settings, gate, model, journal, trace, masker, places, self.settings.compress_at, toolbox,
-            withheld=keys, sandbox=sandbox,
-        )  # fmt: skip
-        application = await build_application(
-            build_graph(ports), session_id, self.store.persister(), new_state
-        )
-        _check_position(session_id, application.state, ACTIONS)
-
-        observe = telemetry.note if telemetry is not None else nobody
-        limits = self._limits(settings)
-        session = Session(
-            session_id, application, ports, self.store, settings, limits, gate_of, gate.change, observe
-        )
-        session.notices = (said,) if said else ()
-        return session
-
-    def _model_of(self, settings: SessionSettings, needs_model: bool) -> "Model":
-        if needs_model:
-            from .wiring import connect_models
-
-            model = connect_models(self.settings, settings, self.env)
-        else:
-            from .models.model import NoModel
-
-            model = NoModel(settings.model)
-        self._models.append(model)
-        return model
-
-    async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
-        from .wiring import sandbox_of
-
-        if session.sandbox == "off":
-            return sandbox_of(session, self.settings, self.env)
-        sandbox, said = await asyncio.to_thread(sandbox_of, session, self.settings, self.env)
-        if sandbox is not None:
-            self._sandboxes.append(sandbox)
-        return sandbox, said
+        return known_agent(session.agent, Path(session.cwd), self.env)
 
     def _with_flags(self, stored: SessionSettings) -> SessionSettings:
-        from .wiring import readable
+        from .wiring import assigned, readable
 
         said, settings = self.said, self.settings
         changes: dict[str, Any] = {
-            "model": said.get("model"),
-            "fallback_models": said.get("fallback_models"),
+            "model": settings.model if said.get("model") else None,
+            "agent": said.get("agent"),
+            "fallback_models": settings.fallback_models if said.get("fallback_models") else None,
+            "effort": said.get("effort"),
             "cwd": readable(settings.cwd) if said.get("cwd") is not None else None,
             "add_dirs": tuple(map(readable, settings.add_dirs)) if said.get("add_dirs") else None,
             "allow": (*stored.allow, *said.get("allow", ())),
@@ -275,8 +268,18 @@ class Runtime:
             "sandbox": self._sandbox_wish(stored),
             "allow_net": said.get("allow_net"),
             "ask": (*stored.ask, *said.get("ask", ())),
+            "variables": {**stored.variables, **assigned(said.get("variables", ()))},
+            "tool_choice": self._tool_choice(stored.tool_choice),
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
+
+    def _tool_choice(self, stored: ToolChoice) -> ToolChoice:
+        """Return what flags say of the tools, else what the session keeps."""
+        from .wiring import CHOICES, choice_of
+
+        now = choice_of(self.settings)
+        said = {name: getattr(now, name) for name, key in CHOICES.items() if self.said.get(key)}
+        return stored.model_copy(update=said)
 
     def _sandbox_wish(self, stored: SessionSettings) -> "SandboxWish":
         """Return what a flag says, else the stricter of what the session keeps and what is configured now."""
@@ -284,33 +287,6 @@ class Runtime:
 
         said: SandboxWish | None = self.said.get("sandbox")
         return said or stricter(stored.sandbox, self.settings.sandbox)
-
-    def _telemetry_of(self, session_id: str, trace: "Trace", masker: "Masker") -> "SessionTelemetry | None":
-        """Return what tells a collector of this session's runs, if that is switched on."""
-        if not self.settings.otel:
-            return None
-        if self._telemetry is None:
-            from .telemetry.telemetry import Telemetry
-
-            self._telemetry = Telemetry.start(self.env)
-        return self._telemetry.session(session_id, trace, masker) if self._telemetry is not None else None
-
-    async def _end_telemetry(self) -> None:
-        telemetry, self._telemetry = self._telemetry, None
-        if telemetry is None:
-            return
-        problem = await asyncio.to_thread(telemetry.close)
-        if problem and self._on_notice is not None:
-            self._on_notice(problem)
-
-    def _limits(self, session: SessionSettings) -> Limits:
-        settings = self.settings
-        if settings.max_budget_usd is not None:
-            from .pricing import require_price
-
-            for model in (session.model, *session.fallback_models):
-                require_price(model, settings.prices)
-        return Limits(settings.max_turns, settings.max_budget_usd, settings.timeout_s)
 
 
 def _make_private(home: Path) -> None:
@@ -330,13 +306,3 @@ def _make_private(home: Path) -> None:
             home.chmod(0o700)
     except OSError:
         return
-
-
-def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:
-    """Refuse a session that stands where this graph cannot go on."""
-    position = state.get("__PRIOR_STEP")
-    if state["graph_version"] > GRAPH_VERSION or (position is not None and position not in actions):
-        raise SessionMismatch(
-            f"Session {session_id} was written by a newer Sandbur: its graph stands after {position!r}.",
-            "Upgrade Sandbur to go on with it.",
-        )

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,36 +13,50 @@ from ..actions.ports import (
     Masker,
     Model,
     Ports,
+    TokenCounter,
     Tool,
     Toolbox,
+    ToolOffer,
+    ToolOffers,
+    ToolSource,
     ToolSpec,
     Trace,
     Verdict,
     Witness,
+    WrapToolCall,
 )
-from ..actions.tools.registry import FindsService, builtin_tools, declared, usual_network_tools
-from ..actions.turn.binding import DiskWitness
-from ..actions.turn.decision_tools import DECISION_TOOLS
+from ..actions.tools.registry import FindsService, builtin_tools, result_reader, usual_network_tools
+from ..actions.turn.decision_tools import DECISION_TOOLS, final_answer
 from ..state.application import ExecutionMode, Usage
-from ..state.errors import UsageError
-from ..state.messages import encodable
-from ..state.session import SandboxWish, SessionSettings
-from .config.load import store_files
-from .config.settings import Settings
-from .policy.gate import Policy
-from .policy.rules import parse_rules
-from .pricing import PriceOf, price_of
+from ..state.calls import Binding, PendingCall
+from ..state.errors import ConfigError, UsageError
+from ..state.messages import NO_EQUIPMENT, encodable
+from ..state.session import Effort, SandboxWish, SessionSettings, ToolChoice
+from ..state.trace import Conditions
+from .config.load import load_settings, store_files
+from .config.settings import Said, Settings
+from .extensions.definition import Definition
 
 if TYPE_CHECKING:
     from ..actions.tools.network.search_services import SearchService
     from ..actions.tools.shell.sandbox.sandbox import Sandbox
+    from ..actions.turn.output.format import OutputFormat
+    from .extensions.definition import Definition
+    from .models.clients import Clients
+    from .policy.gate import Policy
+    from .pricing import PriceOf
+
+_DIGEST_CHARS = 12
+"""Of what is recorded of a tool."""
 
 
 class SessionGate:
     """The policy of a session; replaced when the person adds a rule while it runs."""
 
-    def __init__(self, policy: Gate) -> None:
-        self._policy = policy
+    def __init__(self, gate_of: Callable[[SessionSettings], Gate], settings: SessionSettings) -> None:
+        """Make the policy of rules now, so that one that cannot be read is told; else with the first call."""
+        self._first = partial(gate_of, settings)
+        self._policy = self._first() if settings.allow or settings.deny or settings.ask else None
 
     def change(self, policy: Gate) -> None:
         self._policy = policy
@@ -50,7 +64,18 @@ class SessionGate:
     def judge(
         self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
     ) -> Verdict:
+        if self._policy is None:
+            self._policy = self._first()
         return self._policy.judge(tool, arguments, mode, paths)
+
+
+class DiskWitness:
+    """Looks at the disk when a call is asked about, and again when it starts."""
+
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
+        from ..actions.turn.binding import bound_now
+
+        return bound_now(call, tool, arguments, cwd)
 
 
 def settings_of_session(settings: Settings, model: str, system_prompt: str = "") -> SessionSettings:
@@ -66,10 +91,33 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
         catastrophic=settings.catastrophic,
         network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
         mode=settings.mode,
+        effort=settings.effort,
+        max_result_tokens=settings.max_result_tokens,
+        tool_choice=choice_of(settings),
         sandbox=settings.sandbox,
         allow_net=settings.allow_net,
         system_prompt=system_prompt,
+        variables=assigned(settings.variables),
     )
+
+
+def assigned(variables: Sequence[str]) -> dict[str, str]:
+    """Return the values of `NAME=VALUE` by name."""
+    return {name: value for name, _, value in (one.partition("=") for one in variables)}
+
+
+CHOICES = {
+    "only": "tools",
+    "never": "disallowed_tools",
+    "groups": "groups",
+    "available_groups": "available_groups",
+    "most_listed": "max_listed_tools",
+}
+"""What a session keeps of the choice of its tools -> the setting."""
+
+
+def choice_of(settings: Settings) -> ToolChoice:
+    return ToolChoice.model_validate({name: getattr(settings, key) for name, key in CHOICES.items()})
 
 
 def readable(folder: Path) -> str:
@@ -87,18 +135,20 @@ def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
     return (settings.home, config_home(env))
 
 
-def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> Policy:
+def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> "Policy":
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
 
     `own`: see `own_folders`. `is_confined`: its commands run in a sandbox without a network.
     """
-    known = declared() if session.allow or session.deny or session.ask else ()
+    from .policy.gate import Policy
+    from .policy.rules import parse_rules
+
     return Policy(
-        parse_rules(session.allow, known),
-        parse_rules(session.deny, known),
+        parse_rules(session.allow),
+        parse_rules(session.deny),
         Path(session.cwd),
         [Path(folder) for folder in session.add_dirs],
-        parse_rules(session.ask, known),
+        parse_rules(session.ask),
         own,
         runs_catastrophes=session.catastrophic == "run",
         is_confined=is_confined,
@@ -146,9 +196,43 @@ def stricter(one: SandboxWish, other: SandboxWish) -> SandboxWish:
     return max(both, key=("off", "auto", "required").index)
 
 
-def specs_of(toolbox: Toolbox) -> tuple[ToolSpec, ...]:
-    """Return what a model is told of the working and the decision tools."""
-    return (*(tool.spec for tool in toolbox.values()), *DECISION_TOOLS)
+def with_reader(tools: Toolbox, session: SessionSettings) -> dict[str, Tool]:
+    """Return the tools with the one that reads kept results; raises `ConfigError` for another of its name."""
+    # Where nothing gives back results there is nothing to read.
+    reader = result_reader() if session.max_result_tokens and tools else {}
+    for name in reader.keys() & tools.keys():
+        raise ConfigError(f"A tool cannot be called {name} here: Sandbur's own is.", "Rename it.")
+    return {**tools, **({} if reader.keys() & set(session.tool_choice.never) else reader)}
+
+
+def offers_of(
+    toolbox: Toolbox, session: SessionSettings, output: "OutputFormat | None" = None
+) -> tuple[ToolOffer, ToolOffers | None]:
+    """Return what a model is told at first of the working and the decision tools, and what it may be later.
+
+    A form of answers has a tool wherever it is, so that all models of a session are told the same.
+    """
+    steering = (*DECISION_TOOLS, *(() if output is None else (final_answer(output.sent),)))
+    if not any(tool.traits.groups or tool.traits.equips for tool in toolbox.values()):
+        return ToolOffer.made(
+            session.system_prompt, (*(tool.spec for tool in toolbox.values()), *steering)
+        ), None
+    from .extensions.toolset.offers import Offers
+
+    offers = Offers(toolbox, session.tool_choice, session.system_prompt, steering)
+    return offers.of(NO_EQUIPMENT), offers
+
+
+def output_of(session: SessionSettings, own: "OutputFormat | None" = None) -> "OutputFormat | None":
+    """Return the form of a session's answers: its agent's `own`, if that is still the one it began with."""
+    stored = session.output_schema
+    if stored is None:
+        return None
+    if own is not None and own.stored == stored:
+        return own
+    from ..actions.turn.output.format import output_format
+
+    return output_format(stored)
 
 
 def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None:
@@ -165,6 +249,36 @@ def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None
     return found
 
 
+def servers_of(
+    settings: Settings, said: Said, session: SessionSettings, env: Mapping[str, str], of_project: bool
+) -> "ToolSource | None":
+    """Return the tools of the servers that are configured for a session's folder; None: there are none."""
+    cwd = Path(session.cwd)
+    if cwd != settings.cwd and of_project:
+        # What the project of a session brings with it is in the folder of the session.
+        settings = load_settings({**said, "cwd": cwd}, env)
+    if not settings.mcp_servers:
+        return None
+    from .extensions.mcp.start import server_tools
+
+    # What a server asks a model is in no account of the session, so that no budget could be kept.
+    connect = None if settings.max_budget_usd is not None else partial(connect_models, settings, session, env)
+    return server_tools(settings, env, connect)
+
+
+def http_tools_of(
+    settings: Settings, said: Said, cwd: Path, env: Mapping[str, str], of_project: bool
+) -> "ToolSource | None":
+    """Return the HTTP tools that are configured for a folder; None if there are none."""
+    if cwd != settings.cwd and of_project:
+        settings = load_settings({**said, "cwd": cwd}, env)
+    if not (settings.http_tools or settings.openapi):
+        return None
+    from .config.http_tools import ConfiguredTools
+
+    return ConfiguredTools(settings.http_tools, settings.openapi, env)
+
+
 def bind_ports(
     session: SessionSettings,
     gate: Gate,
@@ -178,17 +292,19 @@ def bind_ports(
     withheld: frozenset[str] = frozenset(),
     witness: Witness | None = None,
     sandbox: "Sandbox | None" = None,
+    session_id: str = "",
+    token_counter: TokenCounter | None = None,
+    wrap_tool_call: WrapToolCall | None = None,
+    output: "OutputFormat | None" = None,
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
     toolbox = builtin_tools(sandbox) if toolbox is None else toolbox
-    specs = specs_of(toolbox)
-    described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
-    fixed = session.system_prompt.encode() + described.encode()
+    first, offers = offers_of(toolbox, session, output := output or output_of(session))
     return Ports(
         model=model,
         system=session.system_prompt,
         toolbox=toolbox,
-        tool_specs=specs,
+        tool_specs=first.specs,
         gate=gate,
         witness=DiskWitness() if witness is None else witness,
         journal=journal,
@@ -198,19 +314,61 @@ def bind_ports(
         scratch=places.scratch if places is not None else None,
         cache=places.cache if places is not None else None,
         private=(places.home,) if places is not None else (),
-        fixed_bytes=len(fixed),
-        fixed_sha256=hashlib.sha256(fixed).hexdigest(),
+        fixed_bytes=first.size_bytes,
+        fixed_sha256=first.sha256,
+        offers=offers,
         compress_at=compress_at,
         roots=(Path(session.cwd), *map(Path, session.add_dirs)),
         withheld=withheld,
         sandbox="off" if sandbox is None else sandbox.status,
+        max_result_tokens=session.max_result_tokens,
+        session_id=session_id,
+        token_counter=token_counter,
+        output=output,
+        done_tool=session.done_tool,
+        wrap_tool_call=wrap_tool_call,
     )
 
 
-def connect_models(settings: Settings, session: SessionSettings, env: Mapping[str, str]) -> Model:
+def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
+    """Return what a run is judged by and limited to, for its trace: a later replay needs the very same."""
+    return Conditions(
+        allow=settings.allow,
+        deny=settings.deny,
+        ask=settings.ask,
+        catastrophic=settings.catastrophic,
+        cwd=settings.cwd,
+        add_dirs=settings.add_dirs,
+        context_window=ports.model.context_window,
+        compress_at=ports.compress_at,
+        counts_tokens=ports.token_counter is not None,
+        tool_choice=settings.tool_choice,
+        ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
+        tools={spec.name: tool_digest(spec) for spec in ports.tool_specs},
+    )
+
+
+def tool_digest(spec: ToolSpec) -> str:
+    """Return a short digest of what a model is told about a tool."""
+    described = json.dumps([spec.name, spec.description, dict(spec.parameters)])
+    return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def counter_of(definition: "Definition", model: Model) -> TokenCounter | None:
+    """Return what counts the tokens of requests; a model behind a stand-in is not asked."""
+    return definition.token_counter or (model if isinstance(model, TokenCounter) else None)
+
+
+def connect_models(
+    settings: Settings,
+    session: SessionSettings,
+    env: Mapping[str, str],
+    clients: "Callable[[], Clients] | None" = None,
+) -> Model:
     """Return the session's model with its stand-ins; raises `UsageError` or `CredentialsError`."""
     models = [
-        _connect(name, settings, env) for name in dict.fromkeys((session.model, *session.fallback_models))
+        _connect(name, settings, env, session.effort, clients)
+        for name in dict.fromkeys((session.model, *session.fallback_models))
     ]
     if len(models) == 1:
         return models[0]
@@ -219,7 +377,13 @@ def connect_models(settings: Settings, session: SessionSettings, env: Mapping[st
     return FallbackModel(models)
 
 
-def _connect(name: str, settings: Settings, env: Mapping[str, str]) -> Model:
+def _connect(
+    name: str,
+    settings: Settings,
+    env: Mapping[str, str],
+    effort: Effort | None,
+    clients: "Callable[[], Clients] | None",
+) -> Model:
     if name == "demo":
         from .models.demo.model import DemoModel
 
@@ -230,16 +394,21 @@ def _connect(name: str, settings: Settings, env: Mapping[str, str]) -> Model:
         name,
         env=env,
         providers=settings.providers,
+        aliases=settings.aliases,
         price=_priced_when_used(name, settings),
         context_window=settings.context_windows.get(name),
+        effort=effort,
+        clients=None if clients is None else clients(),
     )
 
 
-def _priced_when_used(name: str, settings: Settings) -> PriceOf:
+def _priced_when_used(name: str, settings: Settings) -> "PriceOf":
     """Look the price up at the first usage: reading the catalogue takes a while."""
 
     @cache
-    def found() -> PriceOf | None:
+    def found() -> "PriceOf | None":
+        from .pricing import price_of
+
         return price_of(name, settings.prices)
 
     def price(usage: Usage) -> float | None:

@@ -4,11 +4,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...state.errors import ConfigError
+from ..extensions.hooks.declared import HookCommand
+from .mcp_servers import McpServerTable, parse_mcp_json, told
+from .paths import MCP_JSON
 from .settings import SETTINGS
 from .sources import ProviderTable, Values, parse_config
+
+if TYPE_CHECKING:
+    from ...actions.tools.http.tables import HttpToolTable, OpenApiTable
 
 _HARMLESS = frozenset(row.key for row in SETTINGS if row.is_harmless)
 """A key that no row calls harmless counts as dangerous."""
@@ -26,12 +32,20 @@ class Disclosure:
 def disclosed(content: bytes, path: Path) -> Disclosure:
     """Say what the file at `path`, with this content, sets."""
     try:
-        values = parse_config(content, path)
+        values = _values(content, path)
     except ConfigError as error:
         return Disclosure((), (), str(error))
     harmless = [key for key in values if key in _HARMLESS]
     dangerous = sorted((key for key in values if key not in _HARMLESS), key=_by_danger)
     return Disclosure(tuple(_said(values, dangerous)), tuple(_said(values, harmless)))
+
+
+def _values(content: bytes, path: Path) -> Values:
+    return (
+        {"mcp_servers": parse_mcp_json(content, path)[0]}
+        if path.name == MCP_JSON
+        else parse_config(content, path)
+    )
 
 
 def _said(values: Values, keys: list[str]) -> Iterator[str]:
@@ -51,6 +65,22 @@ def _providers(tables: Mapping[str, ProviderTable]) -> Iterator[str]:
         yield f"sends what {name}/... models are told to {table.base_url}, {key}"
 
 
+def _servers(tables: Mapping[str, McpServerTable]) -> Iterator[str]:
+    return (told(name, table) for name, table in tables.items())
+
+
+def _requests(tables: "Mapping[str, HttpToolTable]") -> Iterator[str]:
+    from ...actions.tools.http.tables import told
+
+    return (told(name, table) for name, table in tables.items())
+
+
+def _apis(tables: "Mapping[str, OpenApiTable]") -> Iterator[str]:
+    from ...actions.tools.http.tables import told_of_api
+
+    return (told_of_api(name, table) for name, table in tables.items())
+
+
 def _rules(rules: list[str]) -> Iterator[str]:
     return (f"lets pass without a question: {rule}" for rule in rules)
 
@@ -68,12 +98,25 @@ def _mode(mode: str) -> Iterator[str]:
     yield f"starts in mode {mode}" + (" (which is ignored: no file can)" if mode == "yolo" else "")
 
 
+def _hooks(hooks: list[HookCommand]) -> Iterator[str]:
+    return (f"runs on {hook.event}: {hook.command}" for hook in hooks)
+
+
+def _aliases(models: Mapping[str, str]) -> Iterator[str]:
+    return (f"takes {model} where the model {name} is asked for" for name, model in models.items())
+
+
 _SENTENCES: Mapping[str, Callable[[Any], Iterator[str]]] = {
+    "mcp_servers": _servers,
+    "hooks": _hooks,
+    "http_tools": _requests,
+    "openapi": _apis,
     "providers": _providers,
     "allow": _rules,
     "store": _store,
     "add_dirs": _folders,
     "mode": _mode,
+    "aliases": _aliases,
 }
 """The most dangerous first."""
 _ORDER = list(_SENTENCES)

@@ -13,9 +13,17 @@ from ...actions.workspace.beneath import real_path
 from ...actions.workspace.paths import FileProblem, FileStat
 from ...state.errors import ConfigError
 from .load import project_folders
-from .paths import config_home, decoded, read_bytes, refuse_if_world_writable, repository_root
+from .paths import (
+    CONFIG_NAME,
+    MAX_CONFIG_BYTES,
+    config_home,
+    decoded,
+    read_bytes,
+    refuse_if_world_writable,
+    repository_root,
+)
 from .sources import parse_config
-from .trust import CONFIG_NAME, MAX_CONFIG_BYTES, is_trusted, trust
+from .trust import is_trusted, trust
 
 _MOST_TRIES = 500
 _ARRAY = r"^[ \t]*(?:{key}|\"{key}\"|'{key}')[ \t]*=[ \t]*\["

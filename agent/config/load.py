@@ -2,17 +2,18 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...actions.tools.registry import declared
-from ...state.databases.url import SCHEMES, server_url
 from ...state.errors import ConfigError, SandburError, StoreError, UsageError
 from ..models.providers import ProviderOverride
-from ..policy.rules import parse_rule
 from .paths import (
+    CONFIG_NAME,
+    MAX_CONFIG_BYTES,
+    MCP_JSON,
     config_home,
     current_folder,
     data_home,
@@ -21,10 +22,15 @@ from .paths import (
     refuse_if_world_writable,
     repository_root,
 )
-from .settings import SETTINGS, Said, Setting, Settings
-from .sources import Values, parse_config, read_environment, read_flags
-from .trust import CONFIG_NAME, MAX_CONFIG_BYTES, is_trusted
+from .settings import SETTINGS, Kind, Said, Setting, Settings
+from .sources import Values, parse_config, parse_hooks, read_environment, read_flags
 
+if TYPE_CHECKING:
+    from .http_tools import Configured
+    from .mcp_servers import McpServer, McpServerTable
+
+HOOKS_NAME = "hooks.json"
+"""Beside the user's own configuration: hooks as other agents keep them."""
 _SQLITE = "sqlite:///"
 
 
@@ -44,6 +50,8 @@ def store_files(url: str) -> tuple[Path, ...]:
 
 def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
     """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
+    from ...state.databases.url import SCHEMES
+
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
     name = scheme.group().lower() if scheme else ""
     if name.partition("+")[0] in SCHEMES:
@@ -62,6 +70,8 @@ def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
 
 
 def _checked_server_url(text: str, source: str, error: type[SandburError]) -> str:
+    from ...state.databases.url import server_url
+
     try:
         server_url(text)
     except StoreError as problem:
@@ -80,38 +90,71 @@ class _Layer:
     error: type[SandburError] = ConfigError
 
 
-def load_settings(said: Said, env: Mapping[str, str]) -> Settings:
-    """Resolve the settings; raises `UsageError` for flags and `ConfigError` for everything else."""
+_ADDED = ("agent", "mcp_servers", "hooks", "http_tools", "openapi")
+"""What a person adds to the command; an agent in a program has what the program says."""
+
+
+def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -> Settings:
+    """Resolve the settings; raises `UsageError` for flags and `ConfigError` for everything else.
+
+    Without `of_project` what the folder brings with it does not count, nor what the person has added to the
+    command.
+    """
     cwd = _working_folder(said.get("cwd"), env)
     notices: list[str] = []
     user = _user_layer(env, notices)
-    project, untrusted = _project_layer(cwd, env, notices)
+    if user is not None and not of_project:
+        user = replace(user, values={key: v for key, v in user.values.items() if key not in _ADDED})
+    project, untrusted = _project_layer(cwd, env, notices) if of_project else (None, None)
     if project is not None and user is not None:
         project = _no_looser(project, user, notices)
+    servers, untrusted_servers = _server_layer(cwd, env, notices) if of_project else (None, None)
     layers = [
         _Layer("The command line", read_flags(said), cwd, UsageError),
         _Layer("The environment", read_environment(env), cwd),
-        *(layer for layer in (project, user) if layer is not None),
+        *(layer for layer in (project, servers, user) if layer is not None),
     ]
     home = data_home(env)
     values = {row.key: _merged(row, layers, env) for row in SETTINGS}
     values["cwd"] = cwd
     values["store"] = _store_url(layers, home)
+    if values["aliases"]:
+        values |= _without_aliases(values)
     redirected = () if project is None else project.values.get("providers", ())
     values["providers"] = {
         name: ProviderOverride(table.base_url, table.api_key_env, table.wire, name not in redirected)
         for name, table in values["providers"].items()
     }
-    return Settings(**values, home=home, notices=tuple(notices), untrusted_config=untrusted)
+    values["mcp_servers"] = _servers(layers)
+    values |= {key: _tables(key, layers) for key in ("http_tools", "openapi")}
+    return Settings(
+        **values,
+        home=home,
+        notices=tuple(notices),
+        untrusted_config=untrusted,
+        untrusted_servers=untrusted_servers,
+    )
+
+
+def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the models by their real names; raises `ConfigError` for an alias of nothing."""
+    from ..models.aliases import check_aliases, model_of
+
+    check_aliases(aliases := values["aliases"])
+    model, others = values["model"], values["fallback_models"]
+    return {
+        "model": None if model is None else model_of(model, aliases),
+        "fallback_models": tuple(model_of(name, aliases) for name in others),
+    }
 
 
 def _merged(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
     """Merge what the layers say, as the row wants it; an earlier layer goes before a later one."""
     saying = [layer for layer in layers if row.key in layer.values]
     if row.merge == "all":
-        read = _rule if row.kind == "rules" else _added
+        read = _READERS.get(row.kind, _added)
         return tuple(
-            dict.fromkeys(read(text, layer, env) for layer in saying for text in layer.values[row.key])
+            dict.fromkeys(read(said, layer, env) for layer in saying for said in layer.values[row.key])
         )
     said = [layer.values[row.key] for layer in saying]
     if row.merge == "entries":
@@ -128,10 +171,21 @@ def _working_folder(named: Path | None, env: Mapping[str, str]) -> Path:
 def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
     path = config_home(env) / "config.toml"
     content = _content(path)
+    hooks = _hooks_file(path.with_name(HOOKS_NAME))
     if content is None:
-        return None
+        return _Layer(str(path), {"hooks": hooks}, path.parent) if hooks else None
     refuse_if_world_writable(path)
-    return _file_layer(path, content, path.parent, notices)
+    layer = _file_layer(path, content, path.parent, notices)
+    return replace(layer, values={**layer.values, "hooks": [*layer.values.get("hooks", ()), *hooks]})
+
+
+def _hooks_file(path: Path) -> Sequence[Any]:
+    """Return the hooks of a JSON file beside the user's configuration, if there is one."""
+    content = _content(path)
+    if content is None:
+        return ()
+    refuse_if_world_writable(path)
+    return parse_hooks(content, path)
 
 
 def _project_layer(
@@ -143,12 +197,60 @@ def _project_layer(
         content = _content(path)
         if content is None:
             continue
+        from .trust import is_trusted
+
         # The very bytes that were compared are the ones that count, so nothing can change in between.
         if is_trusted(folder, env, content):
             return _project_file_layer(path, content, folder, notices), None
         notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
         return None, path
     return None, None
+
+
+def _server_layer(cwd: Path, env: Mapping[str, str], notices: list[str]) -> tuple[_Layer | None, Path | None]:
+    """Return what the nearest `.mcp.json` lists if that file is trusted, else the file that is ignored."""
+    for folder in project_folders(cwd):
+        path = folder / MCP_JSON
+        content = _content(path)
+        if content is None:
+            continue
+        from .mcp_servers import parse_mcp_json
+        from .trust import is_trusted_file
+
+        if is_trusted_file(path, content, env):
+            found, said = parse_mcp_json(content, path)
+            notices += said
+            return _Layer(str(path), {"mcp_servers": found}, folder), None
+        notices.append(f"Ignored {path}: this version of the file is not trusted.")
+        return None, path
+    return None, None
+
+
+def _servers(layers: list[_Layer]) -> "dict[str, McpServer]":
+    """Return the tool servers by name, each with where it is configured; an earlier layer wins."""
+    if not any("mcp_servers" in layer.values for layer in layers):
+        return {}
+    from .mcp_servers import McpServer
+
+    found: dict[str, McpServer] = {}
+    for layer in layers:
+        tables: Mapping[str, McpServerTable] = layer.values.get("mcp_servers", {})
+        for name, table in tables.items():
+            found.setdefault(name, McpServer(name, table, layer.name, layer.folder))
+    return dict(sorted(found.items()))
+
+
+def _tables(key: str, layers: list[_Layer]) -> "dict[str, Configured[Any]]":
+    """Return the tables below a key by name, each with where it is written; an earlier layer wins."""
+    if not any(key in layer.values for layer in layers):
+        return {}
+    from .http_tools import Configured
+
+    return {
+        name: Configured(table, layer.name, layer.folder)
+        for layer in reversed(layers)
+        for name, table in layer.values.get(key, {}).items()
+    }
 
 
 def project_folders(cwd: Path) -> Iterator[Path]:
@@ -180,10 +282,32 @@ def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) ->
 
 def _project_file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:
     layer = _file_layer(path, content, folder, notices)
+    if "mcp_servers" in layer.values:
+        tables = _without_own(layer.values["mcp_servers"], path, notices)
+        layer = replace(layer, values={**layer.values, "mcp_servers": tables})
+    if "openapi" in layer.values:
+        from .http_tools import require_hosts
+
+        require_hosts(layer.values["openapi"], path)
     if "catastrophic" not in layer.values:
         return layer
     notices.append(f"Ignored `catastrophic` in {path}: only your own configuration can set it.")
     return replace(layer, values={k: v for k, v in layer.values.items() if k != "catastrophic"})
+
+
+def _without_own(
+    tables: "Mapping[str, McpServerTable]", path: Path, notices: list[str]
+) -> "dict[str, McpServerTable]":
+    """Take from a project's servers what only the person's own file can say of them."""
+    from .mcp_servers import OWN_ALONE
+
+    for name, table in tables.items():
+        notices += [
+            f"Ignored `{key}` of the tool server {name} in {path}: only your own configuration can set it."
+            for key in OWN_ALONE
+            if getattr(table, key)
+        ]
+    return {name: table.model_copy(update=dict.fromkeys(OWN_ALONE, False)) for name, table in tables.items()}
 
 
 _STRICTER = ("off", "auto", "required")
@@ -199,7 +323,13 @@ def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
     return replace(project, values={key: v for key, v in project.values.items() if key != "sandbox"})
 
 
+def _as_it_is(value: Any, layer: _Layer, env: Mapping[str, str]) -> Any:
+    return value
+
+
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
+    from ..policy.rules import parse_rule
+
     try:
         return parse_rule(text, declared()).text
     except UsageError as error:
@@ -222,6 +352,13 @@ def _folder(named: Path, start: Path, source: str, error: type[SandburError], en
     if not os.access(folder, os.R_OK | os.X_OK):
         raise error(f"{source}: the folder {named} cannot be read.", "Check its rights.")
     return folder
+
+
+_READERS: Mapping[Kind, Callable[[Any, _Layer, Mapping[str, str]], Any]] = {
+    "rules": _rule,
+    "hooks": _as_it_is,
+    "names": _as_it_is,
+}
 
 
 def _store_url(layers: list[_Layer], home: Path) -> str:

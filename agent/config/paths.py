@@ -8,6 +8,11 @@ from pathlib import Path
 
 from ...state.errors import ConfigError, UsageError
 
+CONFIG_NAME = ".sandbur/config.toml"
+MCP_JSON = ".mcp.json"
+"""A project's own, below one of its folders."""
+MAX_CONFIG_BYTES = 1 << 20
+
 
 def user_home(env: Mapping[str, str]) -> Path:
     """Return the home folder: `HOME`, else what the system's user list says."""

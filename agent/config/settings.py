@@ -6,18 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from ...actions.tools.http.tables import HttpToolTable, OpenApiTable
     from ...state.application import ExecutionMode
     from ...state.databases.database import Durability
-    from ...state.session import SandboxWish
+    from ...state.session import Effort, SandboxWish
+    from ..extensions.hooks.declared import HookCommand
     from ..models.providers import ProviderOverride
-    from ..pricing import Price
+    from .http_tools import Configured
+    from .mcp_servers import McpServer
+    from .sources import Price
 
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 SANDBOXES = ("auto", "required", "off")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
-    "providers", "catastrophic",
+    "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
+    "variables",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
@@ -72,11 +78,21 @@ class Settings:
         None, "line", "SANDBUR_MODEL", group="run",
         flag=("-m --model", "PROVIDER/MODEL", "such as anthropic/..., ollama/..., demo"),
     )  # fmt: skip
-    """`provider/model`; None: choose by what is set up."""
+    """`provider/model`, aliases replaced; None: choose by what is set up."""
+    agent: str | None = _row(
+        None, "line", "SANDBUR_AGENT", group="run",
+        flag=("--agent", "MODULE:NAME", "an agent of yours, such as support.bot:agent"),
+    )  # fmt: skip
+    """Where a `sandbur.Agent` is that new sessions belong to."""
     fallback_models: tuple[str, ...] = _row(
         (), "names", "SANDBUR_FALLBACK_MODEL", group="run",
         flag=("--fallback-model", "A,B", "used if MODEL is down"),
     )  # fmt: skip
+    effort: "Effort | None" = _row(
+        None, "effort", "SANDBUR_EFFORT", group="run",
+        flag=("--effort", "LEVEL", "how much the model thinks: " + " | ".join(EFFORTS)),
+    )  # fmt: skip
+    """None: as the provider has it."""
     mode: "ExecutionMode" = _row(
         "interactive", "mode", "SANDBUR_MODE", group="run", flag=("--mode", "MODE", " | ".join(MODES))
     )
@@ -106,6 +122,20 @@ class Settings:
         flag=("--allow-net", "DOMAIN", "what a sandbox may reach, such as pypi.org or *.npmjs.org;"
               " no DOMAIN: everything; repeatable"),
     )  # fmt: skip
+    tools: tuple[str, ...] = _row(
+        (), "names", "SANDBUR_TOOLS", group="run",
+        flag=("--tools", "A,B", "only these tools, or groups of tools"), harmless=True,
+    )  # fmt: skip
+    disallowed_tools: tuple[str, ...] = _row(
+        (), "names", "SANDBUR_DISALLOWED_TOOLS", "all", "run",
+        ("--disallowed-tools", "A,B", "never these tools, or groups of tools"), harmless=True,
+    )  # fmt: skip
+    groups: tuple[str, ...] = _row((), "names", "SANDBUR_GROUPS")
+    """Groups of tools that are active from the beginning."""
+    available_groups: tuple[str, ...] = _row((), "names", "SANDBUR_AVAILABLE_GROUPS")
+    """Groups that the model may make active."""
+    max_listed_tools: int = _row(40, "count", "SANDBUR_MAX_LISTED_TOOLS", harmless=True)
+    """With more tools than this, beside those that ship, the model finds them by a search."""
     max_turns: int | None = _row(
         None, "count", "SANDBUR_MAX_TURNS", group="limits",
         flag=("--max-turns", "N", "stop after N model calls"), harmless=True,
@@ -128,6 +158,8 @@ class Settings:
     tenant: str = _row("", "tenant", "SANDBUR_TENANT")
     """Whose sessions of the store these are; empty: nobody's in particular."""
     compress_at: float = _row(0.8, "share", "SANDBUR_COMPRESS_AT", harmless=True)
+    max_result_tokens: int = _row(20_000, "tokens", "SANDBUR_MAX_RESULT_TOKENS", harmless=True)
+    """How much of a tool's result a new session puts into its history."""
     durability: "Durability" = _row("full", "durability", "SANDBUR_DURABILITY")
     otel: bool = _row(False, "switch", "SANDBUR_OTEL")
     """Whether runs are told to an OpenTelemetry collector; the standard `OTEL_*` variables say to which."""
@@ -143,15 +175,39 @@ class Settings:
     """`provider/model` -> the user's own price."""
     context_windows: Mapping[str, int] = _row({}, "windows", merge="entries", harmless=True)
     """`provider/model` -> tokens."""
+    aliases: Mapping[str, str] = _row({}, "aliases", merge="entries")
+    """A name of one's own -> `provider/model`, or another alias."""
     providers: "Mapping[str, ProviderOverride]" = _row({}, "providers", merge="entries")
+    mcp_servers: "Mapping[str, McpServer]" = _row({}, "mcp_servers", merge="entries")
+    """Name -> the tool server; with those of a trusted `.mcp.json`."""
+    hooks: "tuple[HookCommand, ...]" = _row((), "hooks", merge="all")
+    """Commands that are told what happens, of all sources together: none takes a hook of another away."""
+    http_tools: "Mapping[str, Configured[HttpToolTable]]" = _row({}, "tables", merge="entries")
+    """Name -> the request that is a tool."""
+    openapi: "Mapping[str, Configured[OpenApiTable]]" = _row({}, "tables", merge="entries")
+    """Name -> the API of which some operations are tools."""
+    variables: tuple[str, ...] = _row(
+        (), "variables", group="run",
+        flag=("--var", "NAME=VALUE", "what {var.NAME} is in HTTP tools; repeatable"),
+    )  # fmt: skip
+    """What a session's configured tools send beside what the model gives, as `NAME=VALUE`."""
     home: Path
     """The data folder; no setting, but resolved with them, as what follows."""
     notices: tuple[str, ...] = ()
     """What was ignored and why."""
     untrusted_config: Path | None = None
     """A project configuration that was ignored because nobody trusted its folder."""
+    untrusted_servers: Path | None = None
+    """A `.mcp.json` that was ignored because nobody trusted it."""
 
 
 SETTINGS = tuple(Setting(one.name, *one.metadata["row"]) for one in fields(Settings) if one.metadata)
 Said = Mapping[str, Any]
 """What the flags set: key -> value as text or number; what is not there or None is not said."""
+
+
+def joined(own: Said, said: Said) -> Said:
+    """Return what an agent's author and the flags set: the flags go first, lists are put together."""
+    lists = {row.key for row in SETTINGS if row.merge == "all"}
+    both = {key: (*own.get(key, ()), *(said.get(key) or ())) for key in lists if own.get(key)}
+    return {**own, **{key: value for key, value in said.items() if value not in (None, ())}, **both}

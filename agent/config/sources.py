@@ -1,21 +1,22 @@
 """The keys of `config.toml`, and one clear sentence for everything that can be wrong with their values."""
 
+import json
 import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from ...state.application import ExecutionMode
 from ...state.databases.database import Durability
 from ...state.errors import ConfigError, SandburError, UsageError
-from ...state.session import SandboxWish
+from ...state.messages import Record
+from ...state.session import Effort, SandboxWish
 from ..models.providers import WireFormat
-from ..pricing import Price
 from .paths import decoded
 from .settings import SETTINGS, Catastrophic, Kind, Said, SearchProvider, Setting
 
@@ -36,6 +37,16 @@ class ProviderTable(_Table):
     api_key_env: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     """The variable that holds the key; None: no key."""
     wire: WireFormat = "chat"
+
+
+class Price(Record):
+    """US dollars for a million tokens."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cache_read: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """None: as `input`."""
+    cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 def _names(text: str) -> list[str]:
@@ -73,16 +84,20 @@ class _Kind(NamedTuple):
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Domain = Annotated[str, StringConstraints(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_:.-]{1,253})$")]
+_Assignment = Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*=")]
+_AliasName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 _ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 _KINDS: Mapping[Kind, _Kind] = {
     "line": _Kind(Line),
     "names": _Kind(list[Line], _names),
     "mode": _Kind(ExecutionMode),
+    "effort": _Kind(Effort),
     "sandbox": _Kind(SandboxWish),
     "domains": _Kind(list[_Domain], _names),
     "rules": _Kind(list[str], _rules),
     "folders": _Kind(list[Line], _folders),
     "count": _Kind(Annotated[int, Field(ge=1)], int, "a whole number"),
+    "tokens": _Kind(Annotated[int, Field(ge=1000)], int, "a whole number"),
     "amount": _Kind(_Positive, float, "a number"),
     "seconds": _Kind(_Positive, float, "a number of seconds"),
     "share": _Kind(Annotated[float, Field(ge=0.1, le=0.95)], float, "a number"),
@@ -94,7 +109,12 @@ _KINDS: Mapping[Kind, _Kind] = {
     "durability": _Kind(Durability),
     "prices": _Kind(dict[str, Price]),
     "windows": _Kind(dict[str, Annotated[int, Field(ge=1000)]]),
+    "aliases": _Kind(dict[_AliasName, Line]),
     "providers": _Kind(dict[_ProviderName, ProviderTable]),
+    "mcp_servers": _Kind(dict[str, dict[str, Any]]),
+    "tables": _Kind(dict[str, dict[str, Any]]),
+    "variables": _Kind(list[_Assignment]),
+    "hooks": _Kind(dict[str, Any]),
 }
 Values = Mapping[str, Any]
 """What one source (a file, the environment, the flags) sets: key -> value; it may lack keys."""
@@ -107,6 +127,7 @@ _Checked = create_model(
 
 
 _TABLES: Mapping[str, type[BaseModel]] = {"prices": Price, "providers": ProviderTable}
+ModelT = TypeVar("ModelT", bound=BaseModel)
 Named = Callable[[str], str]
 """Gives the name under which the person knows a key."""
 
@@ -124,14 +145,51 @@ def parse_config(content: bytes, path: Path) -> Values:
         ) from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
-    return checked(values, str(path), lambda key: f"`{key}`", ConfigError)
+    found = checked(values, str(path), lambda key: f"`{key}`", ConfigError)
+    if "http_tools" in found or "openapi" in found:
+        from .http_tools import checked_http_tables
+
+        return checked_http_tables(found, path)
+    return found
+
+
+def parse_hooks(content: bytes, path: Path) -> list[Any]:
+    """Read a `hooks.json`, with or without `hooks` as its only key; raises `ConfigError`."""
+    try:
+        values = json.loads(decoded(content, path))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is no valid JSON: {error}.", "Correct it.") from None
+    table = cast(dict[str, Any], values) if isinstance(values, dict) else {"hooks": values}
+    whole = table if list(table) == ["hooks"] else {"hooks": table}
+    return declared_hooks(whole["hooks"], str(path))
+
+
+def declared_hooks(table: Any, source: str, error: type[SandburError] = ConfigError) -> list[Any]:
+    """Return the hooks of a table; raises `error`."""
+    from ..extensions.hooks.declared import HooksConfiguration
+
+    found = _fitting(HooksConfiguration, {"hooks": table}, source, lambda key: f"`{key}`", error)
+    return cast(list[Any], found.hooks)
 
 
 def checked(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
     """Return the values if all of them fit; the error names the key and never repeats the value."""
+    fitting = _fitting(_Checked, values, source, named, error)
+    found = {key: value for key in _ROWS if (value := getattr(fitting, key)) is not None}
+    if "hooks" in found:
+        found["hooks"] = declared_hooks(found["hooks"], source, error)
+    if "mcp_servers" in found:
+        from .mcp_servers import checked_tables
+
+        found["mcp_servers"] = checked_tables(found["mcp_servers"], source, error)
+    return found
+
+
+def _fitting(
+    model: type[ModelT], values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]
+) -> ModelT:
     try:
-        found = _Checked.model_validate(values)
-        return {key: value for key in _ROWS if (value := getattr(found, key)) is not None}
+        return model.model_validate(values)
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False, include_input=False, include_context=False)
         # A misspelled key explains a missing one, not the other way round.
@@ -157,6 +215,7 @@ def _toml_problem(error: tomllib.TOMLDecodeError, text: str) -> str:
 
 def _problem(message: str) -> str:
     """Rewrite pydantic's sentence as a clause."""
+    message = message.removeprefix("Value error, ")
     clause = message[:1].lower() + message[1:]
     if "match pattern" in clause:
         return "it has characters or a form that are not possible here"

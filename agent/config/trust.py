@@ -12,17 +12,18 @@ from pydantic import Field, ValidationError
 
 from ...state.errors import ConfigError
 from ...state.messages import Record
-from .paths import config_home, decoded, read_bytes, refuse_if_world_writable
+from .paths import CONFIG_NAME, MAX_CONFIG_BYTES, config_home, decoded, read_bytes, refuse_if_world_writable
 
-CONFIG_NAME = ".sandbur/config.toml"
-MAX_CONFIG_BYTES = 1 << 20
 _MAX_LIST_BYTES = 16 << 20
+_AGENT = b"an agent"
+"""What stands in the list where nothing is bound to a content."""
 
 
 class _TrustList(Record):
     version: Literal[1] = 1
     folders: dict[str, str] = Field(default_factory=dict)
-    """Real path of a folder -> SHA-256 of its configuration; path of a link -> SHA-256 of its target's."""
+    """Real path of a folder -> SHA-256 of its configuration; path of a file -> SHA-256 of its content; path
+    of a link -> SHA-256 of its target's."""
 
 
 def trust(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> None:
@@ -54,8 +55,41 @@ def is_trusted_link(link: Path, target: Path, env: Mapping[str, str]) -> bool:
     return _load(env).folders.get(_place(link)) == _digest(os.fsencode(target))
 
 
+def trust_place(place: Path, content: bytes, env: Mapping[str, str]) -> None:
+    """Trust what lies in a folder, or is a file, with exactly this content."""
+    known = _load(env)
+    folders = {**known.folders, _place(place): _digest(content)}
+    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+
+
+def is_trusted_place(place: Path, content: bytes, env: Mapping[str, str]) -> bool:
+    return _load(env).folders.get(_place(place)) == _digest(content)
+
+
+def trust_agent(source: str, folder: Path, env: Mapping[str, str]) -> None:
+    """Let sessions of this folder load the agent `package.module:name` by themselves."""
+    known = _load(env)
+    folders = {**known.folders, _place(folder / source): _digest(_AGENT)}
+    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+
+
+def is_trusted_agent(source: str, folder: Path, env: Mapping[str, str]) -> bool:
+    return _load(env).folders.get(_place(folder / source)) == _digest(_AGENT)
+
+
+def trust_file(file: Path, content: bytes, env: Mapping[str, str]) -> None:
+    """Trust a file of a project with exactly this content; a change is not covered."""
+    known = _load(env)
+    folders = {**known.folders, _place(file): _digest(content)}
+    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+
+
+def is_trusted_file(file: Path, content: bytes, env: Mapping[str, str]) -> bool:
+    return _load(env).folders.get(_place(file)) == _digest(content)
+
+
 def trusted(env: Mapping[str, str]) -> list[str]:
-    """Return every folder and link that is trusted, by its path."""
+    """Return every folder, file and link that is trusted, by its path."""
     return sorted(_load(env).folders)
 
 

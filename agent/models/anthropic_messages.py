@@ -3,14 +3,16 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...actions.events import TextDelta, ThinkingDelta
-from ...actions.ports import FinishReason, ToolSpec
+from ...actions.ports import FinishReason, ModelRequest, ToolSpec
 from ...state.application import Usage
 from ...state.errors import ContextFull
 from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
+from ...state.session import Effort
 from .failures import judge, refusal_in_stream
+from .files import SentFile
 from .providers import Endpoint, claude
 from .requests import (
     Delta,
@@ -34,6 +36,9 @@ from .streaming import (
     reported,
     settle_ids,
 )
+
+if TYPE_CHECKING:
+    from ...actions.turn.output.format import OutputFormat
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
@@ -190,35 +195,56 @@ def _sent_back(block: _Block) -> dict[str, Any] | None:
 
 
 _CACHED = {"type": "ephemeral"}
+_EFFORTS = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "max",
+}
+"""For models that decide by themselves how long they think; `none` switches thinking off."""
+_SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.4, "high": 0.6, "xhigh": 0.75, "max": 0.9}
+"""For older ones: the part of the output that thinking may take."""
+_LEAST_BUDGET = 1024
 
 
 class MessagesDialect(Dialect):
     path = "/v1/messages"
     reply = MessagesReply
     binds_prefix = True
+    max_image_bytes = 5 * 1024 * 1024 * 3 // 4
+    """The limit is 5 MiB of base64."""
+    takes_text_files = True
     optional_fields: Mapping[str, re.Pattern[str]] = {
+        "effort": re.compile(r"effort|output_config(?!\.format)", re.IGNORECASE),
+        "output_format": re.compile(r"output_config|output_format|structured output", re.IGNORECASE),
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
         "wire": re.compile(r"signature|thinking.{0,20}block|redacted_thinking", re.IGNORECASE),
         "thinking": re.compile(r"thinking", re.IGNORECASE),
+        "newest_cached": re.compile(r"cache_control"),
         "cache_control": re.compile(r"cache_control"),
     }
 
-    def __init__(self, endpoint: Endpoint, max_output_tokens: int | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, max_output_tokens: int | None = None, effort: Effort | None = None
+    ) -> None:
         self._claude = claude(endpoint.model)
-        super().__init__(endpoint, max_output_tokens or self._claude.max_output_tokens)
+        self._most_tokens = max_output_tokens or self._claude.max_output_tokens
+        super().__init__(endpoint, self._most_tokens, effort)
 
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
         fields: dict[str, Any] = {
             "model": self._endpoint.model,
-            "max_tokens": self._max_output_tokens,
+            "max_tokens": self._most_tokens,
             "stream": True,
         }
         caches = "cache_control" not in without
-        if caches:
+        if caches and "newest_cached" not in without:
             # Marks the newest message without a mark in it, so the history stays the same bytes.
             fields["cache_control"] = _CACHED
-        if self._thinks(without):
-            fields["thinking"] = {"type": "adaptive", "display": "summarized"}
+        if "thinking" not in without and (thinking := self._thinking()):
+            fields["thinking"] = thinking
         if tools:
             fields["tools"] = [_tool(tool) for tool in tools]
         if system:
@@ -227,8 +253,29 @@ class MessagesDialect(Dialect):
             ]
         return opened(fields, "messages")
 
+    def _thinking(self) -> dict[str, Any]:
+        """Return how the model is told to think; empty: as it likes."""
+        if self._effort == "none":
+            return {"type": "disabled"}
+        if self._claude.thinks_adaptively:
+            return {"type": "adaptive", "display": "summarized"}
+        budget = int(self._most_tokens * _SHARES[self._effort]) if self._effort is not None else 0
+        # Less than this the API refuses.
+        return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else {}
+
+    def _wanted_effort(self, without: frozenset[str]) -> str | None:
+        if self._effort is None or "effort" in without or not self._claude.thinks_adaptively:
+            return None
+        return _EFFORTS.get(self._effort)
+
     def _thinks(self, without: frozenset[str]) -> bool:
-        return self._claude.thinks_adaptively and "thinking" not in without
+        return "thinking" not in without and self._thinking().get("type") in ("adaptive", "enabled")
+
+    def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
+        if field == "newest_cached":
+            # Clouds take the mark on a block before they take it on the whole request.
+            return self._endpoint.profile.cloud is not None
+        return super().sends(field, request, without)
 
     def role(self, message: Message) -> str:
         return "assistant" if message.role == "assistant" else "user"
@@ -246,12 +293,75 @@ class MessagesDialect(Dialect):
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "tool", "name": tool}
 
-    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
+    def formats(self, output: "OutputFormat", without: frozenset[str]) -> bool:
+        # Here there is no schema that is only a hint.
+        return super().formats(output, without) and output.is_strict and self._claude.formats_output
+
+    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+        return {"output_config": {"format": {"type": "json_schema", "schema": unlimited(output.sent)}}}
+
+    def wishes(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
+        wishes = super().wishes(request, without)
+        if (effort := self._wanted_effort(without)) is not None:
+            # One field for both.
+            wishes["output_config"] = {"effort": effort, **wishes.get("output_config", {})}
+        return wishes
+
+    def tail(self, last_role: str | None, request: ModelRequest, without: frozenset[str]) -> bytes:
         end = b"]}" if last_role is not None else b""
-        return end + super().tail(last_role, forced_tool, without)
+        return end + super().tail(last_role, request, without)
 
     def items(self, message: Message) -> list[dict[str, Any]]:
-        return [sent for block in message.blocks if (sent := _block(block))]
+        return [sent for block in message.blocks if (sent := self._block(message, block))]
+
+    def _block(self, message: Message, block: Block) -> dict[str, Any] | None:
+        match block:
+            case Image() | Document() if message.role == "assistant":
+                # An assistant's own content holds no pictures.
+                return {"type": "text", "text": block.label}
+            case Image() | Document():
+                return _part(self.files.given(block))
+            case ToolResult():
+                return self._result(block)
+            case _:
+                return _block(block)
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        sent: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": _id(result.call_id),
+            "content": result.content,
+        }
+        if result.outcome != "ok":
+            # Here only words are taken.
+            return {**sent, "content": result.shown, "is_error": True}
+        if result.blocks:
+            said = [Text(text=result.content)] if result.content else []
+            sent["content"] = [part for one in self.given((*said, *result.blocks)) if (part := _part(one))]
+        return sent
+
+
+_LIMITS = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+    "pattern", "minItems", "maxItems", "uniqueItems",
+)  # fmt: skip
+"""What this provider's schemas do not know."""
+
+
+def unlimited(schema: Any) -> Any:
+    """Return a schema whose limits stand in its descriptions, where the model at least reads them."""
+    if isinstance(schema, list):
+        return [unlimited(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, Mapping):
+        return schema
+    fields = cast("Mapping[str, Any]", schema)
+    is_schema = "type" in fields and not isinstance(fields["type"], Mapping)
+    limits = [f"{name}: {fields[name]}" for name in _LIMITS if is_schema and name in fields]
+    kept = {name: unlimited(value) for name, value in fields.items() if not limits or name not in _LIMITS}
+    if limits:
+        said = f"{{{', '.join(limits)}}}"
+        kept["description"] = " ".join(filter(None, (str(fields.get("description", "")), said)))
+    return kept
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -262,10 +372,6 @@ def _block(block: Block) -> dict[str, Any] | None:
     match block:
         case Text() if block.text.strip():
             return {"type": "text", "text": block.text}
-        case Image():
-            return {"type": "image", "source": _source(block)}
-        case Document():
-            return {"type": "document", "title": block.name, "source": _source(block)}
         case ToolUse():
             return {
                 "type": "tool_use",
@@ -273,15 +379,23 @@ def _block(block: Block) -> dict[str, Any] | None:
                 "name": legal_name(block.tool),
                 "input": sendable_object(block.arguments),
             }
-        case ToolResult():
-            result = {"type": "tool_result", "tool_use_id": _id(block.call_id), "content": block.content}
-            return result if block.outcome == "ok" else {**result, "is_error": True}
         case _:
             return None
 
 
-def _source(block: Image | Document) -> dict[str, str]:
-    return {"type": "base64", "media_type": block.media_type, "data": block.data}
+def _part(given: Text | SentFile) -> dict[str, Any] | None:
+    """Return words or a file as a block; empty text the server would refuse."""
+    if isinstance(given, Text):
+        return {"type": "text", "text": given.text} if given.text.strip() else None
+    if isinstance(given.file, Image):
+        return {"type": "image", "source": _source(given)}
+    return {"type": "document", "title": given.file.name, "source": _source(given)}
+
+
+def _source(sent: SentFile) -> dict[str, str]:
+    if sent.file.media_type == "text/plain":
+        return {"type": "text", "media_type": "text/plain", "data": sent.content.decode("utf-8", "replace")}
+    return {"type": "base64", "media_type": sent.file.media_type, "data": sent.data}
 
 
 def _id(call_id: str) -> str:

@@ -3,7 +3,7 @@
 import http.client
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -14,6 +14,8 @@ from .providers import PROFILES, Endpoint, Profile, ProviderOverride
 from .providers import context_window as family_window
 
 if TYPE_CHECKING:
+    from ...state.session import Effort
+    from .clients import Clients
     from .model import PriceOf, RetryPolicy, TryLimits, WireModel
     from .requests import Dialect
 
@@ -137,23 +139,41 @@ def connect(
     *,
     env: Mapping[str, str],
     providers: Mapping[str, ProviderOverride] = {},
+    aliases: Iterable[str] = (),
     retry: "RetryPolicy | None" = None,
     price: "PriceOf | None" = None,
     context_window: int | None = None,
     max_output_tokens: int | None = None,
+    effort: "Effort | None" = None,
     limits: "TryLimits | None" = None,
+    clients: "Clients | None" = None,
 ) -> "WireModel":
     """Return the model called `name`; nothing is imported or sent yet.
 
-    Raises `UsageError` for a name that means nothing, `CredentialsError` for a missing key, and `ConfigError`
-    for an address that is none.
+    Raises `UsageError` for a name that means nothing, naming the `aliases` that do, `CredentialsError` for a
+    missing key, and `ConfigError` for an address that is none.
     """
     from .model import RetryPolicy, TryLimits, WireModel
 
-    profile, model = _find(name, providers)
+    endpoint = _endpoint(*_find(name, providers, aliases), env)
+    profile, model = endpoint.profile, endpoint.model
+    return WireModel(
+        endpoint,
+        _dialect(endpoint, max_output_tokens, effort),
+        context_window=context_window or profile.context_window or family_window(model),
+        limits=limits or TryLimits(idle_s=profile.idle_s),
+        retry=retry or RetryPolicy(),
+        price=price,
+        clients=clients,
+    )
+
+
+def _endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
+    if profile.cloud is not None:
+        return _cloud_endpoint(profile, model, env)
     profile, base_url, is_custom = _locate(profile, env)
     key, key_env = _key(profile, env, is_custom)
-    endpoint = Endpoint(
+    return Endpoint(
         profile=profile,
         model=model,
         base_url=base_url,
@@ -161,36 +181,55 @@ def connect(
         key_env=key_env,
         sends_ambient_headers=profile.owns(base_url),
     )
-    return WireModel(
-        endpoint,
-        _dialect(endpoint, max_output_tokens),
-        context_window=context_window or profile.context_window or family_window(model),
-        limits=limits or TryLimits(idle_s=profile.idle_s),
-        retry=retry or RetryPolicy(),
-        price=price,
+
+
+def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
+    from .clouds import surroundings, usual_address
+
+    key, key_env = _key(profile, env, is_custom=not profile.needs_key)
+    named = next((name for name in profile.url_env if env.get(name, "").strip()), "")
+    own = env[named].strip() if named else profile.base_url
+    return Endpoint(
+        profile=profile,
+        model=model,
+        base_url=_checked(own, named or "The configured base_url") if own else usual_address(profile, env),
+        api_key="" if key == _NO_KEY else key,
+        key_env=key_env,
+        sends_ambient_headers=False,
+        has_own_address=bool(own),
+        env=surroundings(profile.cloud or "azure", env),
     )
 
 
-def _dialect(endpoint: Endpoint, max_output_tokens: int | None) -> "Dialect":
+def _dialect(endpoint: Endpoint, max_output_tokens: int | None, effort: "Effort | None") -> "Dialect":
     from .anthropic_messages import MessagesDialect
     from .openai_chat import ChatDialect
     from .openai_responses import ResponsesDialect
 
     kinds = {"chat": ChatDialect, "responses": ResponsesDialect, "messages": MessagesDialect}
-    return kinds[endpoint.profile.wire](endpoint, max_output_tokens)
+    return kinds[endpoint.profile.wire](endpoint, max_output_tokens, effort)
 
 
 def prewarm(name: str, env: Mapping[str, str], providers: Mapping[str, ProviderOverride] = {}) -> None:
     """Import what the first call of this model needs; meant for a thread, while the person types."""
-    profile, _, _ = _locate(_find(name, providers)[0], env)
+    profile, _ = _find(name, providers)
+    if profile.cloud is None:
+        profile, _, _ = _locate(profile, env)
     from .transports import load_sdk
 
     load_sdk(profile)
 
 
-def _find(name: str, providers: Mapping[str, ProviderOverride]) -> tuple[Profile, str]:
+def _find(
+    name: str, providers: Mapping[str, ProviderOverride], aliases: Iterable[str] = ()
+) -> tuple[Profile, str]:
     provider, slash, model = name.strip().partition("/")
     known = [*PROFILES, *(extra for extra in providers if extra not in PROFILES)]
+    if provider not in known and not slash and (own := ", ".join(sorted(aliases))):
+        raise UsageError(
+            f"There is no model and no alias {provider!r}.",
+            f"Use -m PROVIDER/MODEL, demo or an alias: {own}.",
+        )
     if provider not in known:
         raise UsageError(
             f"There is no provider {provider!r}.",
@@ -238,7 +277,8 @@ def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, boo
     default = PROFILES.get(profile.name)
     is_custom = default is None or url != default.base_url
     if profile.foreign_wire and not profile.owns(url):
-        profile = replace(profile, wire=profile.foreign_wire)
+        # Most servers that hold a model to a schema keep it from calling tools meanwhile.
+        profile = replace(profile, wire=profile.foreign_wire, formats_output=False)
     return profile, url, is_custom
 
 

@@ -55,6 +55,8 @@ _STATUS_OF_KIND = {
     "invalid_request_error": 400, "invalid_prompt": 400, "authentication_error": 401, "billing_error": 402,
     "permission_error": 403, "not_found_error": 404, "model_not_found": 404, "timeout_error": 504,
     "request_too_large": 413, "context_length_exceeded": 400, "exceed_context_size_error": 400,
+    "validationException": 400, "throttlingException": 429, "serviceUnavailableException": 503,
+    "modelTimeoutException": 504,
     "rate_limit_error": 429, "rate_limit_exceeded": 429, "insufficient_quota": 429, "overloaded_error": 529,
 }  # fmt: skip
 _KEY = re.compile(r"\bsk-[\w*\-]{8,}|\bAIza[\w\-]{8,}|\bBearer (?=\S*\d)[\w.\-]{8,}")
@@ -155,6 +157,8 @@ def _lasting(status: int, detail: str, endpoint: Endpoint) -> ModelError:
 
 def _bad_credentials(status: int, detail: str, endpoint: Endpoint) -> CredentialsError:
     where = f"Set {endpoint.key_env} to a valid key." if endpoint.key_env else "It wants a key."
+    if endpoint.profile.cloud is not None and not endpoint.api_key:
+        where = "Sign in anew, and check which models and regions this account may use."
     if status == 401:
         return CredentialsError(f"{endpoint.provider} refused the key (401).", where)
     return CredentialsError(f"{endpoint.provider} does not let this key in (403): {detail}", where)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from ...actions.events import Notice
 from ...actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
+from ...actions.turn.model_call import refusal_of
 from ...state.application import Usage
-from ...state.errors import ModelError, Overloaded, Unreachable
-from ...state.messages import Message, Wire
+from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded, Unreachable
+from ...state.messages import Document, Image, Message, Wire
+from .clients import Clients
 from .failures import Rejected, Transient
 from .providers import Endpoint
 from .requests import Bodies, Body, Dialect, Draft, ReplyReader
@@ -140,13 +142,15 @@ class WireModel:
         limits: TryLimits,
         retry: RetryPolicy,
         price: PriceOf | None,
+        clients: Clients | None = None,
     ) -> None:
+        """Without `clients` it shares its connections with nobody."""
         self.name = endpoint.name
         self.wire = endpoint.profile.wire
         self.context_window = context_window
         self._endpoint = endpoint
         self._dialect = dialect
-        self._transport = SdkTransport(endpoint)
+        self._transport = SdkTransport(endpoint, clients or Clients())
         self._limits = limits
         self._retry = retry
         self._price = price
@@ -167,12 +171,12 @@ class WireModel:
                         has_shown = True
                         yield event
                 return
-            except Rejected as rejected:
-                if not self._adapt(rejected, request, body):
-                    raise
-                continue
             except (Transient, ModelError) as error:
                 failure = error
+            if (changed := self._changed(failure, request, body)) is not None:
+                if changed:
+                    yield Notice(changed)
+                continue
             if attempt.is_discarded(failure):
                 yield Discarded(self._discarded(attempt))
             if not isinstance(failure, Transient):
@@ -248,19 +252,44 @@ class WireModel:
         cost = self._price(usage) if self._price is not None else None
         return usage.model_copy(update={"cost_usd": cost})
 
-    def _adapt(self, rejected: Rejected, request: ModelRequest, body: Body) -> bool:
-        """Leave out what the server says it does not take; return whether that is worth another request."""
+    def _changed(self, failure: Transient | ModelError, request: ModelRequest, body: Body) -> str | None:
+        """Leave out what the server does not take; return what is said of it, None: nothing is left out."""
+        left_out = self._adapt(failure, request, body) if isinstance(failure, Rejected) else None
+        if left_out == "effort":
+            return f"{self.name} does not take this effort, so it goes on without it."
+        return "" if left_out is not None else self._without_files(failure, body) or None
+
+    def _adapt(self, rejected: Rejected, request: ModelRequest, body: Body) -> str | None:
+        """Leave out what the server says it does not take, and name it; None: there is no such thing."""
         for field, pattern in self._dialect.optional_fields.items():
             if not pattern.search(rejected.detail):
                 continue
             if field == "wire" and body.replays_wire:
                 self._bodies.rebuild_all(request)
-                return True
-            is_sent = field != "tool_choice" or request.forced_tool is not None
+                return field
+            is_sent = self._dialect.sends(field, request, self._without)
             if field != "wire" and is_sent and field not in self._without:
                 self._without |= {field}
-                return True
-        return False
+                return field
+        return None
+
+    def refusal_of(self, file: Image | Document) -> str:
+        """Return why the model is not given this file; implements `ReadsFiles`."""
+        return self._dialect.files.refusal_of(file)
+
+    def _without_files(self, failure: Transient | ModelError, body: Body) -> str:
+        """Leave out the files that the server did not take, and say so; empty if it was not about them."""
+        if isinstance(failure, ContextFull | CredentialsError) or (
+            isinstance(failure, Transient) and not failure.is_refusal
+        ):
+            return ""
+        detail = failure.detail if isinstance(failure, Rejected) else str(failure)
+        files = self._dialect.files
+        turned_down = files.turned_down(detail, body.sent)
+        if not turned_down:
+            return ""
+        self._bodies.start_over()
+        return files.notice(turned_down, detail)
 
 
 class NoModel:
@@ -274,9 +303,8 @@ class NoModel:
     async def aclose(self) -> None:
         pass
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         raise ModelError(f"The model {self.name} was not connected for this.")
-        yield  # Never reached: it makes this a generator, as every `stream` is.
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +321,10 @@ class FallbackModel:
     @property
     def context_window(self) -> int:
         return min(model.context_window for model in self.models)
+
+    def refusal_of(self, file: Image | Document) -> str | None:
+        """Return why the session's model is not given this file: the others are given a line for it."""
+        return refusal_of(self.models[0], file)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         *first, last = self.models

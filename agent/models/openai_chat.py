@@ -1,26 +1,27 @@
 """OpenAI Chat Completions: how a history becomes its `messages`."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ToolSpec
 from ...state.application import Usage
-from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
+from ...state.messages import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
 from .failures import Transient, judge, refusal_in_stream
+from .files import YOUR_PICTURES, SentFile, made_picture
 from .providers import Endpoint
 from .requests import (
     Delta,
     Dialect,
     Draft,
     ReplyReader,
-    data_url,
     encode,
     legal_id,
     legal_name,
     opened,
     sendable_text,
+    words_of,
 )
 from .streaming import (
     PartialCall,
@@ -34,6 +35,9 @@ from .streaming import (
     openai_usage,
     settle_ids,
 )
+
+if TYPE_CHECKING:
+    from ...actions.turn.output.format import OutputFormat
 
 _AFTER_FINISH_S = 10.0
 """Usage comes after the finish reason; not every server closes or says `[DONE]` then."""
@@ -54,6 +58,7 @@ class ChatReply(ReplyReader):
         self._details: list[dict[str, Any]] = []
         self._extra: dict[str, Any] = {}
         self._refusal = TextFlow()
+        self._pictures: list[Image] = []
         self._calls: list[PartialCall] = []
         self._call_at: dict[int | str | None, PartialCall] = {}
         self._finish: str | None = None
@@ -85,6 +90,9 @@ class ChatReply(ReplyReader):
         for flow, key in ((self._text, "content"), (self._refusal, "refusal")):
             if shown := flow.add(as_text(delta.get(key))):
                 yield TextDelta(shown)
+        for made in as_list(delta.get("images")):
+            url = as_text(as_object(as_object(made).get("image_url")).get("url"))
+            self._pictures += filter(None, [made_picture(url)])
         for piece in as_list(delta.get("tool_calls")):
             self._read_call(as_object(piece))
         if extra := as_object(delta.get("extra_content")):
@@ -146,8 +154,8 @@ class ChatReply(ReplyReader):
         thought = next(filter(None, (flow.text for flow in self._reasoning.values())), "")
         said: tuple[Block, ...] = (Text(text=text),) if text else ()
         thinking: tuple[Block, ...] = (Thinking(text=thought),) if thought else ()
-        blocks = (*thinking, *said, *(call.use() for call in self._calls))
-        wire = None if had_twins else self._wire(text)
+        blocks = (*thinking, *said, *self._pictures, *(call.use() for call in self._calls))
+        wire = None if had_twins or self._pictures else self._wire(text)
         return finished(Draft(blocks, self._finish_reason(), self.usage, wire), who)
 
     def _finish_reason(self) -> FinishReason:
@@ -191,7 +199,9 @@ class ChatDialect(Dialect):
     reply = ChatReply
     wire_type = dict
     optional_fields: Mapping[str, re.Pattern[str]] = {
+        "output_format": re.compile(r"response_format|json_schema|structured output", re.IGNORECASE),
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+        "effort": re.compile(r"effort", re.IGNORECASE),
         "stream_options": re.compile(r"stream_options|include_usage"),
         "output_limit": re.compile(r"max_tokens|max_completion_tokens"),
         "wire": re.compile(r"reasoning|thought_signature|extra_content"),
@@ -203,6 +213,8 @@ class ChatDialect(Dialect):
             fields["stream_options"] = {"include_usage": True}
         if self._max_output_tokens and "output_limit" not in without:
             fields[self._endpoint.profile.output_limit_field] = self._max_output_tokens
+        if self._effort is not None and "effort" not in without:
+            fields["reasoning_effort"] = self._effort
         if tools:
             fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
         start = opened(fields, "messages")
@@ -210,6 +222,10 @@ class ChatDialect(Dialect):
 
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "function", "function": {"name": tool}}
+
+    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+        form = {"name": output.name, "schema": dict(output.sent), "strict": output.is_strict}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def items(self, message: Message) -> list[dict[str, Any]]:
         match message.role:
@@ -223,15 +239,17 @@ class ChatDialect(Dialect):
     def _user(self, message: Message) -> list[dict[str, Any]]:
         if all(isinstance(block, Text) for block in message.blocks):
             return [{"role": "user", "content": message.text}] if message.text else []
-        parts = [part for block in message.blocks if (part := _part(block))]
-        return [{"role": "user", "content": parts}]
+        return [_user_said(self.given(message.blocks))]
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
-        if not calls:
-            return [{"role": "assistant", "content": message.text}] if message.text else []
-        said = {"role": "assistant", "content": message.text or None, "tool_calls": calls}
-        return [{**said, **(self._endpoint.profile.call_message_extra or {})}]
+        # What an assistant says is words, so that its pictures are shown to it by the user.
+        said: dict[str, Any] = {"role": "assistant", "content": message.shown or None}
+        if calls:
+            return [{**said, "tool_calls": calls, **(self._endpoint.profile.call_message_extra or {})}]
+        pictures = self.given(message.files)
+        shown = [_user_said([Text(text=YOUR_PICTURES), *pictures])] if words_of(pictures) is None else []
+        return [said, *shown] if message.shown else []
 
     def _call(self, use: ToolUse) -> dict[str, Any]:
         function = {"name": legal_name(use.tool), "arguments": sendable_text(use.arguments)}
@@ -239,7 +257,19 @@ class ChatDialect(Dialect):
         return {**call, **(self._endpoint.profile.rebuilt_call_extra or {})}
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": result.content}
+        words = [one.text if isinstance(one, Text) else one.file.label for one in self.given(result.blocks)]
+        content = "\n".join(filter(None, (result.content, *words))) if words else result.content
+        return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
+
+    def follow_up(self, messages: Sequence[Message]) -> bytes:
+        """Send the files of results: few servers take them in a message of a tool."""
+        given = [one for message in messages for one in self._given_back(message)]
+        return encode(_user_said(given)) if given else b""
+
+    def _given_back(self, message: Message) -> list[Text | SentFile]:
+        files = [one for one in self.given(message.files) if isinstance(one, SentFile)]
+        names = ", ".join(f"{result.tool} ({self._id(result.call_id)})" for result in message.tool_results)
+        return [Text(text=f"[What {names} gave back:]"), *files] if files else []
 
     def _id(self, call_id: str) -> str:
         return legal_id(call_id, self._endpoint.profile.max_id_chars, is_strict=False)
@@ -249,13 +279,14 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
 
 
-def _part(block: Block) -> dict[str, Any] | None:
-    match block:
-        case Text() if block.text:
-            return {"type": "text", "text": block.text}
-        case Image():
-            return {"type": "image_url", "image_url": {"url": data_url(block)}}
-        case Document():
-            return {"type": "file", "file": {"filename": block.name, "file_data": data_url(block)}}
-        case _:
-            return None
+def _user_said(given: Sequence[Text | SentFile]) -> dict[str, Any]:
+    words = words_of(given)
+    return {"role": "user", "content": words if words is not None else list(map(_part, given))}
+
+
+def _part(given: Text | SentFile) -> dict[str, Any]:
+    if isinstance(given, Text):
+        return {"type": "text", "text": given.text}
+    if isinstance(given.file, Image):
+        return {"type": "image_url", "image_url": {"url": given.url}}
+    return {"type": "file", "file": {"filename": given.file.name, "file_data": given.url}}

@@ -2,25 +2,26 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ToolSpec
 from ...state.application import Usage
 from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 from .failures import judge, refusal_in_stream
+from .files import YOUR_PICTURES, SentFile, made_picture
 from .providers import Endpoint, reasons
 from .requests import (
     Delta,
     Dialect,
     Draft,
     ReplyReader,
-    data_url,
     legal_id,
     legal_name,
     opened,
     sendable_text,
     without_surrogates,
+    words_of,
 )
 from .streaming import (
     PartialCall,
@@ -33,6 +34,9 @@ from .streaming import (
     openai_usage,
     settle_ids,
 )
+
+if TYPE_CHECKING:
+    from ...actions.turn.output.format import OutputFormat
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
@@ -108,7 +112,9 @@ class ResponsesReply(ReplyReader):
             block for number, item in enumerate(items) for block in self._blocks(item, calls.get(number))
         )
         finish = self._finish(bool(calls))
-        is_ordinary = had_twins or finish == "length" or all(map(_is_ordinary, items))
+        # Pictures are not kept in the provider's own JSON: they are as large as many messages.
+        has_picture = any(isinstance(block, Image) for block in blocks)
+        is_ordinary = had_twins or has_picture or finish == "length" or all(map(_is_ordinary, items))
         wire = None if is_ordinary else [_sent_back(item, calls.get(n)) for n, item in enumerate(items)]
         return finished(Draft(blocks, finish, self.usage, wire), who)
 
@@ -125,6 +131,8 @@ class ResponsesReply(ReplyReader):
             text = "".join(as_text(part.get("text") or part.get("refusal")) for part in parts)
             if text := without_surrogates(text or as_text(item.get("collected"))):
                 yield Text(text=text)
+        elif item.get("type") == "image_generation_call" and (picture := made_picture(item.get("result"))):
+            yield picture
 
     def _finish(self, has_calls: bool) -> FinishReason:
         end = self._end or {}
@@ -170,7 +178,9 @@ class ResponsesDialect(Dialect):
     path = "/responses"
     reply = ResponsesReply
     optional_fields: Mapping[str, re.Pattern[str]] = {
+        "output_format": re.compile(r"text\.format|json_schema|structured output", re.IGNORECASE),
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+        "effort": re.compile(r"effort", re.IGNORECASE),
         "wire": re.compile(
             r"encrypted content .*(verified|decrypt|parsed)|reasoning item|'(rs|msg|fc)_|of type 'reasoning'",
             re.IGNORECASE,
@@ -184,8 +194,8 @@ class ResponsesDialect(Dialect):
         fields: dict[str, Any] = {"model": self._endpoint.model, "stream": True, "store": False}
         if "include" not in without:
             fields["include"] = ["reasoning.encrypted_content"]
-        if reasons(self._endpoint.model) and "reasoning" not in without:
-            fields["reasoning"] = {"summary": "auto"}
+        if reasoning := self._reasoning(without):
+            fields["reasoning"] = reasoning
         if self._max_output_tokens and "output_limit" not in without:
             fields["max_output_tokens"] = self._max_output_tokens
         if system:
@@ -194,13 +204,57 @@ class ResponsesDialect(Dialect):
             fields["tools"] = [_tool(tool) for tool in tools]
         return opened(fields, "input")
 
+    def _reasoning(self, without: frozenset[str]) -> dict[str, str]:
+        reasoning: dict[str, str] = {}
+        if reasons(self._endpoint.model) and "reasoning" not in without:
+            reasoning["summary"] = "auto"
+        if self._effort is not None and "effort" not in without:
+            reasoning["effort"] = self._effort
+        return reasoning
+
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "function", "name": tool}
 
+    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+        form = {"name": output.name, "schema": dict(output.sent), "strict": output.is_strict}
+        return {"text": {"format": {"type": "json_schema", **form}}}
+
     def items(self, message: Message) -> list[dict[str, Any]]:
         if message.role == "user":
-            return [{"role": "user", "content": _user_content(message)}] if message.blocks else []
-        return [item for block in message.blocks if (item := _item(block))]
+            return [{"role": "user", "content": self._user_content(message)}] if message.blocks else []
+        items = [item for block in message.blocks if (item := self._item(block))]
+        return [*items, *self._pictures(message)] if message.role == "assistant" else items
+
+    def _user_content(self, message: Message) -> str | list[dict[str, Any]]:
+        if all(isinstance(block, Text) for block in message.blocks):
+            return message.text
+        given = self.given(message.blocks)
+        words = words_of(given)
+        return words if words is not None else list(map(_part, given))
+
+    def _item(self, block: Block) -> dict[str, Any] | None:
+        if isinstance(block, ToolResult):
+            return {
+                "type": "function_call_output",
+                "call_id": _id(block.call_id),
+                "output": self._output(block),
+            }
+        return _item(block)
+
+    def _output(self, result: ToolResult) -> str | list[dict[str, Any]]:
+        """Return the words of a result, or its parts if it has files that are sent."""
+        if not result.blocks:
+            return result.content
+        given = self.given((*([Text(text=result.content)] if result.content else []), *result.blocks))
+        words = words_of(given)
+        return words if words is not None else list(map(_part, given))
+
+    def _pictures(self, message: Message) -> list[dict[str, Any]]:
+        """Show the model the pictures of its own reply: as the person's, since replies cannot hold them."""
+        given = self.given(message.files)
+        if message.tool_uses or words_of(given) is not None:
+            return []
+        return [{"role": "user", "content": [_part(Text(text=YOUR_PICTURES)), *map(_part, given)]}]
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -208,22 +262,12 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "function", **described, "strict": False}
 
 
-def _user_content(message: Message) -> str | list[dict[str, Any]]:
-    if all(isinstance(block, Text) for block in message.blocks):
-        return message.text
-    return [part for block in message.blocks if (part := _part(block))]
-
-
-def _part(block: Block) -> dict[str, Any] | None:
-    match block:
-        case Text() if block.text:
-            return {"type": "input_text", "text": block.text}
-        case Image():
-            return {"type": "input_image", "image_url": data_url(block)}
-        case Document():
-            return {"type": "input_file", "filename": block.name, "file_data": data_url(block)}
-        case _:
-            return None
+def _part(given: Text | SentFile) -> dict[str, Any]:
+    if isinstance(given, Text):
+        return {"type": "input_text", "text": given.text}
+    if isinstance(given.file, Image):
+        return {"type": "input_image", "image_url": given.url}
+    return {"type": "input_file", "filename": given.file.name, "file_data": given.url}
 
 
 def _item(block: Block) -> dict[str, Any] | None:
@@ -237,8 +281,8 @@ def _item(block: Block) -> dict[str, Any] | None:
                 "name": legal_name(block.tool),
                 "arguments": sendable_text(block.arguments),
             }
-        case ToolResult():
-            return {"type": "function_call_output", "call_id": _id(block.call_id), "output": block.content}
+        case Image() | Document():
+            return {"role": "assistant", "content": block.label}
         case _:
             return None
 

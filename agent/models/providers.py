@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ...state.messages import Wire
 
 WireFormat = Literal["chat", "responses", "messages"]
+Cloud = Literal["azure", "bedrock", "vertex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,18 @@ class Profile:
     """Added to tool calls whose own extras are not replayed."""
     call_message_extra: Mapping[str, Any] | None = None
     """Added to messages with tool calls that lack these fields."""
+    formats_output: bool = False
+    """Answers have the form of a schema, and the model calls tools all the same."""
     idle_s: float = 120
     """How long the stream may be silent."""
     context_window: int | None = None
     """Of every model, where the server decides and not the model."""
     start_command: str = ""
     """Starts the server, where that is up to the person."""
+    cloud: Cloud | None = None
+    """Whose client of the SDK it takes to sign requests and to address models."""
+    needs_key: bool = True
+    """Whether the key has to be in one of `key_env`; clouds have other ways to sign in."""
 
     def owns(self, url: str) -> bool:
         """Tell whether the address is the company's own, also a regional one."""
@@ -69,6 +76,7 @@ def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
         key_env=("OPENAI_API_KEY",),
         url_env=("OPENAI_BASE_URL",),
         own_hosts=("api.openai.com",),
+        formats_output=True,
         **differs,
     )
 
@@ -82,6 +90,19 @@ def _compatible(name: str, base_url: str, *key_env: str, **differs: Any) -> Prof
         base_url=base_url,
         key_env=(f"{prefix}_API_KEY", *key_env),
         url_env=(f"{prefix}_BASE_URL",),
+        **differs,
+    )
+
+
+def _azure(name: str, wire: WireFormat, **differs: Any) -> Profile:
+    """Return a provider whose models are deployments of one's own, under names of one's own."""
+    return Profile(
+        name=name,
+        wire=wire,
+        base_url="",
+        key_env=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+        url_env=("AZURE_OPENAI_ENDPOINT",),
+        cloud="azure",
         **differs,
     )
 
@@ -103,6 +124,7 @@ PROFILES: Mapping[str, Profile] = {
             key_env=("ANTHROPIC_API_KEY",),
             url_env=("ANTHROPIC_BASE_URL",),
             own_hosts=("api.anthropic.com",),
+            formats_output=True,
         ),
         Profile(
             name="ollama",
@@ -116,6 +138,25 @@ PROFILES: Mapping[str, Profile] = {
         _compatible("dashscope", "https://dashscope.aliyuncs.com/compatible-mode/v1"),
         _compatible("gemini", _GEMINI_URL, "GOOGLE_API_KEY", rebuilt_call_extra=_NO_SIGNATURE),
         _compatible("openrouter", "https://openrouter.ai/api/v1"),
+        _azure("azure", "chat", output_limit_field="max_completion_tokens", max_id_chars=40),
+        _azure("azure-responses", "responses"),
+        Profile(
+            name="bedrock",
+            wire="messages",
+            base_url="",
+            key_env=("AWS_BEARER_TOKEN_BEDROCK",),
+            url_env=("ANTHROPIC_BEDROCK_BASE_URL",),
+            cloud="bedrock",
+            needs_key=False,
+        ),
+        Profile(
+            name="vertex",
+            wire="messages",
+            base_url="",
+            url_env=("ANTHROPIC_VERTEX_BASE_URL",),
+            cloud="vertex",
+            needs_key=False,
+        ),
     )
 }
 
@@ -130,6 +171,10 @@ class Endpoint:
     """Where the key came from or should come from; empty if none is needed."""
     sends_ambient_headers: bool
     """True if the headers that the SDK reads from its environment may go to this host."""
+    has_own_address: bool = True
+    """False if the cloud's client knows the address better than `base_url`."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What else of the environment says how to reach a cloud."""
 
     @property
     def provider(self) -> str:
@@ -148,6 +193,23 @@ DEFAULT_WINDOW = 128_000
 _DEFAULT_OUTPUT_TOKENS = 8_192
 _CLAUDE_OUTPUT_TOKENS = 32_000
 """Every Claude since 4 can write this much; more would eat into the window of the smaller ones."""
+
+_NO_PICTURES = re.compile(
+    r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|gpt-oss|o1-(mini|preview)|o3-mini|claude-(2|instant)"
+    r"|deepseek-(chat|reasoner|coder|r1|v[23])|codellama|starcoder|qwen[\d.]*-?coder"
+)
+_NO_DOCUMENTS = frozenset({"ollama", "deepseek"})
+"""Providers whose servers know no part of a message that is a file."""
+
+
+def takes(endpoint: Endpoint, kind: Literal["image", "document"]) -> bool | None:
+    """Tell whether a model looks at such files; None: its name does not say, so that its server has to."""
+    if _NO_PICTURES.match(_bare(endpoint.model)) or (
+        kind == "document" and endpoint.provider in _NO_DOCUMENTS
+    ):
+        return False
+    return None
+
 
 _CLAUDE = re.compile(r"claude-[a-z]+-(\d+)(?:[-.](\d{1,2})(?!\d))?")
 _WINDOWS = tuple(
@@ -172,6 +234,7 @@ class Claude:
 
     max_output_tokens: int
     thinks_adaptively: bool
+    formats_output: bool = False
 
 
 def context_window(model: str) -> int:
@@ -188,6 +251,7 @@ def claude(model: str) -> Claude:
     return Claude(
         _CLAUDE_OUTPUT_TOKENS if version >= (4, 0) else _DEFAULT_OUTPUT_TOKENS,
         thinks_adaptively=version >= (4, 6),
+        formats_output=version >= (4, 5),
     )
 
 
@@ -198,5 +262,5 @@ def reasons(model: str) -> bool:
 
 
 def _bare(model: str) -> str:
-    """Return the name without a vendor in front, as routers write it."""
-    return model.rpartition("/")[2].lower()
+    """Return the name without a vendor in front, as routers and clouds write it."""
+    return re.sub(r"^.*\banthropic\.", "", model.rpartition("/")[2].lower())

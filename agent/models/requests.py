@@ -7,14 +7,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from re import Pattern
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ModelRequest, ToolSpec
 from ...state.application import Usage
-from ...state.messages import Block, Document, Image, Message
+from ...state.content import MAX_IMAGE_BYTES
+from ...state.messages import Block, Document, Image, Message, Text
+from ...state.session import Effort
 from ...state.transcript import Transcript, TranscriptRange
+from .files import FileKind, Files, SentFile
 from .providers import Endpoint
+
+if TYPE_CHECKING:
+    from ...actions.turn.output.format import OutputFormat
 
 Delta = TextDelta | ThinkingDelta
 
@@ -71,12 +77,22 @@ class Dialect(ABC):
     """True if a reply may be replayed only behind the very messages that it answered."""
     wire_type: type = list
     """Of the provider's own JSON of a reply."""
+    max_image_bytes = MAX_IMAGE_BYTES
+    takes_text_files = False
 
-    def __init__(self, endpoint: Endpoint, max_output_tokens: int | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, max_output_tokens: int | None = None, effort: Effort | None = None
+    ) -> None:
         self._endpoint = endpoint
         self._max_output_tokens = max_output_tokens
-        self.key = f"{endpoint.profile.wire} {endpoint.name}"
-        """Names this dialect in `Message.rendered`."""
+        self._effort = effort
+        self.files = Files(endpoint, self.max_image_bytes, self.takes_text_files)
+
+    @property
+    def key(self) -> str:
+        """Names this dialect, and what it leaves out, in `Message.rendered`."""
+        left_out = "".join(f" without {kind}" for kind in sorted(self.files.refused))
+        return f"{self._endpoint.profile.wire} {self._endpoint.name}{left_out}"
 
     @abstractmethod
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
@@ -86,13 +102,39 @@ class Dialect(ABC):
     def items(self, message: Message) -> Sequence[dict[str, Any]]:
         """Return the JSON objects that a message becomes; none if there is nothing to send."""
 
+    def given(self, blocks: Iterable[Block]) -> list[Text | SentFile]:
+        """Return the words and files of a message, or of a result, as the model is given them."""
+        parts = (block for block in blocks if isinstance(block, Text | Image | Document))
+        given = (self.files.given(part) for part in parts)
+        return [one for one in given if isinstance(one, SentFile) or one.text]
+
+    def follow_up(self, messages: Sequence[Message]) -> bytes:
+        """Return what is said right after the last result of a round about the files in `messages`."""
+        return b""
+
     @abstractmethod
     def tool_choice(self, tool: str) -> dict[str, Any]:
         """Return how the model is told that it has to call this tool."""
 
+    def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
+        """Tell whether a request has this optional field, as long as it is not left out."""
+        if field == "tool_choice":
+            return request.forced_tool is not None
+        if field == "output_format":
+            return request.output is not None and self.formats(request.output, without)
+        return field != "effort" or self._effort is not None
+
     def forces(self, without: frozenset[str]) -> bool:
         """Tell whether the model lets itself be told so."""
         return "tool_choice" not in without
+
+    def formats(self, output: "OutputFormat", without: frozenset[str]) -> bool:
+        """Tell whether the provider holds the model to this form; else the model has a tool for it."""
+        return self._endpoint.profile.formats_output and "output_format" not in without
+
+    @abstractmethod
+    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+        """Return the fields of a request that ask for answers of this form."""
 
     def role(self, message: Message) -> str:
         return message.role
@@ -113,11 +155,18 @@ class Dialect(ABC):
         """Return what stands between two messages."""
         return b"" if before is None else b","
 
-    def tail(self, last_role: str | None, forced_tool: str | None, without: frozenset[str]) -> bytes:
+    def tail(self, last_role: str | None, request: ModelRequest, without: frozenset[str]) -> bytes:
         """Return the request from behind the last message."""
-        if forced_tool is None or not self.forces(without):
-            return b"]}"
-        return b'],"tool_choice":' + encode(self.tool_choice(forced_tool)) + b"}"
+        fields = self.wishes(request, without)
+        return b"]" + (b"," + encode(fields)[1:] if fields else b"}")
+
+    def wishes(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
+        """Return the fields that differ from call to call."""
+        if request.output is not None and self.formats(request.output, without):
+            return self.output_format(request.output)
+        if request.forced_tool is not None and self.forces(without):
+            return {"tool_choice": self.tool_choice(request.forced_tool)}
+        return {}
 
 
 _BLOCK_BYTES = 256 * 1024
@@ -132,6 +181,8 @@ class Body:
     """In one piece: copying a megabyte costs less than sending it in parts."""
     replays_wire: bool
     """True if it holds a provider's own JSON of an earlier reply."""
+    sent: frozenset[FileKind] = frozenset()
+    """What kinds of files it holds."""
 
 
 class Lineage:
@@ -146,6 +197,9 @@ class Lineage:
         self._digest = 0
         self.last_role: str | None = None
         self.replays_wire = False
+        self.sent: set[FileKind] = set()
+        self._unfollowed: list[Message] = []
+        """Results of the round at the end, if they have files: what follows them comes after the last one."""
 
     def leads_to(self, spans: Sequence[TranscriptRange]) -> bool:
         """Tell whether what is joined here is the beginning of `spans`."""
@@ -166,14 +220,28 @@ class Lineage:
             start = self._spans[number].end if number < known else span.start
             for message in span.log.messages[start : span.end]:
                 self._append(message)
+        self._follow_up()
         self._spans = list(spans)
 
     def _append(self, message: Message) -> None:
+        if message.role != "tool":
+            self._follow_up()
         fragment, is_wire = self._rendered(message)
+        files = list(message.files)
+        self.sent |= {file.kind for file in files if self._dialect.files.is_sent(file)}
+        if files and message.role == "tool":
+            self._unfollowed.append(message)
+        self.replays_wire = self.replays_wire or is_wire
+        self._add(self._dialect.role(message), fragment)
+
+    def _follow_up(self) -> None:
+        if self._unfollowed:
+            self._add("user", self._dialect.follow_up(self._unfollowed))
+            self._unfollowed = []
+
+    def _add(self, role: str, fragment: bytes) -> None:
         if not fragment:
             return
-        self.replays_wire = self.replays_wire or is_wire
-        role = self._dialect.role(message)
         glue = self._dialect.glue(self.last_role, role)
         self.last_role = role
         self._digest = hash((self._digest, fragment))
@@ -223,12 +291,17 @@ class Bodies:
         lineage.extend(spans)
         self._lineages = [lineage, *self._lineages[: _MAX_LINEAGES - 1]]
         head = self._head(request, without)
-        tail = self._dialect.tail(lineage.last_role, request.forced_tool, without)
-        return Body(b"".join((head, *lineage.pieces(), tail)), lineage.replays_wire)
+        tail = self._dialect.tail(lineage.last_role, request, without)
+        content = b"".join((head, *lineage.pieces(), tail))
+        return Body(content, lineage.replays_wire, frozenset(lineage.sent))
+
+    def start_over(self) -> None:
+        """Forget what was joined: the dialect says some of it in another way now."""
+        self._lineages = []
 
     def rebuild_all(self, request: ModelRequest) -> None:
         """Stop replaying the provider's own JSON of the messages in this request."""
-        self._lineages = []
+        self.start_over()
         for message in request.messages:
             if self._dialect.can_replay(message):
                 rebuild(self._dialect, message)
@@ -272,8 +345,11 @@ def opened(fields: dict[str, Any], last_field: str) -> bytes:
     return encode({**fields, last_field: []})[:-2]
 
 
-def data_url(block: Image | Document) -> str:
-    return f"data:{block.media_type};base64,{block.data}"
+def words_of(given: Sequence[Text | SentFile]) -> str | None:
+    """Return a message of words alone as one text; None if there is a file in it."""
+    if any(isinstance(one, SentFile) for one in given):
+        return None
+    return "\n".join(one.text for one in given if isinstance(one, Text))
 
 
 def without_surrogates(text: str) -> str:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...state.application import Usage
 from ...state.errors import ModelError
-from ...state.messages import Text, ToolUse
+from ...state.messages import Image, Text, ToolUse
 from .failures import MAX_DETAIL_CHARS, Transient, judge, readable, refusal_in_stream
 from .providers import Endpoint
 from .requests import Draft, legal_id, parse_object, without_surrogates
 
 if TYPE_CHECKING:
     from httpx2 import Response
+
+    from .aws_events import AwsEventParser
 
 _MAX_TOKENS = 10**9
 REFUSED = "The model declined to answer."
@@ -90,7 +92,7 @@ def new_call_id() -> str:
 def finished(draft: Draft, who: str) -> Draft:
     """Return the draft if it says anything; a refusal without words gets some."""
     if any(
-        isinstance(block, ToolUse) or (isinstance(block, Text) and block.text.strip())
+        isinstance(block, ToolUse | Image) or (isinstance(block, Text) and block.text.strip())
         for block in draft.blocks
     ):
         return draft
@@ -208,6 +210,7 @@ class EventParser:
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 DONE = "[DONE]"
 _SNIFFED_BYTES = 64 * 1024
+_AWS_EVENTS = "application/vnd.amazon.eventstream"
 _EVENT_FIELDS = (":", "event:", "id:", "retry:")
 
 
@@ -230,12 +233,12 @@ async def read_events(
     response: "Response", endpoint: Endpoint, patience: StreamPatience
 ) -> AsyncGenerator[tuple[str, dict[str, Any] | None]]:
     """Yield (event name, data), with None as data for `[DONE]`; raises `Transient` or `ModelError`."""
-    parser, start, is_silent = EventParser(), bytearray(), True
+    parser, start, is_silent = _parser_of(response), bytearray(), True
     async with aclosing(_pieces(response, endpoint, patience)) as pieces:
         async for piece in pieces:
             if is_silent:
                 start += piece[: _SNIFFED_BYTES - len(start)]
-            for event in parser.feed(piece):
+            for event in _fed(parser, piece, endpoint):
                 is_silent = False
                 for data in _parse(event, endpoint):
                     yield event.name, data
@@ -245,6 +248,25 @@ async def read_events(
             yield event.name, data
     if is_silent:
         yield "", _unstreamed(bytes(start), endpoint)
+
+
+def _parser_of(response: "Response") -> "EventParser | AwsEventParser":
+    if not response.headers.get("content-type", "").startswith(_AWS_EVENTS):
+        return EventParser()
+    from .aws_events import AwsEventParser
+
+    return AwsEventParser()
+
+
+def _fed(parser: "EventParser | AwsEventParser", piece: bytes, endpoint: Endpoint) -> list[ServerEvent]:
+    try:
+        return parser.feed(piece)
+    except ValueError:
+        raise damaged(endpoint) from None
+
+
+def damaged(endpoint: Endpoint) -> Transient:
+    return Transient(f"{endpoint.provider} sent a damaged answer")
 
 
 async def _pieces(
@@ -281,7 +303,7 @@ def _parse(event: ServerEvent, endpoint: Endpoint) -> list[dict[str, Any] | None
         # Some servers leave the empty line between two events out.
         return [None if line.strip() == DONE else _object(line) for line in event.data.split("\n")]
     except (ValueError, RecursionError):
-        raise Transient(f"{endpoint.provider} sent a damaged answer") from None
+        raise damaged(endpoint) from None
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -1,12 +1,16 @@
 """An SDK's client as a way to post prepared bytes, and its errors in our terms."""
 
 import asyncio
+import json
 import os
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ...actions.tools.network.tls import tls_context
+from .clients import Clients, Sdk, Shared
+from .clouds import refused_credentials, sign_in_errors, start_client
 from .failures import Refusal, Transient, judge, unreached, unusable_settings
 from .providers import Endpoint, Profile
 from .streaming import cut
@@ -18,61 +22,61 @@ _CONNECT_TIMEOUT_S = 10
 _WRITE_TIMEOUT_S = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Sdk:
-    """One of the two libraries, which are generated alike: clients and errors have the same names in both."""
-
-    module: Any
-    client: Any
-    headers: dict[str, Any]
-    """Sent with every request; the module's `omit` removes one."""
+def _identity(endpoint: Endpoint) -> tuple[Any, ...]:
+    """Return all that a client is made of."""
+    profile = endpoint.profile
+    address = profile.cloud, endpoint.base_url, endpoint.has_own_address, endpoint.sends_ambient_headers
+    surroundings = tuple(sorted(endpoint.env.items()))
+    return profile.wire == "messages", endpoint.api_key, endpoint.key_env, address, surroundings
 
 
 class SdkTransport:
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, clients: Clients) -> None:
         self._endpoint = endpoint
-        self._sdk: Sdk | None = None
+        self._clients = clients
+        self._taken: Shared | None = None
 
     async def post(self, path: str, content: bytes) -> "Response":
         """Send and return the response, not read yet.
 
         Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
         """
-        if self._sdk is None:
-            await asyncio.to_thread(load_sdk, self._endpoint.profile)
-            self._sdk = self._sdk or self._started()
-        sdk = self._sdk
+        sdk = (self._taken or await self._connected()).starting.result()
         from httpx2 import HTTPError, Response
 
+        # The client of a cloud takes fields out of the body, for the address and the signature.
+        is_cloud = self._endpoint.profile.cloud is not None
+        body: dict[str, Any] = {"body": json.loads(content)} if is_cloud else {"content": content}
         try:
             return await sdk.client.post(
                 path,
                 cast_to=Response,
-                content=content,
                 options={"headers": sdk.headers},
                 stream=True,
                 stream_cls=sdk.module.AsyncStream[Any],
+                **body,
             )
+        except sdk.sign_in_errors as error:
+            raise refused_credentials(self._endpoint, error) from error
         except sdk.module.APIError as error:
             raise translated(error, sdk.module, self._endpoint) from error
         except HTTPError as error:
             # The SDKs read the body of an error answer unguarded.
             raise cut(self._endpoint.provider) from error
 
-    def _started(self) -> Sdk:
-        from httpx2 import InvalidURL
-
-        try:
-            return _start(self._endpoint)
-        except (OSError, ValueError, ImportError, InvalidURL) as error:
-            if (refused := unusable_settings(error, self._endpoint)) is None:
-                raise
-            raise refused from error
+    async def _connected(self) -> Shared:
+        taken = await self._clients.take(_identity(self._endpoint), partial(_started, self._endpoint))
+        if self._taken is None:
+            self._taken = taken
+        else:
+            # Another call was faster.
+            await self._clients.give_back(taken)
+        return self._taken
 
     async def aclose(self) -> None:
-        if self._sdk is not None:
-            await self._sdk.client.close()
-            self._sdk = None
+        if self._taken is not None:
+            taken, self._taken = self._taken, None
+            await self._clients.give_back(taken)
 
 
 def translated(error: Any, module: Any, endpoint: Endpoint) -> Exception:
@@ -90,32 +94,53 @@ def load_sdk(profile: Profile) -> ModuleType:
     return import_module("anthropic" if profile.wire == "messages" else "openai")
 
 
+async def _started(endpoint: Endpoint) -> Sdk:
+    await asyncio.to_thread(load_sdk, endpoint.profile)
+    from httpx2 import InvalidURL
+
+    try:
+        # Looking credentials up may read files and ask servers.
+        is_slow = endpoint.profile.cloud is not None
+        return await asyncio.to_thread(_start, endpoint) if is_slow else _start(endpoint)
+    except (OSError, ValueError, ImportError, InvalidURL) as error:
+        if (refused := unusable_settings(error, endpoint)) is None:
+            raise
+        raise refused from error
+
+
 def _start(endpoint: Endpoint) -> Sdk:
     from httpx2 import Timeout
 
     module: Any = load_sdk(endpoint.profile)
     is_anthropic = endpoint.profile.wire == "messages"
-    options: dict[str, Any] = {"open_telemetry": False} if is_anthropic else {}
-    client = (module.AsyncAnthropic if is_anthropic else module.AsyncOpenAI)(
-        api_key=endpoint.api_key,
-        base_url=endpoint.base_url,
-        max_retries=0,
+    options: dict[str, Any] = {
+        **({"open_telemetry": False} if is_anthropic else {}),
+        "max_retries": 0,
         # Reading has its own limits, per piece and in all.
-        timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S, write=_WRITE_TIMEOUT_S),
+        "timeout": Timeout(None, connect=_CONNECT_TIMEOUT_S, write=_WRITE_TIMEOUT_S),
         # The key and the conversation are for this address and for no other one that it may point to.
-        http_client=module.DefaultAsyncHttpxClient(follow_redirects=False),
-        **options,
-    )
+        "http_client": module.DefaultAsyncHttpxClient(follow_redirects=False, verify=tls_context()),
+    }
+    cloud = endpoint.profile.cloud
+    if cloud is not None:
+        client = start_client(endpoint, module, options)
+    else:
+        kind = module.AsyncAnthropic if is_anthropic else module.AsyncOpenAI
+        client = kind(api_key=endpoint.api_key, base_url=endpoint.base_url, **options)
     headers: dict[str, Any] = {"Accept": "text/event-stream"}
     if not endpoint.sends_ambient_headers:
         # What the SDK takes from these variables it would send to any host.
         variable = "ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS"
         lines = os.environ.get(variable, "").splitlines()
         headers |= {line.partition(":")[0].strip(): module.omit for line in lines if ":" in line}
-        headers["Authorization"] = f"Bearer {endpoint.api_key}"
-        if is_anthropic:
-            # The API itself takes the bearer key; compatible servers may only know the older header.
-            headers["x-api-key"] = endpoint.api_key
-        else:
+        if not is_anthropic:
             client.organization = client.project = None
-    return Sdk(module, client, headers)
+        if cloud is None:
+            headers |= _key_headers(endpoint, is_anthropic)
+    return Sdk(module, client, headers, sign_in_errors(cloud) if cloud is not None else ())
+
+
+def _key_headers(endpoint: Endpoint, is_anthropic: bool) -> dict[str, str]:
+    bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
+    # The API itself takes the bearer key; compatible servers may only know the older header.
+    return {**bearer, "x-api-key": endpoint.api_key} if is_anthropic else bearer

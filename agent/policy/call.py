@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports import Tool, ToolTraits
+from ...actions.ports import NamesOtherPlaces, Tool, ToolTraits
 
 if TYPE_CHECKING:
     from .shell.seen_commands import Sight
@@ -22,15 +22,19 @@ class Call:
     subject: str
     paths: tuple[str, ...]
     """As written; for a search the folder it reaches, by default the working folder."""
+    is_virtual: bool = False
+    """The subject is a path, and none of the disk."""
     _sight: "Sight | None" = field(default=None, init=False)
 
     @classmethod
     def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> "Call":
         is_read_only = tool.effect == "read"
         paths = tuple(tool.paths(arguments) if paths is None else paths)
-        if is_read_only and not paths:
+        is_virtual = isinstance(tool, NamesOtherPlaces) and tool.is_virtual(arguments)
+        if is_read_only and not paths and not is_virtual:
             paths = (".",)
-        return cls(tool.spec.name, tool.traits, tool, arguments, is_read_only, tool.subject(arguments), paths)
+        subject = tool.subject(arguments)
+        return cls(tool.spec.name, tool.traits, tool, arguments, is_read_only, subject, paths, is_virtual)
 
     @property
     def sight(self) -> "Sight":

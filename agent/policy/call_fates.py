@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -130,8 +131,9 @@ def _wishes(ports: Ports) -> Iterator[tuple[str, str]]:
     yield "no such tool", "{}"
 
 
+@cache
 def _ports(verdict: Verdict) -> Ports:
-    """Return ports with this gate; what a decision does not use is not there."""
+    """Return the ports with this gate; what a decision does not use is not there."""
     nothing = cast(Any, None)
     return Ports(
         model=nothing,

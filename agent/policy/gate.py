@@ -1,6 +1,8 @@
 """The gate: whether a tool call may run now, must be asked for, or is refused."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from posixpath import basename, join, realpath
@@ -55,9 +57,9 @@ class Policy:
         try:
             return (
                 self._denied(call)
-                or self._asked(call, mode)
+                or self._firm(self._asked(call, mode))
                 or self._reaching(call, mode)
-                or self._decided(call, mode)
+                or self._firm_if_protected(call, self._decided(call, mode))
             )
         except ValueError:
             # A NUL or a lone surrogate: no system call will take this as a path.
@@ -65,6 +67,22 @@ class Policy:
         except OSError as error:
             # A link that is swapped just while it is followed, or a circle of links.
             return Verdict("ask", f"leads nowhere that could be looked at: {error.strerror}")
+
+    def _firm(self, verdict: Verdict | None) -> Verdict | None:
+        return None if verdict is None else replace(verdict, is_firm=True)
+
+    def _firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
+        """Leave no question about a protected place to anybody but a person."""
+        if verdict.decision != "ask":
+            return verdict
+        if call.traits.runs_commands:
+            from .shell.reasons import why_protected_write
+
+            cwd = self._cwd_of(call)
+            is_firm = why_protected_write(call.sight, self._workspace, cwd, self._own) is not None
+        else:
+            is_firm = any(why_protected(self._workspace.real(path), self._own) for path in call.paths)
+        return replace(verdict, is_firm=is_firm)
 
     def _denied(self, call: Call) -> Verdict | None:
         for rule in self._deny:
@@ -89,6 +107,8 @@ class Policy:
         _, near = self._hiding(call)
         if near is not None:
             return Verdict("ask", f"may show files that the rule {near.text} denies", near.text)
+        if call.traits.asks == "always" and not self._is_named_exactly(call):
+            return Verdict("ask", f"{call.tool} is declared to ask every time")
         if not call.traits.runs_commands or self._is_named_exactly(call):
             return None
         return self._doubt(call) or self._catastrophe(call)
@@ -111,7 +131,7 @@ class Policy:
 
     def _reaching(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Judge what goes over the network; None for what does not."""
-        if not call.traits.reaches:
+        if call.traits.reaches not in ("address", "service"):
             return None
         from . import web_rules
 
@@ -123,7 +143,11 @@ class Policy:
             return Verdict("allow", "everything is allowed in yolo mode")
         concern = self._concern(call)
         if concern is None:
-            return Verdict("allow", f"{call.tool} only reads inside the workspace")
+            where = "is declared to only read" if call.traits.reaches else "only reads inside the workspace"
+            where = "only reads files that are none of the disk" if call.is_virtual else where
+            return Verdict("allow", f"{call.tool} {where}")
+        if call.traits.asks == "never" and mode != "plan":
+            return Verdict("allow", f"{call.tool} is declared to need no question")
         if mode == "plan" and not call.is_read_only:
             return Verdict("deny", f"plan mode only looks: {concern}")
         if rules := self._allowing(call):
@@ -159,7 +183,7 @@ class Policy:
         if call.traits.writes_files:
             return "writes files"
         if not call.is_read_only:
-            return f"may change something: {call.tool}"
+            return ", ".join(filter(None, (f"may change something: {call.tool}", call.traits.told)))
         return self._secret(call) if call.traits.shows == "content" else None
 
     def _concern_of_command(self, call: Call) -> str | None:
@@ -198,6 +222,8 @@ class Policy:
     def _edit(self, call: Call) -> Verdict:
         if outside := self._outside(call):
             return Verdict("ask", outside)
+        if call.is_virtual:
+            return Verdict("allow", "edits of files that are none of the disk are allowed in auto-edit mode")
         if not call.paths:
             return Verdict("ask", f"may write anywhere: {_shown(call.subject)}")
         for path in call.paths:
@@ -265,7 +291,7 @@ class Policy:
             from . import shell_rules
 
             return shell_rules.hits(rule.pattern, call.subject, call.sight)
-        if call.traits.reaches == "address":
+        if call.traits.reaches in ("address", "configured"):
             from . import web_rules
 
             return web_rules.hits(rule.pattern, call.subject)
@@ -277,6 +303,8 @@ class Policy:
         """Return the rule that denies to show what a call names, and the one that speaks of what is below."""
         if not (call.traits.shows or call.traits.runs_commands):
             return None, None
+        if call.is_virtual:
+            return _hidden_elsewhere(self._rules_that_hide(), call)
         hidden = self._hidden_files()
         if not hidden:
             return None, None
@@ -290,20 +318,35 @@ class Policy:
         if self._hidden is None:
             from .hidden_files import HiddenFiles
 
-            readers = [
-                name
-                for name, traits in declared().items()
-                if traits.shows == "content" and not traits.writes_files
-            ]
-            rules = [
-                rule for rule in self._deny if rule.pattern is not None and any(map(rule.names, readers))
-            ]
-            self._hidden = HiddenFiles(rules, self._workspace)
+            self._hidden = HiddenFiles(self._rules_that_hide(), self._workspace)
         return self._hidden
+
+    def _rules_that_hide(self) -> list[Rule]:
+        """Return the rules that deny to read files."""
+        readers = [
+            name
+            for name, traits in declared().items()
+            if traits.shows == "content" and not traits.writes_files
+        ]
+        return [rule for rule in self._deny if rule.pattern is not None and any(map(rule.names, readers))]
 
     def _cwd_of(self, call: Call) -> str:
         """Return where a command runs."""
         return realpath(join(self._workspace.cwd, *call.paths[:1]))
+
+
+def _hidden_elsewhere(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, Rule | None]:
+    """Return what `Policy._hiding` does of a call whose path is none of the disk."""
+    patterns = [(rule, rule.pattern or "") for rule in rules]
+    denying = next((rule for rule, pattern in patterns if fnmatchcase(call.subject, pattern)), None)
+    if denying is not None or not isinstance(call.source, Searching):
+        return denying, None
+    folder = f"{call.subject.rstrip('/')}/"
+    for rule, pattern in patterns:
+        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        if fixed.startswith(folder) or folder.startswith(fixed):
+            return None, rule
+    return None, None
 
 
 def _covering(

@@ -17,7 +17,6 @@ from burr.core.graph import Graph
 from ...state.application import ApplicationState, Phase, VibeStep
 from ...state.calls import PendingCall
 from ...state.errors import SandburError
-from ...state.messages import Record
 from ..graph import TransitionCondition
 from .call_fates import CallKind, made_by_a_person, made_by_the_gate
 
@@ -54,6 +53,9 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """Part of the abstract state -> the fields that it stands for."""
 _LOOKED_AT = frozenset(name for names in _FIELDS.values() for name in names)
+_OVERLOOKED_OF_STATE = ApplicationState.model_fields.keys() - _LOOKED_AT
+_OVERLOOKED_OF_CALL = PendingCall.model_fields.keys() - {"decision"}
+_OVERLOOKED_OF_STEP = VibeStep.model_fields.keys() - {"step_id", "status"}
 
 
 class UnprovableGraph(SandburError):
@@ -68,24 +70,24 @@ class _Unforeseen(Exception):
 
 class _WatchedState(ApplicationState):
     def __getattribute__(self, name: str) -> Any:
-        _watch(name, "state", ApplicationState, _LOOKED_AT)
+        _watch(name, "state", _OVERLOOKED_OF_STATE)
         return super().__getattribute__(name)
 
 
 class _WatchedCall(PendingCall):
     def __getattribute__(self, name: str) -> Any:
-        _watch(name, "call", PendingCall, {"decision"})
+        _watch(name, "call", _OVERLOOKED_OF_CALL)
         return super().__getattribute__(name)
 
 
 class _WatchedStep(VibeStep):
     def __getattribute__(self, name: str) -> Any:
-        _watch(name, "step", VibeStep, {"step_id", "status"})
+        _watch(name, "step", _OVERLOOKED_OF_STEP)
         return super().__getattribute__(name)
 
 
-def _watch(name: str, whose: str, record: type[Record], looked_at: Set[str]) -> None:
-    if name in record.model_fields and name not in looked_at:
+def _watch(name: str, whose: str, overlooked: Set[str]) -> None:
+    if name in overlooked:
         raise _Unforeseen(f"`{name}` of a {whose}")
 
 

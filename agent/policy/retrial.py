@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...actions.ports import Verdict
 from ...actions.tools.registry import builtin_tools
 from ...state.application import ExecutionMode
-from ...state.json_text import subject_of
+from ...state.messages import subject_of
 from ...state.session import SessionSettings
 from ..history.insight.past_calls import PastCall, Then
 from ..wiring import policy_of

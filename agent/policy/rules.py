@@ -10,6 +10,10 @@ from ...actions.tools.registry import declared
 from ...state.errors import UsageError
 from .path_rules import is_pattern
 
+_NEAR = 0.85
+"""How alike a name is that can only be a slip of the pen."""
+SERVER_PREFIX = "mcp__"
+"""What the names of tools of servers begin with."""
 _RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
 
 
@@ -23,11 +27,18 @@ class Rule:
     """None: every call."""
 
     def names(self, tool: str) -> bool:
+        """Tell whether the rule is about a tool; the name of a tool server means all of its tools."""
+        if self.tool.startswith(SERVER_PREFIX) and tool.startswith(f"{self.tool}__"):
+            return True
         return fnmatchcase(tool, self.tool)
 
 
 def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
-    """Read a rule; `tools` are the names it may speak of, None checks its form only. Raises `UsageError`."""
+    """Read a rule; raises `UsageError`.
+
+    `tools` are names that it must not miss by little: an unknown one may be a tool that is yet to come. None
+    checks its form only.
+    """
     found = _RULE.fullmatch(text)
     if found is None:
         raise UsageError(
@@ -45,13 +56,25 @@ def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
             raise UsageError(
                 f"The pattern of the rule `{text}` cannot be read.", "Check its square brackets."
             )
-    if tools is not None and not any(fnmatchcase(name, tool) for name in tools):
-        raise UsageError(f"The rule `{text}` names no tool: there is no `{tool}`.", _hint(tool, tools))
+    if tools is not None and (meant := _missed(tool, tools)):
+        raise UsageError(
+            f"The rule `{text}` names no tool: there is no `{tool}`.", f"Did you mean `{meant}`?"
+        )
     return Rule(text.strip(), tool, pattern)
 
 
-def parse_rules(texts: Iterable[str], tools: Collection[str]) -> tuple[Rule, ...]:
+def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> tuple[Rule, ...]:
     return tuple(parse_rule(text, tools) for text in texts)
+
+
+def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:
+    """Return the rules that speak of none of these tools, nor of what a session may have beside them."""
+    known = {*tools, *declared()}
+    read = [parse_rule(text) for text in rules]
+    # Rules for servers stand in a configuration of which not every folder has the servers.
+    return [
+        rule.text for rule in read if not any(map(rule.names, known)) and not rule.tool.startswith("mcp__")
+    ]
 
 
 def by_precision(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -78,10 +101,10 @@ def literal_of(pattern: str) -> str | None:
     return None if re.search(r"[*?[]", rest) else re.sub(r"\[([*?[])\]", r"\1", pattern)
 
 
-def _hint(tool: str, tools: Collection[str]) -> str:
+def _missed(tool: str, tools: Collection[str]) -> str | None:
+    """Return the tool that was surely meant by a name that is none; None if there is none that near."""
+    if any(fnmatchcase(name, tool) for name in tools):
+        return None
     called = tool.lower()
-    near = get_close_matches(called, tools, n=1)
-    near += [name for name, traits in declared().items() if called in traits.also_called and name in tools]
-    if near:
-        return f"Did you mean `{near[0]}`?"
-    return f"The tools are: {', '.join(sorted(tools))}."
+    near = [name for name, traits in declared().items() if called in traits.also_called and name in tools]
+    return next(iter(near or get_close_matches(called, tools, n=1, cutoff=_NEAR)), None)

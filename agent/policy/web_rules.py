@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from ...actions.ports import Verdict
 from ...actions.tools.network.addresses import private_host
+from ...actions.tools.network.reaching import READING_METHODS
 from ...actions.tools.network.web_url import (
     DEFAULT_PORTS,
-    READING_METHODS,
     UnfitUrl,
     WebUrl,
     plain_host,

@@ -10,11 +10,12 @@ from ...state.application import ApplicationState
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.session import SessionSettings
 from ...state.store.lease import BEAT_S, new_runner
-from ...state.store.store import Store
-from ...state.store.writer import SessionWriter
 
 if TYPE_CHECKING:
     from burr.core import Application
+
+    from ...state.store.store import Store
+    from ...state.store.writer import SessionWriter
 
 MAX_TITLE_CHARS = 80
 _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
@@ -24,7 +25,7 @@ _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
 class Position:
     """The state in memory, what of it is on disk, and the right to write."""
 
-    def __init__(self, session_id: str, application: "Application[Any]", store: Store) -> None:
+    def __init__(self, session_id: str, application: "Application[Any]", store: "Store") -> None:
         self.session_id = session_id
         self.application = application
         self.store = store
@@ -121,13 +122,13 @@ class Position:
             await self.release("interrupted")
 
     @property
-    def _writer(self) -> SessionWriter:
+    def _writer(self) -> "SessionWriter":
         return self.store.writer(self.session_id)
 
     def _start_beating(self) -> None:
         self.store.heart.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
 
-    async def _beat(self, writer: SessionWriter, loop: asyncio.AbstractEventLoop) -> None:
+    async def _beat(self, writer: "SessionWriter", loop: asyncio.AbstractEventLoop) -> None:
         """Renew the lease until another process has it; a store that fails says so at the next write.
 
         It beats in a loop of its own: the one of the run may be busy, or over without a release.

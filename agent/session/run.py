@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from ...actions.events import (
     RETRIES,
@@ -19,19 +21,33 @@ from ...actions.events import (
     RunStatus,
     StepOutcome,
     TextDelta,
+    ThinkingDelta,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
     UsageChanged,
 )
-from ...actions.ports import Ports
+from ...actions.ports import PORTS, Ports
 from ...state.application import ApplicationState, Usage
 from ...state.clock import now, text_of
-from ...state.databases.database import told_here
-from ...state.errors import BudgetLimit, Overloaded, SandburError, StoreError, Timeout, TurnLimit, exhausted
+from ...state.databases.database import overheard
+from ...state.errors import (
+    BudgetLimit,
+    Overloaded,
+    SandburError,
+    StoppedByHook,
+    StoreError,
+    Timeout,
+    TurnLimit,
+    exhausted,
+)
 from ...state.messages import cut_answer
 from ...state.trace import Failure, RunEnded
-from .backlog import Backlog
 from .position import Position
+
+if TYPE_CHECKING:
+    from ...actions.turn.output.answers import ReadAnswer
+    from ...actions.turn.output.format import OutputFormat
 
 _GO_ON = "Resume to go on; the limit counts anew."
 
@@ -92,11 +108,13 @@ def finished(
     is_command: bool = False,
     is_recorded: bool = False,
     usage: Usage | None = None,
+    output: "OutputFormat | None" = None,
 ) -> RunFinished:
     """Return the result of a run that stopped before `next_action`; a command has no answer.
 
     `is_recorded`: it was to record decisions and did, so that it stands in the middle without anything amiss.
-    `usage`: what the turn used, where that is more than its finished steps did.
+    `usage`: what the turn used, where that is more than its finished steps did. `output`: the form that
+    answers have.
     """
     status: RunStatus = "done" if is_command else _status(state, next_action)
     if was_interrupted or (is_recorded and next_action != "human_confirm"):
@@ -104,11 +122,15 @@ def finished(
     exit_code = 0 if is_recorded and not was_interrupted else EXIT_CODES[status]
     if error is not None:
         status, exit_code = cast(RunStatus, error.status), error.exit_code
+    said = None if is_command else answer(state)
+    read = None if output is None or said is None else _read(output, said)
     return RunFinished(
         session_id=session_id,
         status=status,
         exit_code=exit_code,
-        result=None if is_command else answer(state),
+        result=said if read is None or read.problem else read.text,
+        output=None if read is None or read.problem else read.value,
+        has_output=output is not None,
         workflow_mode=state.workflow_mode,
         steps=tuple(
             StepOutcome(step.step_id, step.description, step.status, step.analysis)
@@ -126,6 +148,12 @@ def finished(
     )
 
 
+def _read(output: "OutputFormat", said: str) -> "ReadAnswer":
+    from ...actions.turn.output.answers import read_answer
+
+    return read_answer(output, said)
+
+
 def wake_time(error: Overloaded) -> str:
     """Return when a run that the provider turned away goes on by itself: UTC, ISO 8601."""
     wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
@@ -137,7 +165,7 @@ def answer(state: ApplicationState) -> str | None:
     last = state.chat_history.last
     if state.turn_open or last is None or last.role != "assistant":
         return None
-    return last.text
+    return last.shown
 
 
 def _status(state: ApplicationState, next_action: str) -> RunStatus:
@@ -203,7 +231,7 @@ class Run:
         """What the model has said in the current action."""
         self._before: Any = None
         """Burr's state when it began."""
-        self._events = Backlog()
+        self._events = _Backlog()
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
         self._has_begun = False
@@ -217,11 +245,10 @@ class Run:
         Raises `SandburError` if it never gets there, so that there is nothing to resume.
         """
         began = time.monotonic()
-        task = self._task = asyncio.ensure_future(self._guarded(started))
+        guarded = overheard(lambda text: self._events.put(Notice(text)), partial(self._guarded, started))
+        task = self._task = asyncio.ensure_future(guarded)
         task.add_done_callback(lambda _: self._events.put(None))
         self._position.on_lost = self._stop_as_lost
-        notify = told_here(lambda text: self._events.put(Notice(text)))
-        self._position.store.database.on_notice = notify
         while (event := await self._events.get()) is not None:
             yield event
         error = None if task.cancelled() else task.result()
@@ -240,6 +267,8 @@ class Run:
             return
         if self._has_begun and task is not None and not self._was_interrupted:
             task.cancel()
+        elif not self._has_begun and (advice := self._ports.advice) is not None:
+            advice.give_up()
         self._was_interrupted = True
         if task is not None:
             await asyncio.wait([task])
@@ -276,6 +305,7 @@ class Run:
             is_command=self._is_command,
             is_recorded=self._record_only and not self._refused(),
             usage=self._used_in_turn,
+            output=self._ports.output,
         )
         is_open = position.next_action not in HALTS and (end.status == "done" or self._record_only)
         wake_at = wake_time(error) if isinstance(error, Overloaded) else ""
@@ -312,7 +342,7 @@ class Run:
         """Drive the graph; return the error that ended it. A cancellation that we asked for is none."""
         try:
             await self._begin(started)
-            await self._drive_in_time()
+            await self._drive_in_scope()
         except SandburError as error:
             return error
         except asyncio.CancelledError:
@@ -342,6 +372,14 @@ class Run:
         if self._was_interrupted:
             raise asyncio.CancelledError
 
+    async def _drive_in_scope(self) -> None:
+        """Drive, and close what the calls of the run have opened, however it ends."""
+        try:
+            await self._drive_in_time()
+        finally:
+            for problem in await self._ports.scope.aclose():
+                self._ports.emit(Notice(problem))
+
     async def _drive_in_time(self) -> None:
         limit = asyncio.timeout(self._limits.timeout_s)
         try:
@@ -355,9 +393,8 @@ class Run:
             if not limit.expired():
                 raise
             await self._keep_what_was_read("the time limit")
-            raise Timeout(
-                f"The time limit of {self._limits.timeout_s:g} s is reached.", "Resume to go on."
-            ) from None
+            said = f"The time limit of {self._limits.timeout_s:g} s is reached."
+            raise Timeout(said, "Resume to go on.") from None
 
     async def _keep_what_was_read(self, stopped_by: str) -> None:
         """Put an answer that was interrupted into the history, as a step of the action that asked for it."""
@@ -368,6 +405,7 @@ class Run:
             await self._steps(halt_after=[position.next_action], inputs={"cut": cut})
 
     async def _drive(self) -> None:
+        self._check_hooks()
         if self._record_only or self._position.next_action in HALTS:
             return
         self._check_limits()
@@ -375,7 +413,8 @@ class Run:
 
     async def _steps(self, **halt: Any) -> None:
         """Run actions until the graph halts."""
-        steps = cast(Any, self._position.application).astream_iterate(**halt)
+        inputs = {PORTS: self._ports, **halt.pop("inputs", {})}
+        steps = cast(Any, self._position.application).astream_iterate(inputs=inputs, **halt)
         async for _, step in steps:
             self._read, self._before = "", self._position.application.state
             await step.get()
@@ -384,6 +423,7 @@ class Run:
             if not self._was_interrupted:
                 await self._events.taken()
             if "halt_before" in halt:
+                self._check_hooks()
                 self._check_limits()
 
     def _tell(self, event: Event) -> None:
@@ -401,6 +441,60 @@ class Run:
         elif isinstance(event, ToolFinished):
             self._running.pop(event.call_id, None)
 
+    def _check_hooks(self) -> None:
+        if (advice := self._ports.advice) is not None and advice.stop_reason:
+            raise StoppedByHook(f"A hook ended the run: {advice.stop_reason}", "Resume to go on.")
+
     def _check_limits(self) -> None:
         if self._position.next_action in MODEL_ACTIONS:
             self._limits.check(self._used)
+
+
+_MERGED_CHARS = 4096
+_MOST_OUTPUTS = 100
+
+
+class _Backlog:
+    """A queue that does not grow with the number of deltas, and tells when it has been taken."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event | None] = deque()
+        self._arrived = asyncio.Event()
+        self._taken = asyncio.Event()
+
+    def put(self, event: Event | None) -> None:
+        """Add an event; None ends the run."""
+        # Live output is repeated by the result: what nobody has seen in time is left out.
+        if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
+            return
+        merged = _merged(self._events[-1], event) if self._events else None
+        if merged is not None:
+            self._events[-1] = merged
+        else:
+            self._events.append(event)
+        self._taken.clear()
+        self._arrived.set()
+
+    async def get(self) -> Event | None:
+        """Return the next event; asking for it says that the one before is done with."""
+        while not self._events:
+            self._taken.set()
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._events.popleft()
+
+    async def taken(self) -> None:
+        """Wait until the follower is done with everything."""
+        await self._taken.wait()
+
+
+def _merged(last: Event | None, event: Event | None) -> Event | None:
+    """Return what says the same as both, if that is not too long."""
+    match last, event:
+        case (TextDelta(), TextDelta()) if last.step_id == event.step_id:
+            pass
+        case ThinkingDelta(), ThinkingDelta():
+            pass
+        case _:
+            return None
+    return replace(last, delta=last.delta + event.delta) if len(last.delta) < _MERGED_CHARS else None

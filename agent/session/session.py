@@ -5,33 +5,34 @@ import os
 import pwd
 from collections.abc import AsyncIterator, Callable, Sequence, Set
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Ports
+from ...actions.ports import BadArguments, Gate, Model, Ports
 from ...actions.turn.commands import answer_command
+from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
-from ...actions.turn.recovery import triage, waiting_or_told
-from ...actions.turn.tool_results import sweep_once_committed
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import CallDecision, PendingCall
-from ...state.databases.database import told_here
+from ...state.databases.database import overheard
 from ...state.errors import StoreError, UsageError
-from ...state.messages import encodable
+from ...state.messages import UserContent, encodable, person_said
 from ...state.session import SessionSettings
-from ...state.store.store import Store
 from ...state.trace import RunBegan, RunEnded
+from ...state.transcript import Transcript
 from ..version import VERSION
-from .conditions import conditions_of
+from ..wiring import conditions_of
 from .position import Position
 from .run import Limits, Observe, Run, finished, nobody
 
 if TYPE_CHECKING:
     from burr.core import Application
 
+    from ...state.store.store import Store
     from ..policy.offers import Offer
+    from .companion import Companion
 
 _MAX_CHARS = 120
 
@@ -57,12 +58,13 @@ class Session:
         session_id: str,
         application: "Application[Any]",
         ports: Ports,
-        store: Store,
+        store: "Store",
         settings: SessionSettings,
         limits: Limits,
         gate_of: Callable[[SessionSettings], Gate],
         change_gate: Callable[[Gate], None],
         observe: Observe = nobody,
+        companions: "Sequence[Companion]" = (),
     ) -> None:
         self.id = session_id
         self.settings = settings
@@ -73,6 +75,8 @@ class Session:
         self._gate_of = gate_of
         self._change_gate = change_gate
         self._observe = observe
+        self.companions = tuple(companions)
+        """What goes along with its runs."""
         self._position = Position(session_id, application, store)
         self._run: Run | None = None
         self._is_examined = False
@@ -80,6 +84,10 @@ class Session:
     @property
     def state(self) -> ApplicationState:
         return self._position.state
+
+    @property
+    def model(self) -> Model:
+        return self._ports.model
 
     @property
     def model_name(self) -> str:
@@ -90,15 +98,29 @@ class Session:
         """The action that the graph stands before."""
         return self._position.next_action
 
-    def send(self, text: str) -> AsyncIterator[Event]:
-        """Take a message or a command in and go on until done or stopped."""
-        text = self._ports.masker.text(encodable(text))
-        answer = answer_command(text.strip(), self.state)
+    def send(self, message: UserContent) -> AsyncIterator[Event]:
+        """Take a message or a command in and go on until done or stopped.
+
+        A message may be words, or words, pictures and documents in their order: that is never a command.
+        Raises `UsageError` for a file that the model does not take.
+        """
+        said = self._taken(message)
+        answer = answer_command(said.strip(), self.state) if isinstance(said, str) else None
         if answer is not None and self.next_action != "prompt":
             # The graph stands in the middle of a turn, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
-        return self._start("prompt", {"user_input": text}, is_command=answer is not None)
+        return self._start("prompt", {"user_input": said}, is_command=answer is not None)
+
+    def _taken(self, message: UserContent) -> UserContent:
+        """Return a message without secrets in its words; nothing is looked for in files."""
+        masker = self._ports.masker
+        if isinstance(message, str):
+            return masker.text(encodable(message))
+        for part in message:
+            if not isinstance(part, str) and (why := refusal_of(self._ports.model, part)):
+                raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
+        return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
 
     def carry_on(self) -> AsyncIterator[Event]:
         """Go on from the exact action at which the session stands.
@@ -131,7 +153,10 @@ class Session:
         """Find out what came of the calls that were running when the process of the last run died."""
         if not self._is_examined:
             self._is_examined = True
-            self._change_calls(await triage(self.state, self._ports))
+            if self.state.pending_tool_calls:
+                from ...actions.turn.recovery import triage
+
+                self._change_calls(await triage(self.state, self._ports))
 
     def allow_always(self, rule: str) -> None:
         """Let what `rule` covers pass unasked for the rest of this session."""
@@ -151,6 +176,12 @@ class Session:
     def change_mode(self, mode: ExecutionMode) -> None:
         """Change what runs unasked; recorded with the next step."""
         self._position.change(execution_mode=mode)
+
+    def change_history(self, history: Transcript) -> None:
+        """Replace the global history; recorded with the next step. Raises `UsageError` in an open turn."""
+        if self.state.turn_open:
+            raise UsageError("The history cannot be changed in the middle of a turn.", "Let it end first.")
+        self._position.change(chat_history=history)
 
     def take_over(self) -> None:
         """Record that what was allowed where the session ran before is not allowed here."""
@@ -204,6 +235,8 @@ class Session:
     def _judged_again(self, call: PendingCall) -> PendingCall:
         mode = self.state.execution_mode
         if call.kind == "outcome_unknown":
+            from ...actions.turn.recovery import waiting_or_told
+
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
         if call.decision == "invalid" or call.decided_by == "person" or call.recovery.starts:
             return call
@@ -217,13 +250,23 @@ class Session:
         if calls != self.state.pending_tool_calls:
             self._position.change(pending_tool_calls=calls)
 
-    async def _start(
+    def _start(
         self, first: str | None, inputs: dict[str, Any], record_only: bool = False, is_command: bool = False
+    ) -> AsyncIterator[Event]:
+        events = self._running(first, inputs, record_only, is_command)
+        if not self.companions or is_command:
+            return events
+        from .companion import accompanied
+
+        return accompanied(events, inputs.get("user_input"), self.companions)
+
+    async def _running(
+        self, first: str | None, inputs: dict[str, Any], record_only: bool, is_command: bool
     ) -> AsyncIterator[Event]:
         run = self._run = Run(
             self._position, self._ports, self._limits, first, inputs, record_only, is_command, self._observe
         )
-        message = "" if is_command else inputs.get("user_input", "")
+        message = "" if is_command else person_said(inputs.get("user_input", "")).shown
         async for notice in self._claimed(message):
             yield notice
         try:
@@ -232,7 +275,7 @@ class Session:
                 self._position.back_to_prompt()
             if first is None:
                 self._judge_again()
-                self._position.change(bad_rounds=0)
+                self._position.change(bad_rounds=0, **self._tried_again())
             self._record_beginning(first)
             await self._sweep()
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
@@ -247,6 +290,13 @@ class Session:
                     self._ports.trace.add(RunEnded(status="interrupted", action=self.next_action))
         finally:
             await self._position.leave()
+
+    def _tried_again(self) -> dict[str, Any]:
+        if not self.state.rejected_answers:
+            return {}
+        from ...actions.turn.output.answers import tried_again
+
+        return tried_again(self.state, self._ports)
 
     def _record_beginning(self, first: str | None) -> None:
         self._ports.trace.add(
@@ -264,6 +314,10 @@ class Session:
 
     async def _sweep(self) -> None:
         """Let go of what killed runs left, except of calls of which nobody knows what came of them."""
+        if self._ports.scratch is None or not self._ports.scratch.is_dir():
+            return
+        from ...actions.turn.tool_results import sweep_once_committed
+
         pending = [call.call_id for call in self.state.pending_tool_calls]
         recorded = await self._ports.journal.recorded(pending)
         started = [call_id for call_id, call in recorded.items() if call.move == "started"]
@@ -272,8 +326,8 @@ class Session:
     async def _claimed(self, message: str) -> AsyncIterator[Event]:
         """Get the right to write; yield what is to be said while that takes its time."""
         heard: asyncio.Queue[str | None] = asyncio.Queue()
-        self._position.store.database.on_notice = told_here(heard.put_nowait)
-        task = asyncio.ensure_future(self._position.claim(self.settings, message))
+        claim = partial(self._position.claim, self.settings, message)
+        task = asyncio.ensure_future(overheard(heard.put_nowait, claim))
         task.add_done_callback(lambda _: heard.put_nowait(None))
         try:
             while (text := await heard.get()) is not None:
@@ -288,7 +342,8 @@ class Session:
         """Answer a command without moving the graph."""
         yield self._started()
         yield Notice(notice)
-        yield finished(self.id, self.state, self.next_action, is_command=True)
+        output = self._ports.output
+        yield finished(self.id, self.state, self.next_action, is_command=True, output=output)
 
     def _started(self) -> RunStarted:
         return RunStarted(

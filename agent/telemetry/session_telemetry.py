@@ -14,8 +14,10 @@ from ...actions.events import (
     ToolStarted,
 )
 from ...actions.ports import Model, ModelEvent, ModelRequest, Reply, Trace
+from ...actions.turn.model_call import refusal_of
 from ...state.application import ApplicationState
 from ...state.calls import PendingCall
+from ...state.messages import Document, Image
 from ...state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
 from . import names
 from .spans import Attributes, Content, Outlet, RunSpan
@@ -41,6 +43,10 @@ class OverheardModel:
 
     async def aclose(self) -> None:
         await self._model.aclose()
+
+    def refusal_of(self, file: Image | Document) -> str | None:
+        """Return why the model is not given this file; implements `ReadsFiles`."""
+        return refusal_of(self._model, file)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         self.request, self.reply = request, None

@@ -13,8 +13,7 @@ from opentelemetry.util.types import AttributeValue
 from ...actions.events import RETRIES, Notice, ToolFinished, ToolStarted
 from ...state.application import Usage
 from ...state.calls import PendingCall
-from ...state.json_text import json_or_text
-from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable
+from ...state.messages import Block, Message, Text, Thinking, ToolResult, ToolUse, encodable, json_or_text
 from ...state.trace import ModelCalled, RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION
@@ -289,7 +288,7 @@ class Content:
                 arguments = json_or_text(self.text(block.arguments, _MAX_PART_CHARS))
                 return {"type": "tool_call", "id": block.call_id, "name": block.tool, "arguments": arguments}
             case ToolResult():
-                content = self.text(block.content, _MAX_PART_CHARS)
+                content = self.text(block.shown, _MAX_PART_CHARS)
                 return {"type": "tool_call_response", "id": block.call_id, "response": content}
             case _:
                 return {"type": block.kind, "mime_type": block.media_type}

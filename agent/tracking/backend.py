@@ -20,7 +20,7 @@ from ...state.maintenance.annotations import Annotation, Annotations
 from ...state.session import SessionSummary
 from ...state.store.store import Store
 from ..history.insight.stats import usage_at
-from ..secrets import masker_for
+from ..session.secrets import masker_for
 from .entries import AppName, app_id, app_name, is_listed_as, listed_key, partition_key, project_id
 from .pages import Page, SessionPages
 from .texts import Texts

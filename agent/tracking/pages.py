@@ -6,10 +6,12 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
+from burr.core import Action
 from burr.tracking.common.models import ActionModel, ApplicationModel, TransitionModel
 
+from ...actions.ports import PORTS
 from ...state.errors import SessionNotFound
 from ...state.store.sessions import Fork, Head
 from ...state.store.store import Store
@@ -22,14 +24,20 @@ from .texts import Json, Texts
 
 @cache
 def graph_json() -> bytes:
-    """Return the graph as JSON; nothing of it runs, so it is bound to nothing."""
-    graph = build_graph(cast(Any, None))
+    """Return the graph as JSON."""
+    graph = build_graph()
     model = ApplicationModel(
         entrypoint="prompt",
-        actions=[ActionModel.from_action(action) for action in graph.actions],
+        actions=[_described(action) for action in graph.actions],
         transitions=[TransitionModel.from_transition(transition) for transition in graph.transitions],
     )
     return model.model_dump_json().encode()
+
+
+def _described(action: Action) -> ActionModel:
+    """Describe an action as Burr does, without what is no news of a run."""
+    model = ActionModel.from_action(action)
+    return model.model_copy(update={"inputs": [name for name in model.inputs if name != PORTS]})
 
 
 PAGE_STEPS = 100

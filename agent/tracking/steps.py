@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from ...state.application import ApplicationState
-from ...state.messages import Message, ToolResult
+from ...state.messages import Message, ToolResult, json_or_text
 from ...state.store.recording import CallMove, MessagePages, RecordedStep, Reference, elements
 from ...state.store.timeline import step_text
 from ...state.trace import RunEnded
@@ -270,8 +270,16 @@ class StepRenderer:
             found = step_text(step, self._said.messages(step.added), {})
         except (KeyError, TypeError, AttributeError):
             return {"summary": "(the record of this step is damaged)"}
-        result: Json = {"summary": self._texts.shown(found.text)}
+        result: Json = {"summary": self._texts.shown(found.text), **self._output(step)}
         return result | ({"plan_step": step.step_id} if step.step_id else {})
+
+    def _output(self, step: RecordedStep) -> Json:
+        """Return the answer of the turn that a step ended as data, if it is any."""
+        if step.after.get("turn_open", True) or not step.before.get("turn_open", False) or not step.added:
+            return {}
+        last = list(self._said.messages(step.added))[-1]
+        answer = json_or_text(last.text) if last is not None and last.role == "assistant" else ""
+        return {"output": self._texts.value(answer)} if isinstance(answer, dict | list) else {}
 
     def _spans(self, index: int, passed: Interval) -> list[SpanDraft]:
         new = self._new_messages(index) if passed.models else []

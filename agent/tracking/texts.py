@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from ...actions.ports import Masker
 from ...actions.tools.shell.output import plain
-from ...state.json_text import json_or_text
-from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse
+from ...state.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolUse, json_or_text
 
 Json = dict[str, Any]
 
@@ -70,10 +69,9 @@ def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Js
                 view.setdefault("calls", []).append({block.tool: asked, "call_id": block.call_id})
             case ToolResult():
                 kept = {name: getattr(block, name) for name in ("tool", "outcome", "duration_ms", "call_id")}
-                view |= {**kept, "content": texts.shown(block.content, limit)}
+                view |= {**kept, "content": texts.shown(block.shown, limit)}
             case Image() | Document():
-                size = f"{block.kind} {block.media_type}, {len(block.data):,} bytes"
-                view.setdefault("attached", []).append(size)
+                view.setdefault("attached", []).append(texts.shown(block.label, limit))
     return view
 
 

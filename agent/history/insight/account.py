@@ -76,7 +76,8 @@ class CallAccount:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    by: Literal["person", "model", "thinking", "runtime", "command"]
+    by: Literal["person", "model", "answer", "thinking", "runtime", "command"]
+    """`answer`: what a turn ended with, where that is JSON or no text of the model's own."""
     text: Cut
 
 

@@ -16,8 +16,8 @@ from ....state.store.recording import Lineage, Traced, traces
 from ....state.store.store import Store
 from ....state.store.timeline import TimelineStep, timeline
 from ....state.trace import ModelCalled, RunEnded
-from ...secrets import masker_for_display
 from ...session.run import answer
+from ...session.secrets import masker_for_display
 from ..time_travel.touched_files import FileDifference, TouchedFiles, difference, name_in
 from .recorded_calls import RecordedCall, recorded_calls
 

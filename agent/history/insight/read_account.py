@@ -1,13 +1,22 @@
 """Reads everything that a session recorded, once, into its account."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from ....state.application import Usage
 from ....state.clock import milliseconds
 from ....state.databases.database import Database
 from ....state.maintenance.verify import audit
-from ....state.messages import Message, Text, Thinking, ToolResult, ToolUse
+from ....state.messages import (
+    Document,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    json_or_text,
+)
 from ....state.store.recording import (
     Fields,
     MessagePages,
@@ -127,7 +136,7 @@ def _usage(fields: Fields) -> Usage:
     return Usage.model_validate(fields.get("usage") or {})
 
 
-_DECISIONS = frozenset({"start_plan", "submit_plan", "finish_step"})
+_DECISIONS = frozenset({"start_plan", "submit_plan", "finish_step", "final_answer"})
 """Calls that move the graph; what they lead to is told instead."""
 
 
@@ -168,24 +177,30 @@ class Teller:
         moves = list(_plan_moves(step))
         yield from (move for move in moves if not isinstance(move[1], PlanStepEnded))
         yield from ((step.after.get("active_step_id"), what) for what in self._decisions(step))
-        for reference in step.added:
+        for place, reference in enumerate(step.added, 1):
             message = self._pages.message(reference)
-            whats = [Lost("A message is damaged.")] if message is None else self._said(message, step)
+            is_last = place == len(step.added)
+            whats = [Lost("A message is damaged.")] if message is None else self._said(message, step, is_last)
             yield from ((reference.step_id, what) for what in whats)
         if step.action == "prompt" and not step.added:
             yield None, Statement("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
         yield from (move for move in moves if isinstance(move[1], PlanStepEnded))
 
-    def _said(self, message: Message, step: RecordedStep) -> Iterator[What]:
+    def _said(self, message: Message, step: RecordedStep, is_last: bool) -> Iterator[What]:
+        if any(result.put_away for result in message.tool_results):
+            return
         if step.action == "context_compressor":
             yield Compressed(cut(self._book.masker.text(message.text), MESSAGE_CHARS))
             return
-        if step.action == "step_summarizer" and message.origin == "runtime":
+        if message.origin == "runtime" and _is_step_line(message, step, is_last):
             return
         for block in message.blocks:
             if isinstance(block, Text) and block.text.strip():
-                by = cast(Any, message.origin if message.origin != "tool" else "runtime")
-                yield Statement(by, cut(self._book.masker.text(block.text), MESSAGE_CHARS))
+                yield Statement(
+                    _speaker(message, step, is_last), cut(self._book.masker.text(block.text), MESSAGE_CHARS)
+                )
+            elif isinstance(block, Image | Document):
+                yield Statement(_speaker(message, step, is_last), cut(block.label, MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():
                 yield Statement("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in _DECISIONS:
@@ -209,6 +224,22 @@ class Teller:
                 decided += [(call, signed[-1])] if signed else []
         if decided:
             yield Decided(tuple(decided))
+
+
+def _is_step_line(message: Message, step: RecordedStep, is_last: bool) -> bool:
+    """Tell whether a message says how a plan step ended, which is told in another way."""
+    is_ended_by_tool = step.action == "execute_tools" and message.role == "assistant" and not is_last
+    return step.action == "step_summarizer" or is_ended_by_tool
+
+
+def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
+    """Return whose words a message is, as `Statement.by` has it."""
+    is_end = is_last and message.role == "assistant" and not step.after.get("turn_open", True)
+    if is_end and step.action in ("router", "execute_tools"):
+        is_data = isinstance(json_or_text(message.text), dict | list)
+        if is_data or message.origin == "runtime":
+            return "answer"
+    return message.origin if message.origin != "tool" else "runtime"
 
 
 def _plan_moves(step: RecordedStep) -> Iterator[tuple[str | None, What]]:

@@ -11,12 +11,11 @@ from ....actions.masking.references import masked_arguments
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
 from ....state.clock import milliseconds
-from ....state.json_text import json_object, subject_of
-from ....state.messages import ToolResult, ToolUse
+from ....state.messages import ToolResult, ToolUse, json_object, subject_of
 from ....state.store.recording import CallMove, Lineage, call_moves, output_sizes, placed_moves, tool_uses
 from ....state.store.store import Store
 from ....state.store.timeline import cut_line, title_of
-from ...secrets import masker_for_display
+from ...session.secrets import masker_for_display
 from .account import CallAccount, Cut, FileDiff, Room, ShownVerdict, cut
 
 _MAX_BYTES = 400_000
@@ -151,9 +150,9 @@ class CallBook:
     def answered(self, result: ToolResult) -> bool:
         """Take in what a call came to; return whether a message asked for it."""
         call = self._calls.get(result.call_id)
-        if call is not None:
+        if call is not None and not result.put_away:
             call.outcome = result.outcome
-            call.content = cut(self.masker.text(result.content), self.room.output_chars)
+            call.content = cut(self.masker.text(result.shown), self.room.output_chars)
             call.duration_ms = result.duration_ms
         return call is not None
 

@@ -256,6 +256,8 @@ def _differences(
         yield from changed or [Difference("system prompt", recorded.fixed_sha256, asked.fixed_sha256)]
     if recorded.forced_tool != asked.forced_tool:
         yield Difference("forced tool", recorded.forced_tool or "none", asked.forced_tool or "none")
+    if recorded.output != asked.output:
+        yield Difference("form of the answer", recorded.output or "none", asked.output or "none")
     if recorded.histories != asked.histories:
         yield Difference("histories", *(_sizes(shape) for shape in (recorded, asked)))
 

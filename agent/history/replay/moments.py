@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from ....actions.turn.commands import MODES
 from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode
 from ....state.calls import CallDecision, PendingCall, restore_arguments
+from ....state.databases.chain import places_set_aside
 from ....state.databases.database import Database
 from ....state.errors import StoreError
 from ....state.messages import Message, ToolResult
 from ....state.session import SessionSettings
 from ....state.store.deltas import decode_fields
-from ....state.store.integrity import places_set_aside
 from ....state.store.journal import undone_calls
 from ....state.store.persister import undecided_again
 from ....state.store.recording import (
@@ -144,6 +144,8 @@ class Moment:
     """Call id -> result that the step put into a history."""
     started: frozenset[str] = frozenset()
     """Calls that the action started."""
+    said: Message | None = None
+    """What the person said, if that began a turn."""
 
     @property
     def began(self) -> RunBegan | None:
@@ -315,6 +317,7 @@ class _Parts:
             # The call that was interrupted came to nothing: the step is made of what it had said.
             "called": None if cut else called,
             "cut": cut,
+            "said": next((one for one in messages if one.origin == "person"), None),
             "reply": next((one for one in messages if one.origin == "model"), None),
             "results": {result.call_id: result for one in messages for result in one.tool_results},
             "started": frozenset(move.call_id for move in moves if move.move == "started"),
@@ -324,7 +327,8 @@ class _Parts:
 def inputs_of(moment: Moment) -> dict[str, Any]:
     """Return the inputs of the action, read from what it made of them."""
     if moment.action == "prompt":
-        return {"user_input": moment.after["user_input"]}
+        has_files = moment.said is not None and any(moment.said.files)
+        return {"user_input": moment.said.said if moment.said and has_files else moment.after["user_input"]}
     if moment.action == "human_confirm":
         return {"decisions": tuple(_decisions(moment))}
     if moment.cut:

@@ -1,5 +1,6 @@
 """The ports of a recorded run: a model that says again what it said, tools that give back what they gave."""
 
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +18,20 @@ from ....actions.ports import (
     ToolSpec,
     ToolTraits,
 )
-from ....state.calls import Binding, Effect, FileChange, JournaledCall, Move, PendingCall
+from ....actions.ports.advice import CallAdvice, PromptAdvice
+from ....actions.turn.tool_results import edit_note
+from ....state.calls import (
+    Binding,
+    Effect,
+    FileChange,
+    HookSaid,
+    JournaledCall,
+    KeptResult,
+    Move,
+    PendingCall,
+)
 from ....state.errors import ContextFull, SandburError
-from ....state.messages import ToolResult, ToolUse
+from ....state.messages import Message, ToolResult, ToolUse
 from ....state.store.recording import CallMove
 from ....state.trace import ModelCalled, RequestShape, TraceRecord
 from .moments import Moment, Owner
@@ -96,6 +108,16 @@ class RecordedModel:
         yield Reply(message, cast(FinishReason, called.finish), called.usage, called.discarded)
 
 
+class RecordedCounter:
+    """Finds a request to fit if it was made then."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        return sys.maxsize if self._stage.moment.called is None else 0
+
+
 class RecordedTool:
     """Is what today's tool says it is; a call of it comes to what was recorded."""
 
@@ -132,15 +154,34 @@ class RecordedTool:
         result = moment.results.get(context.call_id)
         if result is None:
             return ToolOutcome("error", "(what this call came to is not in the recording)")
-        return ToolOutcome(result.outcome, _given(result, moment.before["pending_tool_calls"]))
+        content = _given(result, moment.before["pending_tool_calls"])
+        return ToolOutcome(
+            result.outcome,
+            content,
+            equips=result.equips,
+            blocks=result.blocks,
+            ends_run=result.ends_run,
+        )
 
 
 def _given(result: ToolResult, pending: Sequence[PendingCall]) -> str:
     """Return what the tool gave back, without what the runtime puts in front of it."""
     call = next((call for call in pending if call.call_id == result.call_id), None)
-    if call is None or not call.edited:
-        return result.content
-    return result.content.removeprefix(f"(the user edited this call: {call.arguments})\n")
+    return result.content if call is None else result.content.removeprefix(edit_note(call))
+
+
+def recorded_check(stage: Stage) -> Callable[[Any], str]:
+    """Return what says of an answer what was said of it then, by whatever it was checked."""
+
+    def check(value: Any) -> str:
+        from ....actions.turn.output.answers import recorded_problem
+
+        before, after = stage.moment.before, stage.moment.after
+        if after["rejected_answers"] <= before["rejected_answers"]:
+            return ""
+        return recorded_problem(after["chat_history"].last)
+
+    return check
 
 
 class RecordedWitness:
@@ -156,6 +197,49 @@ class RecordedWitness:
                 if recorded.call_id == call.call_id and recorded.binding is not None:
                     return recorded.binding
         return None
+
+
+class RecordedAdvice:
+    """Says again what hooks said; none of them runs."""
+
+    stop_reason = ""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def give_up(self) -> None: ...
+
+    async def on_prompt(self, text: str) -> PromptAdvice:
+        moment = self._stage.moment
+        if len(moment.after["chat_history"]) == len(moment.before["chat_history"]):
+            return PromptAdvice(refusal="refused by a hook")
+        return PromptAdvice(context=self._added())
+
+    async def before_call(self, use: ToolUse) -> CallAdvice:
+        calls: Sequence[PendingCall] = self._stage.moment.after["pending_tool_calls"]
+        call = next((call for call in calls if call.call_id == use.call_id), None)
+        if call is None or call.hook is None:
+            return CallAdvice()
+        return CallAdvice(call.hook, call.arguments if call.hook.edited else None)
+
+    async def on_question(self, call: PendingCall) -> HookSaid | None:
+        """Leave it: what was said then is known before."""
+
+    async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
+        # The recorded result has it.
+        return ""
+
+    async def on_answer(self, text: str, is_second: bool) -> str:
+        return self._added().partition("\n")[2] if self._stage.moment.after["turn_open"] else ""
+
+    async def before_compression(self) -> None: ...
+
+    async def after_compression(self, summary: str) -> None: ...
+
+    def _added(self) -> str:
+        """Return what the runtime said last in the step."""
+        last: Message | None = self._stage.moment.after["chat_history"].last
+        return last.text if last is not None and last.origin == "runtime" else ""
 
 
 class _Known:
@@ -224,6 +308,10 @@ class RecordedJournal:
     ) -> None: ...
 
     async def kept(self, call_id: str, output: bytes) -> None: ...
+
+    async def kept_result(self, call_id: str) -> KeptResult | None:
+        result = self._result(call_id)
+        return None if result is None else KeptResult(tool=result.tool, content=result.shown)
 
     def once_committed(self, work: Callable[[], None]) -> None:
         """Do nothing: what a call left behind belongs to the recorded run."""

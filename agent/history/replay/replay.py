@@ -69,18 +69,6 @@ async def replay(
     return Replayed(session_id, steps, first, seq, tuple(skipped), divergence)
 
 
-async def replay_recording(
-    path: Path,
-    from_seq: int | None = None,
-    today: Today | None = None,
-    live: Live | None = None,
-    ignores_tools: bool = False,
-) -> Replayed:
-    """Replay the session in a file that `sandbur sessions export` wrote; raises `UsageError`."""
-    with recording_store(path) as (store, session_id):
-        return await replay(store, session_id, from_seq, today, live, ignores_tools)
-
-
 @contextmanager
 def recording_store(path: Path) -> Generator[tuple[Store, str]]:
     """Lend a store that holds the session of a recording file, and its id; raises `UsageError`."""

@@ -11,37 +11,51 @@ from typing import TYPE_CHECKING, Any, cast
 from burr.core import Application, ApplicationBuilder, State
 
 from ....actions.masking.masker import TextMasker
-from ....actions.ports import Gate, Model, Ports, Toolbox
+from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
-from ....actions.tools.registry import builtin_tools, network_tools
+from ....actions.tools.registry import builtin_tools, declared, network_tools
+from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
 from ....state.errors import SandburError, UsageError
-from ....state.session import SessionSettings
+from ....state.messages import UserContent
+from ....state.session import EVERY_TOOL, SessionSettings
 from ....state.store.store import Store
 from ....state.trace import Conditions, RequestShape
 from ...config.settings import Settings
 from ...graph import ApplicationTyping, build_graph
-from ...secrets import masker_for
-from ...session.conditions import tool_digest
-from ...wiring import Places, bind_ports, connect_models, policy_of, specs_of
+from ...session.secrets import masker_for
+from ...wiring import (
+    Places,
+    bind_ports,
+    connect_models,
+    offers_of,
+    output_of,
+    policy_of,
+    tool_digest,
+    with_reader,
+)
+from .absent_tools import AbsentTool, RecordedGate
 from .comparison import diff_lines, differences, loose_differences, request_divergence
 from .moments import Moment, Owner, Recording, Values, inputs_of, read_recording
 from .recorded_ports import (
     Departed,
     Divergence,
+    RecordedAdvice,
+    RecordedCounter,
     RecordedJournal,
     RecordedModel,
     RecordedTool,
     RecordedWitness,
     Stage,
+    recorded_check,
 )
 
 if TYPE_CHECKING:
     from burr.core.graph import Graph
 
 
-_RULES = ("allow", "deny", "ask", "catastrophic", "cwd", "add_dirs")
+_RULES = ("allow", "deny", "ask", "catastrophic", "cwd", "add_dirs", "tool_choice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +63,10 @@ class Today:
     """What a recording is walked through; by default the program as it is."""
 
     toolbox: Toolbox = field(default_factory=builtin_tools)
+    own: Toolbox = field(default_factory=dict[str, Tool])
+    """Tools that did not ship, of the agent that a session belongs to; what is missing is as recorded."""
     gate_of: Callable[[SessionSettings], Gate] = policy_of
-    graph_of: "Callable[[Ports], Graph]" = build_graph
+    graph_of: "Callable[[], Graph]" = build_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +85,57 @@ class Live:
     tools: LiveTools | None = None
 
 
-def _offered(today: Today, conditions: Conditions) -> Toolbox:
+def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, stage: Stage) -> Toolbox:
     """Return today's tools; of those that not every session has, the ones that the recorded run had."""
-    return {**today.toolbox, **network_tools(conditions.tools)}
+    shipped = {**today.toolbox, **network_tools(conditions.tools)} if settings.has_shipped_tools else {}
+    own = _own_tools(today, settings, conditions, stage)
+    choice = settings.tool_choice
+    if choice == EVERY_TOOL:
+        return with_reader(shipped | own, settings)
+    from ...extensions.toolset.selection import completed, selected
+
+    whole = completed(selected(shipped | own, choice).tools, settings)
+    if not any(isinstance(tool, AbsentTool) for tool in own.values()):
+        return whole
+    # What finds its way among tools that are not here is not here either.
+    lost = conditions.tools.keys() - whole.keys() - declared().keys() - RESERVED_NAMES
+    return whole | {name: AbsentTool(name, stage) for name in conditions.tools if name in lost}
 
 
-def application_of(
+def _own_tools(
+    today: Today, settings: SessionSettings, conditions: Conditions, stage: Stage
+) -> dict[str, Tool]:
+    choice = settings.tool_choice
+    own = {
+        name: today.own.get(name) or AbsentTool(name, stage, conditions.ephemeral.get(name, 0))
+        for name in settings.own_tools
+    }
+    if choice.available_groups or 0 < choice.most_listed < len(own):
+        # Not all that there was had been told at first.
+        return own
+    return {name: tool for name, tool in own.items() if name in conditions.tools}
+
+
+def _settings_of(settings: SessionSettings, conditions: Conditions) -> SessionSettings:
+    """Return a session's settings as they were in a run."""
+    return settings.model_copy(update={name: getattr(conditions, name) for name in _RULES})
+
+
+def _bound(
     today: Today,
     live: Live,
     settings: SessionSettings,
     conditions: Conditions,
     stage: Stage,
     journal: RecordedJournal,
-) -> Application[Any]:
-    """Build the graph on recorded ports, under the conditions of a recorded run."""
-    rules = {name: getattr(conditions, name) for name in _RULES}
-    then, tools = settings.model_copy(update=rules), live.tools
-    offered = _offered(today, conditions)
+) -> tuple[Application[Any], Ports]:
+    """Return today's graph with recorded ports, under the conditions of a recorded run."""
+    then, tools = _settings_of(settings, conditions), live.tools
+    offered = _tools_of(today, then, conditions, stage)
     recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
     ports = bind_ports(
         then,
-        today.gate_of(then),
+        RecordedGate(today.gate_of(then)),
         RecordedModel(stage, settings.model, conditions.context_window, live.model),
         journal,
         stage,
@@ -98,16 +144,20 @@ def application_of(
         conditions.compress_at,
         recorded if tools is None else offered,
         witness=RecordedWitness(stage),
+        token_counter=RecordedCounter(stage) if conditions.counts_tokens else None,
     )
-    ports = replace(ports, masks_replies=live.model is not None)
+    if ports.output is not None and live.model is None:
+        ports = replace(ports, output=replace(ports.output, check=recorded_check(stage)))
+    ports = replace(ports, masks_replies=live.model is not None, advice=RecordedAdvice(stage))
     builder = cast(Any, ApplicationBuilder())
-    return (
-        builder.with_graph(today.graph_of(ports))
+    application = (
+        builder.with_graph(today.graph_of())
         .with_entrypoint("prompt")
         .with_typing(ApplicationTyping())
         .with_state(**dict(ApplicationState()))
         .build()
     )
+    return application, ports
 
 
 _BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -127,10 +177,12 @@ class Walk:
         self._today = today
         self._live = live
         self._tools: Mapping[str, str] = {}
+        self._knows_all = True
         self._stage = Stage()
         self._bound: tuple[Owner, Conditions] | None = None
         self._journal: RecordedJournal | None = None
         self._application: Application[Any] | None = None
+        self._ports: Ports | None = None
 
     async def step(self, moment: Moment) -> Divergence | None:
         """Run one step; return the first thing that differs."""
@@ -143,7 +195,7 @@ class Walk:
             if wrong := _route(moment, _next(application), comes_after=False):
                 return wrong
             asks = self._live.model is not None and moment.called is not None
-            if failed := await _failure(application, moment, asks):
+            if failed := await _failure(application, {PORTS: self._ports, **inputs_of(moment)}, moment, asks):
                 return failed
         return self._compared(application, moment)
 
@@ -153,7 +205,7 @@ class Walk:
             found = loose_differences(moment.before, moment.after, today)
         else:
             found = differences(moment.after, today, self._recording.logs)
-        if self._ignores_tools:
+        if self._ignores_tools or not self._knows_all:
             # How many bytes a token has is learned from the whole request.
             found = [one for one in found if one.path != "tokens_per_byte"]
         lines = diff_lines(found)
@@ -169,7 +221,7 @@ class Walk:
 
     def _asked(self, moment: Moment) -> RequestShape | None:
         asked, recorded = self._stage.asked, moment.called and moment.called.request
-        if not self._ignores_tools or asked is None or recorded is None:
+        if asked is None or recorded is None or (self._knows_all and not self._ignores_tools):
             return asked
         return asked.model_copy(update={"fixed_sha256": recorded.fixed_sha256})
 
@@ -185,11 +237,20 @@ class Walk:
         if self._application is None or self._journal is None or self._bound != bound:
             if self._bound is None or self._bound[0] is not moment.owner or self._journal is None:
                 self._journal = RecordedJournal(moment.owner, self._stage)
-            self._application = application_of(
+            self._application, self._ports = _bound(
                 self._today, self._live, moment.owner.settings, began.conditions, self._stage, self._journal
             )
-            offered = specs_of(_offered(self._today, began.conditions))
-            self._tools = {spec.name: tool_digest(spec) for spec in offered}
+            then = _settings_of(moment.owner.settings, began.conditions)
+            tools = _tools_of(self._today, then, began.conditions, self._stage)
+            absent = {name for name, tool in tools.items() if isinstance(tool, AbsentTool)}
+            told = began.conditions.tools
+            self._tools = {
+                spec.name: told[spec.name] if spec.name in absent else tool_digest(spec)
+                for spec in offers_of(tools, then, output_of(then))[0].specs
+                if spec.name in told or spec.name not in absent
+            }
+            # What the model was told of them went into a digest that nobody can compute without them.
+            self._knows_all = not absent
             self._bound = bound
         return self._application
 
@@ -202,9 +263,11 @@ class Walk:
         application.update_state(cast(State[Any], state))
 
 
-async def _failure(application: Application[Any], moment: Moment, asks_real_model: bool) -> Divergence | None:
+async def _failure(
+    application: Application[Any], inputs: Mapping[str, Any], moment: Moment, asks_real_model: bool
+) -> Divergence | None:
     """Run the action of a step; return how it failed. What a real model fails at is raised."""
-    ask = {"halt_after": [moment.action], "inputs": inputs_of(moment)}
+    ask = {"halt_after": [moment.action], "inputs": dict(inputs)}
     try:
         _, step = await cast(Any, application).astream_result(**ask)
         await step.get()
@@ -279,9 +342,9 @@ def started_calls(store: Store, session_id: str, from_seq: int | None) -> list[t
     ]
 
 
-def next_message(store: Store, session_id: str, seq: int) -> str | None:
+def next_message(store: Store, session_id: str, seq: int) -> UserContent | None:
     """Return what the person said in the step after `seq`, if that is where a turn begins."""
     for moment in read_recording(store, session_id).moments():
         if moment.seq == seq + 1 and moment.action == "prompt":
-            return str(moment.after["user_input"])
+            return inputs_of(moment)["user_input"]
     return None

@@ -14,8 +14,7 @@ from ....actions.masking.kept_contents import kept_contents
 from ....actions.masking.masker import TextMasker
 from ....state.application import ApplicationState, ExecutionMode, StepStatus, VibeStep
 from ....state.errors import UsageError
-from ....state.json_text import json_or_text
-from ....state.messages import Message, Text, encodable, person_said
+from ....state.messages import Message, Text, encodable, json_or_text, person_said
 from ....state.store.journal import RESTORE
 from ....state.store.lease import new_runner
 from ....state.store.store import Store

@@ -15,7 +15,7 @@ from ....state.store.file_history import RecordedChange
 from ....state.store.journal import RESTORE
 from ....state.store.recording import placed_moves
 from ....state.store.store import Store
-from ...secrets import masker_for_display
+from ...session.secrets import masker_for_display
 
 
 @dataclass(frozen=True, slots=True)

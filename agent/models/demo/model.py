@@ -8,74 +8,201 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ....actions.events import TextDelta
 from ....actions.ports import ModelEvent, ModelRequest, Reply
+from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
-from ....state.messages import Block, Message, Text, ToolUse
-from .conversation import Conversation, Move, finish, read_conversation
-from .script import first_move, next_in_step, next_move, planned_steps, report
+from ....state.messages import Block, Message, Outcome, Text, ToolResult, ToolUse, json_object
 
+HOW_TO_GET_A_MODEL = (
+    "I am the demo: a fixed program, no language model. For a real one run `export ANTHROPIC_API_KEY=...` or "
+    "`export OPENAI_API_KEY=...`, or start Ollama; then `sandbur -m PROVIDER/MODEL`."
+)
+ABILITIES = """\
+I can do a few fixed things, with real tools on this machine:
+- "my web site is slow, find out why" (add an address if you like), "the disk is full", "this machine is slow"
+- "what is in this folder", "read FILE", "search for TEXT"
+- "create file NAME with TEXT", "replace A with B in FILE"
+- "run COMMAND" or "!COMMAND"
+"""
 _PIECES = re.compile(r".{24}[^ ]*|.+", re.DOTALL)
 """About the size that providers stream, cut at blanks."""
 _BYTES_PER_TOKEN = 4
 _MAX_SUMMARY_LINES = 60
+_MOST_LINES = 40
+_README_LINES = 20
+
+_STEP_ENDED = re.compile(r"^(?:assistant: )?Step \S+ (completed|failed): (.*)$", re.MULTILINE)
+_STEP_TITLE = re.compile(r"^(?:Step \S+ of \d+|Plan step \S+ \[in_progress\]): (.+)$", re.MULTILINE)
+_ASKS_FOR_SUMMARY = "Below is the older part of this session"
+
+_GOAL = re.compile(
+    r"\b(slow|sluggish|lag(gy|s|ging)?|hangs?|timeouts?|times? out|takes (too|so) long|down|unreachable|full|"
+    r"not respond\w*|performance|health\w*|disk|memory|ram|swap|cpu|load)\b",
+    re.IGNORECASE,
+)
+_GREETING = re.compile(
+    r"\W*(hi|hello|hey|good (morning|day|evening)|thanks?( you)?|bye)\b.{0,20}", re.IGNORECASE
+)
+_README = re.compile(r"\bREADME(?:\.(?:md|rst|txt))?(?![\w.])")
+_PATH = r"[`'\"]?(?P<path>[^\s`'\"]+)[`'\"]?"
+_REQUESTS = (
+    ("run_shell_command", r"(?:!|(?:run|execute)\s+(?:the\s+command\s+)?)(?P<command>.*\S.*)"),
+    (
+        "write_file",
+        rf"(?:create|write|make)\s+(?:a\s+|the\s+)?(?:new\s+)?file\s+(?:called\s+|named\s+)?{_PATH}"
+        r"(?:\s+(?:with|containing)(?:\s+the)?(?:\s+(?:text|contents?))?:?\s+(?P<content>.+))?",
+    ),
+    ("write_file", rf"write\s+(?P<content>.+)\s+(?:to|into)\s+(?:the\s+)?(?:file\s+)?{_PATH}"),
+    ("edit_file", rf"replace\s+(?P<old>.+?)\s+(?:with|by)\s+(?P<new>.+?)\s+in\s+{_PATH}"),
+    ("grep", r"(?:search\s+for|grep(?:\s+for)?)\s+(?P<pattern>\S.*)"),
+    ("read_file", rf"(?:read|show|print|cat|open)\s+(?:me\s+)?(?:the\s+)?file\s+{_PATH}"),
+    (
+        "read_file",
+        r"(?:read|show|print|cat|open)\s+(?:me\s+)?[`'\"]?(?P<path>[^\s`'\"]*[./][^\s`'\"]*)[`'\"]?",
+    ),
+    (
+        "list_directory",
+        r"(?:what(?:'s| is| are)?(?: there)? (?:in|inside|this|the files).*"
+        r"\b(?:folder|directory|project|repository|repo|here)\b.*"
+        r"|(?:list|show)(?: me)?(?: all)?(?: the)? (?:files|folder|directory)\b.*|ls)\W*",
+    ),
+)
+"""Tool, and what a person says for it; the named groups are its arguments."""
+
+
+_UNKNOWN = (
+    "{what} was interrupted: it may or may not have taken effect, and I have not run it again. "
+    "Check its effect before you repeat it."
+)
+_TOLD: Mapping[Outcome, str] = {
+    "ok": "{what} gave:{quoted}",
+    "error": "{what} failed.{quoted}",
+    "timeout": "{what} ran into its time limit.{quoted}",
+    "denied": "{what} was not run. {content}",
+    "unknown": _UNKNOWN,
+    "interrupted": _UNKNOWN,
+}
+
+
+class Move(NamedTuple):
+    """What the demo says, and the call that it makes, if any."""
+
+    text: str
+    tool: str = ""
+    arguments: Mapping[str, Any] | None = None
+
+
+Done = tuple[ToolUse, ToolResult]
+"""A working call and its result."""
 
 
 class DemoModel:
     name = "demo"
     context_window = 100_000
 
-    def __init__(self, delay_s: float = 0.0) -> None:
-        """`delay_s` between pieces of text is for showing it to people."""
-        self._delay_s = delay_s
-
     async def aclose(self) -> None:
         """Hold nothing, so close nothing."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        conversation = read_conversation(request)
-        move = _possible(_decide(conversation), conversation)
+        move = _formed(_possible(_move(request), request), request)
         for piece in _PIECES.findall(move.text):
-            await asyncio.sleep(self._delay_s)
+            await asyncio.sleep(0)
             yield TextDelta(piece)
         blocks: tuple[Block, ...] = (Text(text=move.text),) if move.text else ()
         if move.tool:
-            arguments = _json(move.arguments)
-            use = ToolUse(
-                call_id=_call_id(move.tool, arguments, conversation), tool=move.tool, arguments=arguments
-            )
-            blocks = (*blocks, use)
+            arguments = json.dumps(move.arguments)
+            # The same place of the same session always gets this id, and no other place does.
+            place = json.dumps([[len(history) for history in request.histories], move.tool, arguments])
+            call_id = f"demo_{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+            blocks = (*blocks, ToolUse(call_id=call_id, tool=move.tool, arguments=arguments))
         message = Message(role="assistant", origin="model", blocks=blocks)
         yield Reply(message, "tool_calls" if move.tool else "stop", _usage(request, message))
 
 
-def _decide(conversation: Conversation) -> Move:
-    match conversation.situation:
-        case "plan":
-            return planned_steps(conversation)
-        case "step":
-            return next_in_step(conversation)
-        case "report":
-            return report(conversation)
-        case "results":
-            return next_move(conversation)
-        case "summary":
-            return Move(_summary(conversation.text))
-        case "turn":
-            return first_move(conversation.text)
+def _usage(request: ModelRequest, message: Message) -> Usage:
+    """Estimate the tokens as a language model would have counted them; they cost nothing."""
+    tools = [[spec.name, spec.description, dict(spec.parameters)] for spec in request.tools]
+    sent = len(request.system.encode()) + len(json.dumps(tools)) + request.size_bytes
+    return Usage(
+        llm_calls=1,
+        input_tokens=-(-sent // _BYTES_PER_TOKEN),
+        output_tokens=-(-message.size_bytes // _BYTES_PER_TOKEN),
+    )
 
 
-def _possible(move: Move, conversation: Conversation) -> Move:
+def _formed(move: Move, request: ModelRequest) -> Move:
+    """Return an answer in the form that is asked for."""
+    if request.output is None or move.tool:
+        return move
+    from .sample import sample_of
+
+    return Move("", FINAL_ANSWER, sample_of(request.output.sent, move.text))
+
+
+def _move(request: ModelRequest) -> Move:
+    main, child = [*map(list, request.histories), [], []][:2]
+    last = main[-1] if main else None
+    turn = _since_person(main)
+    if request.forced_tool == SUBMIT_PLAN.name:
+        from .diagnosis import planned_steps
+
+        steps = planned_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)])
+        return Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
+    if child:
+        return _step(child)
+    if last is not None and last.origin == "runtime" and last.text.startswith(PLAN_FINISHED[:20]):
+        from .diagnosis import report
+
+        return Move(f"{report(_steps_ended(turn))}\n\n{HOW_TO_GET_A_MODEL}")
+    if last is not None and last.origin == "runtime" and last.text.startswith(_ASKS_FOR_SUMMARY):
+        return Move(_summary(last.text))
+    if last is not None and last.role == "tool":
+        return _after_results(_done(turn), request)
+    return _answer(_said(turn))
+
+
+def _possible(move: Move, request: ModelRequest) -> Move:
     """Replace a move that needs a tool which this session does not have."""
-    if not move.tool or move.tool in conversation.tools:
+    offered = {spec.name for spec in request.tools}
+    if not move.tool or move.tool in offered:
         return move
     sentence = f"This needs the tool {move.tool}, which this session does not offer."
-    if conversation.situation == "step" and "finish_step" in conversation.tools:
-        return finish("failed", sentence)
+    if len(request.histories) > 1 and "finish_step" in offered:
+        return Move("", "finish_step", {"status": "failed", "summary": sentence})
     return Move(sentence)
+
+
+def _since_person(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages from the person's last one on; all, if a summary took its place."""
+    starts = (at for at in range(len(messages) - 1, -1, -1) if messages[at].origin == "person")
+    return messages[next(starts, 0) :]
+
+
+def _said(turn: Sequence[Message]) -> str:
+    return (_pinned("The user's last message", turn) or turn[0].text) if turn else ""
+
+
+def _goal(turn: Sequence[Message]) -> str:
+    """Return the newest goal that a plan was started for."""
+    uses = (use for message in reversed(turn) for use in message.tool_uses if use.tool == "start_plan")
+    goals = ((json_object(use.arguments) or {}).get("goal") for use in uses)
+    return str(next(goals, None) or _pinned("Goal", turn) or _said(turn))
+
+
+def _pinned(what: str, turn: Sequence[Message]) -> str:
+    """Return what a summary keeps word by word; empty if none took the place of what was said."""
+    is_summary = turn and turn[0].origin == "runtime"
+    found = re.search(rf"^{what}: (.+)$", turn[0].text, re.MULTILINE) if is_summary else None
+    return found[1] if found else ""
+
+
+def _steps_ended(turn: Sequence[Message]) -> list[tuple[str, str]]:
+    """Return status and summary of the steps since the person spoke."""
+    return [found for message in turn for found in _STEP_ENDED.findall(message.text)]
 
 
 def _summary(text: str) -> str:
@@ -84,24 +211,74 @@ def _summary(text: str) -> str:
     return "\n".join(lines[-_MAX_SUMMARY_LINES:]) or "Nothing of importance was said."
 
 
-def _call_id(tool: str, arguments: str, conversation: Conversation) -> str:
-    """Make an id that the same place of the same session always gets, and no other place."""
-    place = [conversation.length, conversation.step_id, 0, tool, arguments]
-    return f"demo_{hashlib.sha256(_json(place).encode()).hexdigest()[:16]}"
+def _done(messages: Sequence[Message]) -> list[Done]:
+    uses = {use.call_id: use for message in messages for use in message.tool_uses}
+    results = (result for message in messages for result in message.tool_results)
+    return [
+        (uses[result.call_id], result)
+        for result in results
+        if result.call_id in uses and result.tool not in RESERVED_NAMES
+    ]
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True)
+def _step(child: Sequence[Message]) -> Move:
+    from .diagnosis import next_in_step
+
+    title = _STEP_TITLE.search(child[0].text)
+    found = next_in_step(title[1].strip() if title else "", _done(child))
+    if found.command:
+        return Move(found.said, "run_shell_command", {"command": found.command})
+    return Move("", "finish_step", {"status": found.status, "summary": found.said})
 
 
-def _usage(request: ModelRequest, message: Message) -> Usage:
-    """Estimate the tokens as a language model would have counted them; they cost nothing."""
-    tools = sum(
-        len(spec.name) + len(spec.description) + len(_json(spec.parameters)) for spec in request.tools
+def _answer(text: str) -> Move:
+    """Answer the person's newest message: by a call, a plan, or what the demo can do."""
+    for tool, pattern in _REQUESTS:
+        if found := re.fullmatch(rf"\s*(?:please\s+)?{pattern}\s*", text, re.IGNORECASE | re.DOTALL):
+            return Move("", tool, dict(_arguments(found.groupdict(""))) or {"path": "."})
+    if _GOAL.search(text):
+        plan_first = "This takes several measurements, so I make a plan first."
+        return Move(plan_first, "start_plan", {"goal": text.strip()})
+    greeting = "Hello! " if _GREETING.fullmatch(text) else ""
+    return Move(f"{greeting}{HOW_TO_GET_A_MODEL}\n\n{ABILITIES}".strip())
+
+
+def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the arguments; quotes around one are no part of it, but those of a command are the shell's."""
+    for name in sorted(said, key="path".__ne__):
+        quotes, text = ("`" if name == "command" else "`'\""), said[name].strip()
+        if len(text) > 1 and text[0] == text[-1] and text[0] in quotes:
+            text = text[1:-1]
+        if name == "content" and text:
+            text += "\n"
+        yield name, re.escape(text) if name == "pattern" else text
+
+
+def _after_results(done: Sequence[Done], request: ModelRequest) -> Move:
+    """Look into the README that a listing shows, else tell what came out."""
+    use, result = done[-1] if done else (None, None)
+    if use is not None and result is not None and use.tool == "list_directory" and result.outcome == "ok":
+        readme = _README.search(result.content)
+        if readme and any(spec.name == "read_file" for spec in request.tools):
+            return Move("", "read_file", {"path": readme[0], "limit": _README_LINES})
+    return Move("\n\n".join(_told(*one) for one in done) or "There is no result to tell about.")
+
+
+def _told(use: ToolUse, result: ToolResult) -> str:
+    what, content = f"`{_subject(use)}`", result.content.strip()
+    lines = content.splitlines()
+    more = [f"... {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
+    quoted = "".join(f"\n    {line}" for line in [*lines[:_MOST_LINES], *more])
+    told = (
+        _TOLD[result.outcome] if content or result.outcome != "ok" else "{what} is done; it printed nothing."
     )
-    sent = len(request.system.encode()) + tools + request.size_bytes
-    return Usage(
-        llm_calls=1,
-        input_tokens=-(-sent // _BYTES_PER_TOKEN),
-        output_tokens=-(-message.size_bytes // _BYTES_PER_TOKEN),
-    )
+    return told.format(what=what, content=content, quoted=f"\n{quoted}" if quoted else "").strip()
+
+
+def _subject(use: ToolUse) -> str:
+    """Name the call by what it was about."""
+    arguments = json_object(use.arguments) or {}
+    about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
+    text = " ".join(str(about).split())
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return shown if use.tool == "run_shell_command" else f"{use.tool} {shown}".strip()

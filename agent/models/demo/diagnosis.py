@@ -1,18 +1,30 @@
-"""The measurements of the demo: which commands they run, and what their output means."""
+"""How the demo looks into a slow machine: what it measures, what the output means, and its verdict."""
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ....state.messages import ToolResult, ToolUse
 
 Finding = tuple[str, str]
 """A fact, and the problem that it is; empty: none."""
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(?:/[^\s'\"`<>]*)?")
+_WEB_WORDS = re.compile(r"https?://|\b(web|web ?site|site|server|page|shop|api|http|url)s?\b", re.IGNORECASE)
+_DISK_WORDS = re.compile(r"\b(disk|disc|storage|space|partition|inode|drive)s?\b", re.IGNORECASE)
 _WEB_PORTS = (80, 443, 8080, 8000, 3000, 5000, 8443, 8888, 9000)
 _TLS_PORTS = (443, 8443)
 _MOST_TRIED_PORTS = 3
 _LOCAL_LIMIT_S, _ASKED_LIMIT_S = 2, 10
+_PROBLEM = " Problem: "
+_TROUBLES = {
+    "denied": "A command was denied: {line}",
+    "timeout": "A command ran into its time limit.",
+    "unknown": "Whether a command ran is unknown.",
+    "interrupted": "Whether a command ran is unknown.",
+}
 
 _LOAD_COMMAND = """\
 cat /proc/loadavg 2>/dev/null || uptime; echo "cores: $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"
@@ -43,11 +55,6 @@ class Probe:
     """Make the second command of the step's title and the first output; empty: there is none."""
 
 
-def url_in(text: str) -> str:
-    found = _URL.search(text)
-    return found[0].rstrip(".,;:!?)") if found else ""
-
-
 def _rows(pattern: str, text: str) -> list[tuple[str, ...]]:
     """Return the groups of every line that begins like this."""
     return [found.groups("") for found in re.finditer(f"^{pattern}", text, re.MULTILINE)]
@@ -70,28 +77,26 @@ def _read_load(text: str) -> Iterator[Finding]:
         share = load / count
         fact = f"load {load:.2f} over the last minute on {count} cores ({share:.2f} per core)"
         yield fact, f"more work than cores: {share:.2f} runnable tasks per core" if share > 1.0 else ""
-    yield from _read_memory({name: int(size) for name, size in _rows(r"(\w+):\s+(\d+) kB", text)})
-    for pid, cpu, memory, elapsed, name in _rows(
-        r"\s*(\d+)\s+(\d+[.,]?\d*)\s+(\d+[.,]?\d*)\s+([\d:-]*\d:\d\d)\s+(\S.*?)\s*$", text
-    ):
+    memory = {name: int(size) for name, size in _rows(r"(\w+):\s+(\d+) kB", text)}
+    if (total := memory.get("MemTotal")) and "MemAvailable" in memory:
+        share = 100 * memory["MemAvailable"] / total
+        fact = f"{memory['MemAvailable'] // 1024} of {total // 1024} MB memory available ({share:.0f} %)"
+        yield fact, f"only {share:.0f} % of the memory is available" if share < 10 else ""
+    if (swap := memory.get("SwapTotal")) and "SwapFree" in memory:
+        used = f"{100 * (swap - memory['SwapFree']) / swap:.0f} % used"
+        yield f"swap {used}", f"swap is {used}" if memory["SwapFree"] * 2 < swap else ""
+    yield from _busiest(text)
+
+
+def _busiest(text: str) -> Iterator[Finding]:
+    row = r"\s*(\d+)\s+(\d+[.,]?\d*)\s+(\d+[.,]?\d*)\s+([\d:-]*\d:\d\d)\s+(\S.*?)\s*$"
+    for pid, cpu, memory, elapsed, name in _rows(row, text):
         # In its first minute the share says little yet, and the agent itself is among them.
         if not re.fullmatch(r"0?0:\d\d", elapsed):
             who, share = f"{name} (pid {pid})", f"{_number(cpu):.1f} %"
             busy = f"{who} keeps a core busy at {share}" if _number(cpu) >= 80 else ""
             yield f"busiest process {who} with {share} CPU and {_number(memory):.1f} % memory", busy
             return
-
-
-def _read_memory(kilobytes: dict[str, int]) -> Iterator[Finding]:
-    total, available = kilobytes.get("MemTotal"), kilobytes.get("MemAvailable")
-    if total and available is not None:
-        share = 100 * available / total
-        fact = f"{available // 1024} of {total // 1024} MB memory available ({share:.0f} %)"
-        yield fact, f"only {share:.0f} % of the memory is available" if share < 10 else ""
-    swap, free = kilobytes.get("SwapTotal"), kilobytes.get("SwapFree")
-    if swap and free is not None:
-        used = 100 * (swap - free) / swap
-        yield f"swap {used:.0f} % used", f"swap is {used:.0f} % used" if used > 50 else ""
 
 
 def _read_disks(text: str) -> Iterator[Finding]:
@@ -126,11 +131,16 @@ def _listeners(text: str) -> dict[int, str]:
     return dict.fromkeys((int(port, 16) for (port,) in table), "127.0.0.1") | found
 
 
+def _url_in(text: str) -> str:
+    found = _URL.search(text)
+    return found[0].rstrip(".,;:!?)") if found else ""
+
+
 def _time_web(title: str, output: str) -> str:
     """Time the address of the request, and whoever listens on this machine where web servers do."""
     if not _section("curl", output).startswith("/"):
         return ""
-    asked, listeners = url_in(title), _listeners(output)
+    asked, listeners = _url_in(title), _listeners(output)
     timed = [_CURL.format(limit_s=_ASKED_LIMIT_S, url=shlex.quote(asked))] if asked else []
     for port in [port for port in _WEB_PORTS if port in listeners][:_MOST_TRIED_PORTS]:
         address = listeners[port]
@@ -152,8 +162,8 @@ def _read_web(text: str) -> Iterator[Finding]:
     yield f"listening TCP ports: {', '.join(map(str, ports)) or 'none'}", problem
     servers = _section("servers", text).split()
     yield f"web server processes: {', '.join(servers) or 'none of the usual ones'}", ""
-    for url, status, lookup, first_byte, total in timings:
-        yield _judged(url, int(status), _number(lookup), _number(first_byte), _number(total))
+    for url, status, *seconds in timings:
+        yield _judged(url, int(status), *map(_number, seconds))
     if not timings:
         yield "nothing was timed" if ports else "nobody listens here, so nothing was timed", ""
 
@@ -176,4 +186,74 @@ WEB = Probe(
 )
 DISK = Probe("Disk", "Check how full the disks are, by space and by inodes", _DISK_COMMAND, _read_disks)
 FOLDERS = Probe("Folders", "Find the largest folders below this one", _FOLDER_COMMAND, _read_folders)
-PROBES = (LOAD, WEB, DISK, FOLDERS)
+
+
+def planned_steps(goal: str, ended: Sequence[str]) -> list[str]:
+    """Return the titles of the goal's measurements but for those of which the `ended` summaries tell."""
+    probes = (DISK, FOLDERS) if _DISK_WORDS.search(goal) else (LOAD, DISK)
+    probes = (LOAD, WEB, DISK) if _WEB_WORDS.search(goal) else probes
+    dealt_with = {summary.partition(":")[0] for summary in ended}
+    titles = {WEB: f"{WEB.title}: {url}"} if (url := _url_in(goal)) else {}
+    return [titles.get(probe, probe.title) for probe in probes if probe.topic not in dealt_with]
+
+
+class Next(NamedTuple):
+    """A command that a step runs, or how it ends."""
+
+    said: str
+    """Beside the command; the summary of the end."""
+    command: str = ""
+    status: Literal["completed", "failed"] = "completed"
+
+
+def next_in_step(title: str, done: Sequence[tuple[ToolUse, ToolResult]]) -> Next:
+    """Run the step's command, then the one that its output asks for; a lost one once more; conclude."""
+    probe = next((probe for probe in (LOAD, WEB, DISK, FOLDERS) if title.startswith(probe.title)), None)
+    if probe is None:
+        return Next(f"The demo has no program for: {title or 'this step'}", status="failed")
+    # What failed or ran too long may still have printed something.
+    outputs = [result.content for _, result in done if result.outcome in ("ok", "error", "timeout")]
+    command = probe.command
+    if outputs:
+        command = probe.follow_up(title, outputs[0]) if len(outputs) == 1 else ""
+    tries = [use.arguments for use, _ in done]
+    outcome = done[-1][1].outcome if done else "ok"
+    if command and outcome in ("ok", "error"):
+        return Next("", command)
+    if command and outcome in ("unknown", "interrupted") and tries.count(tries[-1]) < 2:
+        return Next("It is unknown whether that command ran. It only reads, so I run it again.", command)
+    return _conclusion(probe, outputs, [result for _, result in done])
+
+
+def _conclusion(probe: Probe, outputs: list[str], results: list[ToolResult]) -> Next:
+    findings = list(probe.read("\n".join(outputs)))
+    lines = [next(filter(str.strip, result.content.splitlines()), "").strip()[:200] for result in results]
+    troubles = [
+        _TROUBLES.get(one.outcome, "").format(line=line) for one, line in zip(results, lines, strict=True)
+    ]
+    trouble = " ".join(dict.fromkeys(filter(None, troubles)))
+    if not findings:
+        why = trouble or f"The command printed nothing readable. {lines[-1]}"
+        return Next(f"{probe.topic}: not measured. {why}".strip(), status="failed")
+    found = "; ".join(problem for _, problem in findings if problem)
+    facts = f"{probe.topic}: {'; '.join(fact for fact, _ in findings)}."
+    return Next(" ".join(filter(None, (facts, trouble))) + (f"{_PROBLEM}{found}." if found else ""))
+
+
+def report(steps: Sequence[tuple[str, str]]) -> str:
+    """Sum the plan up of status and summary of its steps: the verdict first, then what each found."""
+    measured = [summary.partition(_PROBLEM) for status, summary in steps if status == "completed"]
+    problems = [problem.strip() for _, _, problem in measured if problem]
+    verdict = (
+        "Nothing that was measured on this machine explains it. What was not looked at: the application's "
+        "own logs, its database, and the network between it and its users."
+    )
+    if problems:
+        verdict = "Most likely the cause: " + " Also: ".join(problems)
+    elif not measured:
+        verdict = "I could not measure anything, so I cannot say what the cause is."
+    found = "\n".join(
+        f"- {summary.partition(_PROBLEM)[0]}{'' if status == 'completed' else ' (failed)'}"
+        for status, summary in steps
+    )
+    return f"{verdict}\n\n{found}".strip()

@@ -8,14 +8,13 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 
-from ..actions.masking.key_formats import LABEL as PRIVATE_KEY
-from ..actions.masking.masker import StreamMasker, TextMasker, value_label
-from ..actions.masking.named_values import is_random, is_ruled_out
-from ..actions.masking.references import References
-from ..actions.workspace.paths import resolved
-from ..actions.workspace.secret_files import is_secret_file
-from ..state.errors import ConfigError
-from .config.paths import read_bytes
+from ...actions.masking.key_formats import LABEL as PRIVATE_KEY
+from ...actions.masking.masker import StreamMasker, TextMasker, value_label
+from ...actions.masking.named_values import is_random, is_ruled_out
+from ...actions.masking.references import References
+from ...actions.workspace.paths import resolved
+from ...state.errors import ConfigError
+from ..config.paths import read_bytes
 
 _SETTING = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})[ \t]*[=:][ \t]*")
 _DOUBLE = re.compile(r'"(?P<value>(?:[^"\\]|\\.)*+)"', re.DOTALL)
@@ -109,6 +108,8 @@ class SecretMasker:
         return self._current().named(label)
 
     def learn(self, text: str) -> None:
+        from ...actions.workspace.secret_files import is_secret_file
+
         for word in set(_PATH_WORD.findall(text[:MOST_FILE_BYTES])):
             if is_secret_file(word):
                 path = resolved(word, self._cwd)

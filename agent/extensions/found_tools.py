@@ -1,0 +1,168 @@
+"""Tools that nobody names: of installed packages, and of a trusted project's `.sandbur/tools`."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...state.errors import ConfigError, SandburError
+from ..config.load import project_folders
+from ..config.paths import read_bytes
+
+if TYPE_CHECKING:
+    from ...actions.ports import Tool
+
+GROUP = "sandbur.tools"
+"""Entry points of it are a tool, a list of tools, or a function that returns one of these."""
+_FOLDER = ".sandbur/tools"
+_MOST_FILES = 50
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectTools:
+    """The Python files of a project's `.sandbur/tools`, as they were read: what is trusted is what runs."""
+
+    folder: Path
+    files: Mapping[str, bytes]
+    """Name -> content, in the order in which they are run."""
+
+    @property
+    def digest(self) -> bytes:
+        parts = (f"{name} {hashlib.sha256(content).hexdigest()}\n" for name, content in self.files.items())
+        return "".join(parts).encode()
+
+    def is_trusted(self, env: Mapping[str, str]) -> bool:
+        from ..config.trust import is_trusted_place
+
+        return is_trusted_place(self.folder, self.digest, env)
+
+    def trust(self, env: Mapping[str, str]) -> None:
+        """Let exactly these files run from now on, until one of them changes."""
+        from ..config.trust import trust_place
+
+        trust_place(self.folder, self.digest, env)
+
+
+def project_tools(cwd: Path) -> ProjectTools | None:
+    """Return the files of the nearest folder up to the root of the repository; None if there are none."""
+    for parent in project_folders(cwd):
+        folder = parent / _FOLDER
+        names = sorted(path.name for path in folder.glob("*.py")) if folder.is_dir() else []
+        if names:
+            if len(names) > _MOST_FILES:
+                raise ConfigError(f"{folder} has {len(names)} files; {_MOST_FILES} is the most.")
+            return ProjectTools(folder, {name: _content(folder / name) for name in names})
+    return None
+
+
+def _content(path: Path) -> bytes:
+    found = read_bytes(path, _MOST_BYTES, os.O_NOFOLLOW)
+    if found is None:
+        raise ConfigError(f"{path} cannot be read.", "Make it a file of the project.")
+    content, size = found
+    if size > len(content):
+        raise ConfigError(f"{path} has {size:,} bytes; {_MOST_BYTES:,} is the most.", "Make it smaller.")
+    return content
+
+
+class FoundTools:
+    """Implements `actions.ports.ToolSource`; what cannot be loaded is told and left out."""
+
+    name = "found"
+
+    def __init__(self, cwd: Path, env: Mapping[str, str]) -> None:
+        self._cwd = cwd
+        self._env = env
+        self._found: tuple[Tool, ...] | None = None
+        self._notices: list[str] = []
+
+    async def tools(self) -> "Sequence[Tool]":
+        if self._found is None:
+            self._found = (*self._installed(), *self._of_project())
+        return self._found
+
+    def notices(self) -> Sequence[str]:
+        return self._notices
+
+    async def aclose(self) -> None: ...
+
+    def _installed(self) -> "Iterator[Tool]":
+        if not _has_entry_points():
+            return
+        from importlib.metadata import entry_points
+
+        for entry in entry_points(group=GROUP):
+            what = f"the entry point {entry.name} ({entry.value})"
+            yield from self._loaded(what, lambda entry=entry, what=what: _tools_in(entry.load(), what))
+
+    def _of_project(self) -> "Iterator[Tool]":
+        try:
+            found = project_tools(self._cwd)
+        except ConfigError as error:
+            self._notices.append(str(error))
+            return
+        if found is not None and not found.is_trusted(self._env):
+            why = "these files, as they are now, are not trusted. The chat asks about them."
+            self._notices.append(f"Ignored {found.folder}: {why}")
+        elif found is not None:
+            for name, content in found.files.items():
+                path = found.folder / name
+                yield from self._loaded(str(path), lambda path=path, content=content: _run(path, content))
+
+    def _loaded(self, what: str, load: "Callable[[], list[Tool]]") -> "list[Tool]":
+        """Run code of somebody else's; whatever goes wrong in it leaves its tools out, and nothing more."""
+        try:
+            return load()
+        except SandburError as error:
+            self._notices.append(str(error))
+        except Exception as bug:
+            self._notices.append(f"The tools of {what} are left out: {type(bug).__name__}: {bug}")
+        return []
+
+
+def _run(path: Path, content: bytes) -> "list[Tool]":
+    """Run a file and return the tools that it defines."""
+    # Data classes and types with forward references look their module up by its name.
+    module = ModuleType(f"sandbur_tools_of_project.{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    exec(compile(content, str(path), "exec"), module.__dict__)
+    from ...actions.tools.functions.function_tool import FunctionTool
+
+    return [each for each in vars(module).values() if isinstance(each, FunctionTool)]
+
+
+def _tools_in(given: Any, what: str) -> "list[Tool]":
+    """Return what an entry point brings; raises `ConfigError` for what is no tool."""
+    from ...actions.ports import Tool
+
+    if isinstance(given, Tool):
+        return [given]
+    made: Any = given() if callable(given) else given
+    tools: list[Any] = [made] if isinstance(made, Tool) else list(made)
+    for each in tools:
+        if not isinstance(each, Tool):
+            raise ConfigError(f"{what} brings {each!r}, which is no tool.", "Decorate it with sandbur.tool.")
+    return tools
+
+
+def _has_entry_points() -> bool:
+    """Tell whether any installed package has such entry points, without reading all that they say."""
+    for place in sys.path:
+        try:
+            with os.scandir(place or ".") as entries:
+                infos = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for info in infos:
+            try:
+                if GROUP.encode() in Path(info, "entry_points.txt").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False

@@ -1,0 +1,144 @@
+"""What a hook says by its exit code and its output, and what several of them say together."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .declared import HookCommand, HookEvent
+from .program import HookEnd
+
+BLOCKS = 2
+"""The exit code that refuses."""
+_TELLS_IN_TEXT: frozenset[HookEvent] = frozenset({"SessionStart", "UserPromptSubmit"})
+"""Events for which plain text on stdout is for the model."""
+_MOST_CHARS = 10_000
+
+Answered = Literal["", "allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    decision: Answered = ""
+    """`deny`: refused, blocked, or for `Stop`: not to stop."""
+    reason: str = ""
+    updated_input: dict[str, Any] | None = None
+    context: str = ""
+    """For the model."""
+    stop_reason: str = ""
+    """Why the run is to end."""
+    notices: tuple[str, ...] = ()
+    """For the person."""
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class _Behaviour(_Output):
+    behavior: Literal["allow", "deny"] | None = None
+    message: str = ""
+    updatedInput: dict[str, Any] | None = None  # noqa: N815
+
+
+class _Specific(_Output):
+    permissionDecision: Literal["allow", "deny", "ask"] | None = None  # noqa: N815
+    permissionDecisionReason: str = ""  # noqa: N815
+    updatedInput: dict[str, Any] | None = None  # noqa: N815
+    additionalContext: str = ""  # noqa: N815
+    decision: _Behaviour = Field(default_factory=_Behaviour)
+
+
+class _HookOutput(_Output):
+    """The JSON on a hook's stdout."""
+
+    goes_on: bool = True
+    stopReason: str = ""  # noqa: N815
+    systemMessage: str = ""  # noqa: N815
+    decision: Literal["approve", "block", "allow", "deny", "ask"] | None = None
+    reason: str = ""
+    hookSpecificOutput: _Specific = Field(default_factory=_Specific)  # noqa: N815
+
+
+_PLAIN: dict[str, Answered] = {
+    "approve": "allow",
+    "block": "deny",
+    "allow": "allow",
+    "deny": "deny",
+    "ask": "ask",
+}
+
+
+def answer_of(hook: HookCommand, end: HookEnd) -> HookAnswer:
+    """Return what a hook said; what it did wrong is a notice, or refuses where the configuration says so."""
+    if end.problem:
+        return _failed(hook, end.problem)
+    if end.status == BLOCKS:
+        return HookAnswer("deny", _cut(end.stderr) or f"refused by the hook `{hook.shown}`")
+    if end.status != 0:
+        said = f": {_cut(end.stderr, 300)}" if end.stderr.strip() else ""
+        return _failed(hook, f"it ended with {end.status}{said}")
+    text = end.stdout.strip()
+    if text.startswith("{"):
+        return _spoken(hook, text)
+    return HookAnswer(context=_cut(text) if hook.event in _TELLS_IN_TEXT else "")
+
+
+def _spoken(hook: HookCommand, text: str) -> HookAnswer:
+    try:
+        said = cast(dict[str, Any], json.loads(text))
+        if "continue" in said:
+            said["goes_on"] = said.pop("continue")
+        output = _HookOutput.model_validate(said)
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False)[0]
+        where = ".".join("continue" if part == "goes_on" else str(part) for part in first["loc"])
+        return _failed(hook, f"`{where}` of what it printed does not fit")
+    except (ValueError, RecursionError):
+        return _failed(hook, "it printed what is no JSON")
+    specific = output.hookSpecificOutput
+    asked = specific.decision
+    decision = specific.permissionDecision or asked.behavior or output.decision or ""
+    return HookAnswer(
+        decision=_PLAIN.get(decision, ""),
+        reason=_cut(specific.permissionDecisionReason or asked.message or output.reason),
+        updated_input=specific.updatedInput if specific.updatedInput is not None else asked.updatedInput,
+        context=_cut(specific.additionalContext),
+        stop_reason="" if output.goes_on else _cut(output.stopReason) or f"the hook `{hook.shown}` says so",
+        notices=(_cut(output.systemMessage),) if output.systemMessage.strip() else (),
+    )
+
+
+def _failed(hook: HookCommand, problem: str) -> HookAnswer:
+    said = f"The hook `{hook.shown}` ({hook.event}) failed: {problem}."
+    if hook.blocks_on_failure:
+        return HookAnswer("deny", said)
+    return HookAnswer(notices=(said,))
+
+
+def _cut(text: str, most: int = _MOST_CHARS) -> str:
+    text = text.strip()
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+_MILDEST_FIRST: tuple[Answered, ...] = ("allow", "ask", "deny")
+
+
+def joined_answer(answers: Iterable[HookAnswer]) -> HookAnswer:
+    """Return what they say together: deny beats ask beats allow; the first other input counts."""
+    found = list(answers)
+    said = {one.decision for one in found}
+    decision: Answered = ""
+    for each in _MILDEST_FIRST:
+        decision = each if each in said else decision
+    inputs = (one.updated_input for one in found if one.updated_input is not None)
+    return HookAnswer(
+        decision=decision,
+        reason="; ".join(one.reason for one in found if one.decision == decision and one.reason),
+        updated_input=next(inputs, None),
+        context="\n".join(one.context for one in found if one.context),
+        stop_reason=next((one.stop_reason for one in found if one.stop_reason), ""),
+        notices=tuple(notice for one in found for notice in one.notices),
+    )

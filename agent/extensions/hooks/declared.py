@@ -1,0 +1,83 @@
+"""Hooks as they stand in the configuration, in the schema that other agents have too."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+HookEvent = Literal[
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure",
+    "PermissionRequest", "PreCompact", "PostCompact", "Stop", "SubagentStart", "SubagentStop", "SessionEnd",
+    "Notification",
+]  # fmt: skip
+HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+DEFAULT_TIMEOUT_S = 60.0
+MAX_TIMEOUT_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class HookCommand:
+    event: HookEvent
+    matcher: str
+    """A regular expression over the whole of what the event is about, such as the name of a tool; empty or
+    `*`: everything."""
+    command: str
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    blocks_on_failure: bool = False
+
+    def matches(self, *names: str) -> bool:
+        """Tell whether it is for something of these names; letters in upper and lower case count as one."""
+        if self.matcher in ("", "*"):
+            return True
+        return any(re.fullmatch(self.matcher, name, re.IGNORECASE) for name in names)
+
+    @property
+    def shown(self) -> str:
+        """What people know it by."""
+        first = self.command.strip().partition("\n")[0]
+        return first if len(first) <= _MOST_SHOWN else f"{first[:_MOST_SHOWN]}..."
+
+
+_MOST_SHOWN = 60
+_MOST_COMMAND_CHARS = 16_384
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class _CommandTable(_Table):
+    type: Literal["command"] = "command"
+    command: Annotated[str, StringConstraints(min_length=1, max_length=_MOST_COMMAND_CHARS)]
+    timeout: float = Field(DEFAULT_TIMEOUT_S, gt=0, le=MAX_TIMEOUT_S)
+    """Seconds."""
+    onFailure: Literal["continue", "block"] = "continue"  # noqa: N815
+
+
+def _checked_pattern(matcher: str) -> str:
+    try:
+        re.compile("" if matcher == "*" else matcher)
+    except re.error as error:
+        raise ValueError(f"it is no regular expression ({error.msg})") from None
+    return matcher
+
+
+class _GroupTable(_Table):
+    matcher: Annotated[str, AfterValidator(_checked_pattern)] = ""
+    hooks: list[_CommandTable]
+
+
+def _flat(tables: dict[HookEvent, list[_GroupTable]]) -> Any:
+    return [
+        HookCommand(event, group.matcher, one.command, one.timeout, one.onFailure == "block")
+        for event, groups in tables.items()
+        for group in groups
+        for one in group.hooks
+    ]
+
+
+class HooksConfiguration(_Table):
+    """What `hooks` of a configuration is; read, it is a list of `HookCommand`."""
+
+    hooks: Annotated[dict[HookEvent, list[_GroupTable]], AfterValidator(_flat)]

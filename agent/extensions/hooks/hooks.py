@@ -1,0 +1,237 @@
+"""The hooks of one session: asked by the actions, told by whoever drives its runs."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....actions.events import ApprovalNeeded, Event, RunFinished, StepChanged
+from ....actions.ports import Tool, ToolOutcome
+from ....actions.ports.advice import CallAdvice, PromptAdvice
+from ....state.application import ExecutionMode
+from ....state.calls import HookSaid, PendingCall
+from ....state.messages import ToolUse, encodable, json_object
+from .answers import HookAnswer, answer_of, joined_answer
+from .declared import HookCommand, HookEvent
+from .program import HookPlace, run_hook
+
+_MODES: Mapping[ExecutionMode, str] = {
+    "interactive": "default",
+    "plan": "plan",
+    "auto-edit": "acceptEdits",
+    "yolo": "bypassPermissions",
+}
+"""As hooks know them."""
+_MOST_AT_ONCE = 8
+_END_S = 5.0
+"""How long the end of a session waits for its hooks."""
+NOTHING = HookAnswer()
+
+
+def _no_mode() -> ExecutionMode:
+    return "interactive"
+
+
+@dataclass(slots=True)
+class HookSession:
+    """What the hooks of a session are told of it."""
+
+    id: str
+    place: HookPlace
+    mask: Callable[[str], str]
+    tools: Mapping[str, Tool]
+    is_resumed: bool = False
+    mode: Callable[[], ExecutionMode] = _no_mode
+
+
+class Hooks:
+    """Implements `actions.ports.advice.Advice` and `session.companion.Companion`."""
+
+    def __init__(self, commands: Sequence[HookCommand], session: HookSession) -> None:
+        self.session = session
+        self._commands = commands
+        self._emit: Callable[[str], None] | None = None
+        self._untold: list[str] = []
+        self._context = ""
+        """What the start of the session has for the model, until there is a message to add it to."""
+        self._about: dict[str, str] = {}
+        """What was said of a call before it ran, for the model to read with its result."""
+        self._has_begun = False
+        self._stop_reason = ""
+        self._is_given_up = False
+        self._running: set[asyncio.Task[HookAnswer]] = set()
+        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    def tell_by(self, emit: Callable[[str], None]) -> None:
+        """Name what tells the person something while a run's actions run."""
+        self._emit = emit
+
+    @property
+    def stop_reason(self) -> str:
+        return self._stop_reason
+
+    def give_up(self) -> None:
+        self._is_given_up = True
+        for task in self._running:
+            task.cancel()
+
+    async def on_prompt(self, text: str) -> PromptAdvice:
+        answer = await self._ask("UserPromptSubmit", prompt=text)
+        if self._is_given_up:
+            answer = HookAnswer("deny", "it was interrupted before all hooks had ended")
+        context, self._context = "\n".join(filter(None, (self._context, answer.context))), ""
+        if answer.decision == "deny" or answer.stop_reason:
+            refusal = answer.reason or answer.stop_reason or "no reason was given"
+            self._stop_reason = refusal
+            return PromptAdvice(refusal)
+        return PromptAdvice(context=context)
+
+    async def before_call(self, use: ToolUse) -> CallAdvice:
+        answer = await self._ask("PreToolUse", *self._names(use.tool), **_call(use))
+        self._stop(answer)
+        is_edited = answer.updated_input is not None and answer.decision != "deny"
+        reason = answer.reason
+        if answer.context:
+            self._about[use.call_id] = answer.context
+        if not (answer.decision or is_edited):
+            return CallAdvice()
+        said = HookSaid(decision=answer.decision, reason=reason, edited=is_edited)
+        return CallAdvice(said, json.dumps(answer.updated_input) if is_edited else None)
+
+    async def on_question(self, call: PendingCall) -> HookSaid | None:
+        answer = await self._ask(
+            "PermissionRequest", *self._names(call.tool), **_call(call), permission_reason=call.reason
+        )
+        self._stop(answer)
+        if answer.decision in ("", "ask"):
+            return None
+        return HookSaid(decision=answer.decision, reason=answer.reason)
+
+    async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
+        event: HookEvent = "PostToolUse" if outcome.outcome == "ok" else "PostToolUseFailure"
+        response = {"outcome": outcome.outcome, "content": self.session.mask(outcome.content)}
+        answer = await self._ask(
+            event, *self._names(call.tool), **_call(call), tool_response=response, duration_ms=duration_ms
+        )
+        self._stop(answer)
+        context = "\n".join(filter(None, (self._about.pop(call.call_id, ""), answer.context)))
+        blocked = answer.reason if answer.decision == "deny" else ""
+        return "\n".join(f"[A hook of the user says: {said}]" for said in (blocked, context) if said)
+
+    async def on_answer(self, text: str, is_second: bool) -> str:
+        answer = await self._ask("Stop", stop_hook_active=is_second, last_assistant_message=text)
+        return answer.reason or "no reason was given" if answer.decision == "deny" else ""
+
+    async def before_compression(self) -> None:
+        await self._ask("PreCompact", "auto", trigger="auto", custom_instructions="")
+
+    async def after_compression(self, summary: str) -> None:
+        await self._ask("PostCompact", "auto", trigger="auto", compact_summary=summary)
+
+    async def begin(self, text: str | None) -> None:
+        self._stop_reason, self._is_given_up = "", False
+        if not self._has_begun:
+            self._has_begun = True
+            source = "resume" if self.session.is_resumed else "startup"
+            self._context = (await self._aside("SessionStart", source, source=source)).context
+
+    async def showing(self, event: Event) -> None:
+        if isinstance(event, ApprovalNeeded):
+            names = ", ".join(dict.fromkeys(call.tool for call in event.pending))
+            kind, message = "permission_prompt", f"A decision is needed about {names}."
+            await self._aside("Notification", kind, notification_type=kind, message=message)
+        elif isinstance(event, StepChanged) and event.status != "pending":
+            is_start = event.status == "in_progress"
+            about = {"agent_id": event.step_id, "agent_type": "step"}
+            if is_start:
+                await self._aside("SubagentStart", "step", **about)
+            else:
+                await self._aside("SubagentStop", "step", **about, last_assistant_message=event.summary or "")
+
+    async def shown(self, event: Event) -> None: ...
+
+    async def end(self, result: RunFinished) -> None: ...
+
+    def untold(self) -> Sequence[str]:
+        told, self._untold = self._untold, []
+        return told
+
+    async def close(self) -> None:
+        """Tell that the session ends, if it began; hooks that are slow then are stopped."""
+        if not self._has_begun:
+            return
+        try:
+            async with asyncio.timeout(_END_S):
+                await self._aside("SessionEnd", "other", reason="other")
+        except TimeoutError:
+            self._untold.append("The hooks of the session's end took too long and were stopped.")
+
+    async def _aside(self, event: HookEvent, *names: str, **said: Any) -> HookAnswer:
+        """Ask outside of the actions, when nobody may hear what they tell."""
+        emit, self._emit = self._emit, None
+        try:
+            return await self._ask(event, *names, **said)
+        finally:
+            self._emit = emit
+
+    async def _ask(self, event: HookEvent, *names: str, **said: Any) -> HookAnswer:
+        """Run the hooks of an event at once; return what they say together, without secrets."""
+        chosen = [one for one in self._commands if one.event == event and (not names or one.matches(*names))]
+        if not chosen:
+            return NOTHING
+        given = {
+            "session_id": self.session.id,
+            "transcript_path": "",
+            "cwd": str(self.session.place.cwd),
+            "permission_mode": _MODES[self.session.mode()],
+            "hook_event_name": event,
+            **said,
+        }
+        text = self.session.mask(json.dumps(given, ensure_ascii=False))
+        async with asyncio.TaskGroup() as group:
+            runs = [group.create_task(self._run(one, text)) for one in chosen]
+            self._running.update(runs)
+        self._running.difference_update(runs)
+        answer = joined_answer(run.result() for run in runs if not run.cancelled())
+        for notice in answer.notices:
+            self._notify(notice)
+        return answer
+
+    async def _run(self, hook: HookCommand, given: str) -> HookAnswer:
+        async with self._slots:
+            end = await run_hook(hook, given, self.session.place)
+        answer = answer_of(hook, end)
+        clean = self._clean
+        return HookAnswer(
+            answer.decision,
+            clean(answer.reason),
+            answer.updated_input,
+            clean(answer.context),
+            clean(answer.stop_reason),
+            tuple(map(clean, answer.notices)),
+        )
+
+    def _clean(self, text: str) -> str:
+        return self.session.mask(encodable(text)) if text else ""
+
+    def _names(self, tool: str) -> tuple[str, ...]:
+        known = self.session.tools.get(tool)
+        return (tool,) if known is None else (tool, *known.traits.also_called)
+
+    def _stop(self, answer: HookAnswer) -> None:
+        self._stop_reason = self._stop_reason or answer.stop_reason
+
+    def _notify(self, text: str) -> None:
+        if self._emit is None:
+            self._untold.append(text)
+        else:
+            self._emit(text)
+
+
+def _call(call: ToolUse | PendingCall) -> dict[str, Any]:
+    return {
+        "tool_name": call.tool,
+        "tool_input": json_object(call.arguments) or {},
+        "tool_use_id": call.call_id,
+    }

@@ -1,0 +1,104 @@
+"""Runs the command of a hook under the supervisor of shell commands, so that nothing of it outlives us."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....actions.tools.shell.process import run_supervised
+from ....actions.tools.shell.sandbox.launch import Launch
+from ....actions.tools.shell.spool import CommandLimits, Spool
+from ....state.crashpoints import reach
+from .declared import HookCommand
+
+MAX_STDOUT_BYTES = 1_000_000
+MAX_STDERR_BYTES = 65_536
+
+# What it says on stdout and on stderr means different things, and the supervisor keeps one stream.
+_SCRIPT = """
+folder=$SANDBUR_HOOK_FOLDER; unset SANDBUR_HOOK_FOLDER
+{ { "$0" "$folder/command" <"$folder/input" 2>&1 >&3 3>&-; echo $? >"$folder/status"; } |
+  { head -c %d >"$folder/stderr"; cat >/dev/null; }; } 3>&1
+read -r status <"$folder/status" && exit "$status"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HookPlace:
+    """Where the hooks of a session run."""
+
+    cwd: Path
+    scratch: Path | None
+    """Where folders for single runs are made; None: where temporary files go."""
+    withheld: Set[str] = frozenset()
+    """Variables of the environment that they do not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookEnd:
+    status: int | None = None
+    """Exit code, or a negative signal; None: it was stopped, or never ran."""
+    stdout: str = ""
+    stderr: str = ""
+    problem: str = ""
+    """Why it has no proper end; empty: it has."""
+
+
+async def run_hook(hook: HookCommand, given: str, place: HookPlace) -> HookEnd:
+    """Run a hook with `given` on its standard input; when cancelled, nothing of it is left."""
+    try:
+        folder = _new_folder(place.scratch)
+    except OSError as error:
+        return HookEnd(problem=f"it cannot be given its input: {error.strerror}")
+    try:
+        return await _run(hook, given, place, folder)
+    except OSError as error:
+        return HookEnd(problem=f"it cannot be started: {error.strerror}")
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _new_folder(scratch: Path | None) -> Path:
+    if scratch is None:
+        return Path(tempfile.mkdtemp(prefix="sandbur-hook-"))
+    folder = scratch / f"hook-{secrets.token_hex(8)}"
+    folder.mkdir(mode=0o700, parents=True)
+    return folder
+
+
+async def _run(hook: HookCommand, given: str, place: HookPlace, folder: Path) -> HookEnd:
+    for name, content in (("command", hook.command), ("input", given)):
+        (folder / name).write_text(content, "utf-8", "replace")
+    environment = {"SANDBUR_HOOK_FOLDER": str(folder)}
+    environment |= dict.fromkeys(("SANDBUR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"), str(place.cwd))
+    limits = CommandLimits(hook.timeout_s, hook.timeout_s + 1, MAX_STDOUT_BYTES)
+    reach("hook_starts")
+    with Spool(folder, secrets.token_hex(8)) as spool:
+        ended = await run_supervised(
+            "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+            _SCRIPT % MAX_STDERR_BYTES,
+            place.cwd,
+            limits,
+            spool,
+            lambda: bool(spool.news(0)[0]),
+            place.withheld,
+            Launch(environment=environment),
+        )
+        stdout = os.pread(spool.output, MAX_STDOUT_BYTES, 0).decode("utf-8", "replace")
+    reach("hook_ran")
+    if ended.reason == "timeout":
+        return HookEnd(problem=f"it took longer than {hook.timeout_s:g} s")
+    if ended.problem or ended.reason:
+        return HookEnd(problem=ended.problem or f"it was stopped ({ended.reason})")
+    return HookEnd(ended.status, stdout, _stderr(folder))
+
+
+def _stderr(folder: Path) -> str:
+    try:
+        return (folder / "stderr").read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Tool servers: their tools in our sessions, and our sessions as tools of other agents."""

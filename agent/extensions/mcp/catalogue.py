@@ -1,0 +1,162 @@
+"""The tools that a server lists: read within bounds, and held against what a session was told of them."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+import mcp_types as types
+from mcp import Client
+
+from .connection import Link, ServerConnection
+from .schemas import UnfitSchema, usable
+from .text import one_line
+
+MOST_TOOLS = 128
+MOST_PAGES = 20
+_SETTLING_S = 0.1
+_DEBOUNCE_S = 2.0
+"""A list that changes all the time is not read more often."""
+
+
+class ListedTool:
+    """A tool as its server describes it."""
+
+    def __init__(self, tool: types.Tool) -> None:
+        """Raises `UnfitSchema`."""
+        self.tool = tool
+        self.schema = usable(tool.input_schema)
+        described = [tool.name, tool.description, tool.input_schema]
+        self.digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
+        """Of what a person's approval rests on."""
+        self.form = hashlib.sha256(json.dumps([tool.name, self.schema], sort_keys=True).encode()).hexdigest()
+        """Of what a call rests on: a server that stands in describes the same tool in words of its own."""
+
+    @property
+    def hints(self) -> str:
+        """What the server says of the tool, for a person: nobody has checked it."""
+        notes = self.tool.annotations
+        if notes is None:
+            return ""
+        said = [
+            "only reads" if notes.read_only_hint else "",
+            "destroys nothing" if notes.destructive_hint is False else "",
+            "destructive" if notes.destructive_hint and not notes.read_only_hint else "",
+            "may run twice" if notes.idempotent_hint else "",
+        ]
+        return ", ".join(filter(None, said))
+
+
+class Catalogue:
+    """The tools of one server, by the names that it gives them."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection = connection
+        self.notices: list[str] = []
+        """What was left out of the list, in sentences."""
+        self.has_changed = False
+        """The list is not what sessions were told of it."""
+        self._current: dict[str, ListedTool] = {}
+        self._told: frozenset[str] = frozenset()
+        self._link: Link | None = None
+        self._is_stale = False
+        self._read_at = 0.0
+        self._reading = asyncio.Lock()
+        connection.on_change = self._outdate
+
+    async def read(self) -> Sequence[ListedTool]:
+        """Return the tools that the configuration wants, in the server's order.
+
+        Raises what `ServerConnection.ask` raises.
+        """
+        link = await self.connection.linked()
+        await self._read(link)
+        if getattr(link.client.server_capabilities.tools, "list_changed", False):
+            # Some servers add tools right after they got to know us.
+            await asyncio.sleep(_SETTLING_S)
+            if self._is_stale:
+                await self._read(link)
+        self._told, self.has_changed = self._digests(), False
+        wanted = self.connection.server.table.tools
+        if wanted is None:
+            return tuple(self._current.values())
+        missing = [name for name in wanted if name not in self._current]
+        self.notices += [f"{self._who} has no tool {one_line(name, 60)}." for name in missing]
+        return tuple(tool for name, tool in self._current.items() if name in wanted)
+
+    async def changed(self, told: ListedTool, link: Link) -> str:
+        """Return why a tool is not what the session was told of it; empty if it is."""
+        async with self._reading:
+            if link is not self._link or self._needs_reading():
+                await self._read(link)
+        now = self._current.get(told.tool.name)
+        if now is None:
+            return f"{self._who} has no tool {told.tool.name} any more, and this was not run."
+        is_same = now.digest == told.digest
+        if link.server is not self.connection.server:
+            is_same = now.form == told.form
+        if is_same:
+            return ""
+        return (
+            f"{self._who} has changed its tool {told.tool.name} since this session was told of it, and this"
+            " was not run. A new session uses it as it is now."
+        )
+
+    @property
+    def _who(self) -> str:
+        return f"The tool server {self.connection.server.name}"
+
+    def _digests(self) -> frozenset[str]:
+        return frozenset(tool.digest for tool in self._current.values())
+
+    def _outdate(self) -> None:
+        self._is_stale = True
+
+    def _needs_reading(self) -> bool:
+        return self._is_stale and asyncio.get_running_loop().time() - self._read_at >= _DEBOUNCE_S
+
+    async def _read(self, link: Link) -> None:
+        self._is_stale = False
+        listed = await self._listed(link)
+        self.notices.clear()
+        found: dict[str, ListedTool] = {}
+        for tool in listed[:MOST_TOOLS]:
+            if problem := self._added(tool, found):
+                self.notices.append(f"{self._who}: {problem}.")
+        if len(listed) > MOST_TOOLS:
+            self.notices.append(
+                f"{self._who} lists {len(listed):,} tools or more; the first {MOST_TOOLS} are used."
+                " Name those you want in `tools` of its configuration."
+            )
+        self.notices += [f"{self._who}: {note}." for note in self.connection.health.notes]
+        self._current, self._link = found, link
+        self.has_changed = self._digests() != self._told
+        self._read_at = asyncio.get_running_loop().time()
+
+    def _added(self, tool: types.Tool, found: dict[str, ListedTool]) -> str:
+        """Take a tool in, or say in a clause why not."""
+        if tool.name in found:
+            return f"it lists {one_line(tool.name, 60)} twice; the first one counts"
+        try:
+            found[tool.name] = ListedTool(tool)
+        except UnfitSchema as unfit:
+            return f"its tool {one_line(tool.name, 60)} is left out: {unfit}"
+        return ""
+
+    async def _listed(self, link: Link) -> list[types.Tool]:
+        if link.client.server_capabilities.tools is None:
+            return []
+        wanted = self.connection.server.table.tools
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await self.connection.ask(_page(cursor), link.server.table.startup_timeout_s, link)
+            found += [tool for tool in page.tools if wanted is None or tool.name in wanted]
+            cursor = page.next_cursor
+            if cursor is None or len(found) > MOST_TOOLS:
+                break
+        return found
+
+
+def _page(cursor: str | None) -> Callable[[Client], Awaitable[types.ListToolsResult]]:
+    return lambda client: client.list_tools(cursor=cursor)

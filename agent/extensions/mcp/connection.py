@@ -1,0 +1,324 @@
+"""One tool server: its client is owned by one task, and made anew, with back-off, after it ended."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import httpx2
+from mcp import Client, MCPError
+from pydantic import ValidationError
+
+from ...config.mcp_servers import McpServer, MissingVariable, filled_in
+from .questions import Host
+from .text import one_line
+from .transport.border import CheckedStream
+from .transport.error_log import ErrorLog
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+AnswerT = TypeVar("AnswerT")
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 30.0
+_PATIENCE_S = 2.0
+"""A call waits so long for the next try to reach the server."""
+_ENDING_S = 12.0
+_LAST_WORDS_S = 1.0
+_MOST_CALLS = 8
+"""At once, of one server."""
+CONNECTION_CLOSED, REQUEST_TIMEOUT = -32000, -32001
+# What it says of a server's mistakes would land on the terminal where nobody listens to it.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+logging.getLogger("client").addHandler(logging.NullHandler())
+
+State = Literal["idle", "up", "down", "closed"]
+
+
+class ServerDown(Exception):
+    """The server cannot be reached; nothing was sent to it."""
+
+
+class ServerLost(Exception):
+    """The server went away after it was asked, and before it answered."""
+
+
+class NoAnswer(Exception):
+    """The server did not answer in time; it was told to stop."""
+
+
+class ServerRefused(Exception):
+    """The server answered with an error, or with what is no answer."""
+
+
+@dataclass(slots=True)
+class Link:
+    """One client while it lasts."""
+
+    client: Client
+    server: McpServer
+    """The one that was reached: it may be the fallback."""
+    stop: asyncio.Event
+    owner: "asyncio.Task[None]"
+
+
+@dataclass(slots=True)
+class ServerHealth:
+    """What is known of a server."""
+
+    state: State = "idle"
+    problem: str = ""
+    """Why it is down, in a clause."""
+    failures: int = 0
+    """Since it last answered."""
+    version: str = ""
+    """Of the protocol that is spoken."""
+    notes: list[str] = field(default_factory=list[str])
+    """What was left out of its answers, in clauses."""
+
+
+class ServerConnection:
+    """A server that is started or asked when it is needed; any number of tasks may ask at once."""
+
+    def __init__(self, servers: Sequence[McpServer], env: Mapping[str, str], logs: Path, host: Host) -> None:
+        """`servers`: the server, and what stands in for it. `logs`: a folder for what they complain of."""
+        self.server = servers[0]
+        self.health = ServerHealth()
+        self.on_change: Callable[[], None] = _nothing
+        """Called when the server says that its tools changed."""
+        self._servers = servers
+        self._env = env
+        self._logs = logs
+        self._host = host
+        self._link: Link | None = None
+        self._starting = asyncio.Lock()
+        self._slots = asyncio.Semaphore(_MOST_CALLS)
+        self._not_before = 0.0
+        self._owners: set[asyncio.Task[None]] = set()
+
+    @property
+    def has_person(self) -> bool:
+        """Whether somebody answers a server's question at once."""
+        return self._host.has_person
+
+    async def linked(self) -> Link:
+        """Return a client that is connected; raises `ServerDown`."""
+        async with self._starting:
+            if self._link is not None and not self._link.stop.is_set():
+                return self._link
+            if self.health.state == "closed":
+                raise ServerDown("this session is over")
+            await self._wait_for_turn()
+            self._link = await self._reached()
+            self.health.state, self.health.problem = "up", ""
+            return self._link
+
+    async def ask(
+        self, question: Callable[[Client], Awaitable[AnswerT]], timeout_s: float, link: Link | None = None
+    ) -> AnswerT:
+        """Return the answer of the server; raises `ServerDown`, `ServerLost`, `NoAnswer`, `ServerRefused`."""
+        link = link or await self.linked()
+        try:
+            async with self._slots, asyncio.timeout(timeout_s):
+                answer = await question(link.client)
+        except TimeoutError:
+            raise NoAnswer(f"it did not answer within {timeout_s:g} s") from None
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                raise await self._lost(link, "it ended") from None
+            raise _meant(error, timeout_s) from None
+        except (ValidationError, RuntimeError, ValueError, LookupError, TypeError) as error:
+            if link.stop.is_set():
+                raise await self._lost(link, "it ended") from None
+            raise ServerRefused(f"what it answered does not fit: {one_line(str(error))}") from None
+        except (httpx2.HTTPError, OSError, BaseExceptionGroup) as error:
+            raise await self._lost(link, _problem(error)) from None
+        self.health.failures = 0
+        return answer
+
+    async def aclose(self) -> None:
+        """End the server; takes as long as its own end takes, but not for ever."""
+        self.health.state = "closed"
+        if self._link is not None:
+            self._link.stop.set()
+        if self._owners:
+            _, late = await asyncio.wait(self._owners, timeout=_ENDING_S)
+            for owner in late:
+                owner.cancel()
+
+    async def _lost(self, link: Link, why: str) -> ServerLost:
+        """Let go of a client that is no use any more, and find out what it said last."""
+        if not link.stop.is_set():
+            link.stop.set()
+            self._fail(why)
+        await asyncio.wait({link.owner}, timeout=_LAST_WORDS_S)
+        return ServerLost(self.health.problem or why)
+
+    def _fail(self, why: str) -> None:
+        health = self.health
+        health.failures += 1
+        health.problem = why
+        if health.state != "closed":
+            health.state = "down"
+        delay = min(_FIRST_DELAY_S * 2 ** (health.failures - 2), _LONGEST_DELAY_S)
+        self._not_before = _now() + (delay if health.failures > 1 else 0)
+
+    async def _wait_for_turn(self) -> None:
+        left = self._not_before - _now()
+        if left > _PATIENCE_S:
+            raise ServerDown(f"{self.health.problem}; the next try is in {left:.0f} s")
+        if left > 0:
+            await asyncio.sleep(left)
+
+    async def _reached(self) -> Link:
+        problems: list[str] = []
+        for server in self._servers:
+            try:
+                return await self._start(server)
+            except ServerDown as down:
+                problems.append(f"{server.name}: {down}" if problems else str(down))
+        self._fail("; ".join(problems))
+        raise ServerDown(self.health.problem)
+
+    async def _start(self, server: McpServer) -> Link:
+        """Return a client of this very server; raises `ServerDown`."""
+        ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        stop, why = asyncio.Event(), list[str]()
+        owner = asyncio.create_task(self._own(server, ready, stop, why))
+        self._owners.add(owner)
+        owner.add_done_callback(self._owners.discard)
+        try:
+            await asyncio.wait(
+                {ready, owner}, timeout=server.table.startup_timeout_s, return_when="FIRST_COMPLETED"
+            )
+        finally:
+            if not ready.done():
+                owner.cancel()
+        if ready.done():
+            link = Link(ready.result(), server, stop, owner)
+            self.health.version = link.client.protocol_version
+            return link
+        if not owner.done():
+            await asyncio.wait({owner}, timeout=_ENDING_S)
+            raise ServerDown(f"it did not get ready within {server.table.startup_timeout_s:g} s")
+        bug = None if owner.cancelled() else owner.exception()
+        raise ServerDown(why[0] if why else "it ended" if bug is None else _problem(bug))
+
+    async def _own(
+        self, server: McpServer, ready: "asyncio.Future[Client]", stop: asyncio.Event, why: list[str]
+    ) -> None:
+        """Keep a client open until it is to stop: it has to be closed by the task that opened it."""
+        log = ErrorLog(self._logs / f"{server.name}.log")
+
+        def ended(clause: str) -> None:
+            why.append(clause)
+            if ready.done() and not stop.is_set():
+                stop.set()
+                self._fail(why[0])
+
+        try:
+            async with self._client(server, log, ended) as client:
+                ready.set_result(client)
+                watch = asyncio.ensure_future(self._watch(client))
+                try:
+                    await stop.wait()
+                finally:
+                    watch.cancel()
+                    await asyncio.wait({watch})
+        except MissingVariable as missing:
+            why.append(f"its configuration names the variable {missing}, which is not set")
+        finally:
+            if ready.done() and not stop.is_set():
+                stop.set()
+                self._fail(why[0] if why else "it ended")
+            if why and (said := log.last_words()):
+                why[0] += said
+                self.health.problem += said if ready.done() else ""
+
+    @asynccontextmanager
+    async def _client(
+        self, server: McpServer, log: ErrorLog, ended: Callable[[str], None]
+    ) -> AsyncGenerator[Client]:
+        table = server.table
+        client = Client(
+            cast(Any, self._transport(server, log, ended)),
+            mode=table.protocol,
+            read_timeout_seconds=table.startup_timeout_s,
+            cache=None,
+            message_handler=self._heard,
+            elicitation_callback=self._host.elicitation_of(server),
+            sampling_callback=self._host.sampling_of(server),
+            list_roots_callback=self._host.roots_of(server),
+        )
+        async with client:
+            yield client
+
+    @asynccontextmanager
+    async def _transport(
+        self, server: McpServer, log: ErrorLog, ended: Callable[[str], None]
+    ) -> "AsyncGenerator[TransportStreams]":
+        opened = self._streams(server, log, ended)
+        async with opened as (reading, writing):
+            yield CheckedStream(reading, self._note), writing
+
+    def _streams(self, server: McpServer, log: ErrorLog, ended: Callable[[str], None]) -> Any:
+        table, env = server.table, self._env
+        if table.command is None:
+            headers = {name: filled_in(text, env) for name, text in table.headers.items()}
+            from .transport.web import address
+
+            kind = "sse" if table.kind == "sse" else "http"
+            return address(kind, filled_in(table.url or "", env), headers)
+        from .transport.stdio import program, server_environment
+
+        command = [filled_in(text, env) for text in (table.command, *table.args)]
+        given = {name: filled_in(text, env) for name, text in table.env.items()}
+        cwd = server.folder / filled_in(table.cwd, env) if table.cwd else server.folder
+        return program(command, cwd, server_environment(env, given), log.opened(), ended)
+
+    def _note(self, clause: str) -> None:
+        if clause not in self.health.notes and len(self.health.notes) < 20:
+            self.health.notes.append(one_line(clause))
+
+    async def _heard(self, message: Any) -> None:
+        """Take in what an old server says by itself."""
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self.on_change()
+
+    async def _watch(self, client: Client) -> None:
+        """Take in what a new server says of its list, where it says such things."""
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self.on_change()
+        except (MCPError, RuntimeError, OSError, TimeoutError, ValueError, httpx2.HTTPError):
+            # An old server tells `_heard`; one that drops the line is found out by the next call.
+            return
+
+
+def _nothing() -> None:
+    pass
+
+
+def _meant(error: MCPError, timeout_s: float) -> Exception:
+    if error.code == REQUEST_TIMEOUT:
+        return NoAnswer(f"it did not answer within {timeout_s:g} s")
+    return ServerRefused(one_line(str(error)) or f"error {error.code}")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _problem(error: BaseException) -> str:
+    """Say what went wrong in a clause, of a group of errors the first that says something."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"there is no {error.filename}"
+    return one_line(str(error)) or type(error).__name__

@@ -1,0 +1,142 @@
+"""Resources of a server, as two tools: one lists them, one reads one."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import mcp_types as types
+from mcp import Client
+from pydantic import Field
+
+from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits
+from ....actions.tools.schema import PlainText, ToolArguments, parsed, spec_of
+from ....state.calls import Effect
+from .connection import Link, NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
+from .results import read_contents, shown
+from .text import one_line
+
+_MOST_PAGES = 10
+_MOST_LISTED = 500
+
+
+class _NoArguments(ToolArguments):
+    pass
+
+
+class _OneResource(ToolArguments):
+    uri: PlainText = Field(description="As the list of resources gives it", max_length=4096)
+
+
+async def resource_tools(connection: ServerConnection, link: Link) -> Sequence[Tool]:
+    """Return the tools with which a model reads what a server has; none if it has nothing of the kind."""
+    if link.client.server_capabilities.resources is None or not await _has_resources(connection, link):
+        return ()
+    server = connection.server.name
+    list_spec = spec_of(
+        f"mcp__{server}__list_mcp_resources", f"List what the server {server} has to read.", _NoArguments
+    )
+    read_spec = spec_of(
+        f"mcp__{server}__read_mcp_resource", f"Read a resource of the server {server}.", _OneResource
+    )
+    return (
+        ResourceTool(connection, list_spec, _NoArguments, _listed),
+        ResourceTool(connection, read_spec, _OneResource, _read),
+    )
+
+
+Asking = Callable[[ServerConnection, Any], Awaitable[ToolOutcome]]
+
+
+class ResourceTool:
+    """Asks a server for what it has; reading is no effect if the person trusts its word."""
+
+    def __init__(
+        self, connection: ServerConnection, spec: ToolSpec, arguments: type[ToolArguments], asking: Asking
+    ) -> None:
+        self._connection = connection
+        self._spec = spec
+        self._arguments = arguments
+        self._asking = asking
+        self._effect: Effect = "read" if connection.server.table.trust_hints else "effect"
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    def traits(self) -> ToolTraits:
+        return ToolTraits(
+            subject="uri" if self._arguments is _OneResource else "",
+            told=f"a resource of the server {self._connection.server.name}",
+        )
+
+    @property
+    def effect(self) -> Effect:
+        return self._effect
+
+    def parse(self, arguments: str) -> Any:
+        return parsed(self._spec, self._arguments, arguments)
+
+    def effect_of(self, arguments: Any) -> Effect:
+        return self._effect
+
+    def subject(self, arguments: Any) -> str:
+        return str(getattr(arguments, "uri", ""))
+
+    def paths(self, arguments: Any) -> Sequence[str]:
+        return ()
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        server = self._connection.server.name
+        try:
+            return await self._asking(self._connection, arguments)
+        except NoAnswer as late:
+            return ToolOutcome("timeout", f"The tool server {server}: {late}.")
+        except (ServerDown, ServerLost, ServerRefused) as problem:
+            return ToolOutcome("error", f"The tool server {server}: {problem}.")
+
+
+async def _has_resources(connection: ServerConnection, link: Link) -> bool:
+    """Tell whether there is anything: many servers say that they could have resources."""
+    within_s = link.server.table.startup_timeout_s
+    try:
+        page = await connection.ask(lambda client: client.list_resources(), within_s, link)
+        if page.resources:
+            return True
+        templates = await connection.ask(lambda client: client.list_resource_templates(), within_s, link)
+        return bool(templates.resource_templates)
+    except (NoAnswer, ServerRefused):
+        return False
+
+
+async def _read(connection: ServerConnection, arguments: _OneResource) -> ToolOutcome:
+    result = await connection.ask(
+        lambda client: client.read_resource(arguments.uri), connection.server.table.timeout_s
+    )
+    found = [read_contents(one) for one in result.contents]
+    texts = [one for one in found if isinstance(one, str)]
+    return shown(texts, [one for one in found if not isinstance(one, str)])
+
+
+async def _listed(connection: ServerConnection, arguments: Any) -> ToolOutcome:
+    timeout_s = connection.server.table.timeout_s
+    lines: list[str] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await connection.ask(_page(cursor), timeout_s)
+        lines += [_line(str(one.uri), one) for one in page.resources]
+        cursor = page.next_cursor
+        if cursor is None or len(lines) > _MOST_LISTED:
+            break
+    templates = await connection.ask(lambda client: client.list_resource_templates(), timeout_s)
+    lines += [_line(one.uri_template, one) for one in templates.resource_templates]
+    more = [f"({len(lines) - _MOST_LISTED} more)"] if len(lines) > _MOST_LISTED else []
+    return shown([*lines[:_MOST_LISTED], *more] or ["(it has nothing to read)"], ())
+
+
+def _page(cursor: str | None) -> Callable[[Client], Awaitable[types.ListResourcesResult]]:
+    return lambda client: client.list_resources(cursor=cursor)
+
+
+def _line(uri: str, one: types.Resource | types.ResourceTemplate) -> str:
+    about = f" - {one.description}" if one.description else ""
+    return one_line(f"{uri}: {one.title or one.name}{about}")

@@ -1,0 +1,162 @@
+"""Schemas of servers' tools: made fit for every provider, and arguments held against them in bounded time."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ....actions.ports import BadArguments
+from .text import one_line, plain
+
+MOST_SCHEMA_BYTES = 50_000
+_MOST_NODES = 2000
+_DEEPEST = 24
+_MOST_TEXT_CHARS = 1000
+_DROPPED = frozenset(
+    {"$schema", "$id", "$defs", "definitions", "$comment", "$anchor", "$dynamicAnchor", "examples"}
+)
+_UNCHECKED = frozenset({"pattern", "patternProperties", "format", "$dynamicRef", "unevaluatedProperties"})
+"""What takes unbounded time on a text that was made for it; the server checks it itself."""
+
+
+class UnfitSchema(Exception):
+    """No provider would take this; the message is a clause."""
+
+
+def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an arguments object without references; raises `UnfitSchema`.
+
+    What refers to itself is open from there on.
+    """
+    try:
+        size = len(json.dumps(schema))
+    except (ValueError, RecursionError, TypeError):
+        raise UnfitSchema("its schema is no plain JSON") from None
+    if size > MOST_SCHEMA_BYTES:
+        raise UnfitSchema(f"its schema takes {size:,} bytes; {MOST_SCHEMA_BYTES:,} is the most")
+    if schema.get("type", "object") != "object":
+        raise UnfitSchema("its arguments are no object")
+    flat = _Flattening(schema).node(schema, (), 0)
+    if not isinstance(flat, dict):
+        raise UnfitSchema("its arguments are no object")
+    whole = cast("dict[str, Any]", flat)
+    properties = whole.get("properties", {})
+    if not isinstance(properties, dict):
+        raise UnfitSchema("its properties are no object")
+    return {**whole, "type": "object", "properties": properties}
+
+
+class _Flattening:
+    """Puts what `$ref` names in its place, within a number of nodes."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST_NODES
+
+    def node(self, value: Any, seen: tuple[str, ...], depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise UnfitSchema(f"its schema has more than {_MOST_NODES:,} parts once references are filled in")
+        if depth > _DEEPEST:
+            return {}
+        if isinstance(value, list):
+            return [self.node(one, seen, depth + 1) for one in cast("list[Any]", value)]
+        if isinstance(value, str):
+            return plain(value, _MOST_TEXT_CHARS)
+        if not isinstance(value, dict):
+            return value
+        given = cast("dict[str, Any]", value)
+        if isinstance(reference := given.get("$ref"), str):
+            return self._referred(reference, given, seen, depth)
+        made = {key: self.node(one, seen, depth + 1) for key, one in given.items() if key not in _DROPPED}
+        if made.get("type") == "array" and "items" not in made:
+            # Some providers refuse the whole request for a list of nothing in particular.
+            made["items"] = {}
+        return made
+
+    def _referred(self, reference: str, given: dict[str, Any], seen: tuple[str, ...], depth: int) -> Any:
+        if reference in seen:
+            return {}
+        target = self._found(reference)
+        beside = {key: one for key, one in given.items() if key != "$ref"}
+        merged: Any = {**cast("dict[str, Any]", target), **beside} if isinstance(target, dict) else target
+        return self.node(merged, (*seen, reference), depth + 1)
+
+    def _found(self, reference: str) -> Any:
+        if not reference.startswith("#"):
+            raise UnfitSchema(f"its schema refers to another document: {one_line(reference, 80)}")
+        place: Any = self._root
+        for part in reference.removeprefix("#").split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(place, list) and key.isdigit() and int(key) < len(cast("list[Any]", place)):
+                place = cast("list[Any]", place)[int(key)]
+            elif isinstance(place, dict) and key in place:
+                place = cast("dict[str, Any]", place)[key]
+            else:
+                raise UnfitSchema(f"its schema refers to what is not there: {one_line(reference, 80)}")
+        return place
+
+
+class Arguments:
+    """Holds a model's arguments against the schema of one tool."""
+
+    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+        self._name = name
+        self._schema = schema
+        self._validator: Any = None
+
+    def parsed(self, text: str) -> dict[str, Any]:
+        """Return the arguments; raises `BadArguments` with a sentence that says what to change."""
+        try:
+            value = json.loads(text or "{}", parse_constant=_refused)
+        except (ValueError, RecursionError) as error:
+            raise BadArguments(f"{self._name}: the arguments are not valid JSON ({error}).") from None
+        if not isinstance(value, dict):
+            raise BadArguments(f"{self._name}: the arguments must be one JSON object.")
+        arguments = cast("dict[str, Any]", value)
+        if problem := self._problem(arguments):
+            raise BadArguments(f"{self._name}: {problem}. {self._signature()}")
+        return arguments
+
+    def _problem(self, arguments: dict[str, Any]) -> str:
+        from jsonschema import exceptions
+
+        try:
+            if self._validator is None:
+                self._validator = _validator(self._schema)
+            errors = iter(self._validator.iter_errors(arguments))
+            error = cast("Any", exceptions).best_match(errors)
+        except (exceptions.SchemaError, RecursionError, TypeError, ValueError, AttributeError):
+            # A schema that cannot be used says nothing; the server judges the call.
+            return ""
+        if error is None:
+            return ""
+        where = ".".join(str(part) for part in error.absolute_path)
+        return one_line(f"{where}: {error.message}" if where else error.message)
+
+    def _signature(self) -> str:
+        properties: Mapping[str, Any] = self._schema.get("properties", {})
+        required = self._schema.get("required", [])
+        parts = [name if name in required else f"{name} (optional)" for name in list(properties)[:30]]
+        return f"Expected: {', '.join(parts)}." if parts else "It takes no arguments."
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _validator(schema: Mapping[str, Any]) -> Any:
+    from jsonschema import Draft202012Validator
+
+    bounded = _without_patterns(schema)
+    Draft202012Validator.check_schema(bounded)
+    return Draft202012Validator(bounded)
+
+
+def _without_patterns(value: Any) -> Any:
+    """Drop what may take for ever; a property that is called like a keyword is not checked."""
+    if isinstance(value, list):
+        return [_without_patterns(one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        return {key: _without_patterns(one) for key, one in given.items() if key not in _UNCHECKED}
+    return value

@@ -1,0 +1,141 @@
+"""The tools of all configured servers, as a source of tools for the sessions of a process."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ....actions.ports import Tool
+from ...config.mcp_servers import McpServer
+from .catalogue import Catalogue, ListedTool
+from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
+from .inquiry import ANSWER, AnswerQuestion, Inquiries
+from .prompts import Prompts
+from .questions import Host
+from .resources import resource_tools
+from .tool import McpTool
+
+_MOST_NAME_CHARS = 64
+"""Providers take no longer name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What one server brings into a session."""
+
+    tools: tuple[Tool, ...] = ()
+    notices: tuple[str, ...] = ()
+    may_ask: bool = False
+    """It can end a call with a question to the person."""
+
+
+class McpSource:
+    """Starts servers when tools are asked for, all at once; what fails is told and left out."""
+
+    name = "mcp"
+
+    def __init__(
+        self,
+        servers: Mapping[str, McpServer],
+        env: Mapping[str, str],
+        logs: Path,
+        host: Host | None = None,
+    ) -> None:
+        """`logs`: the folder for what servers write to standard error."""
+        self._notices: list[str] = []
+        self._connections: dict[str, ServerConnection] = {}
+        self._offered: dict[str, Offered] = {}
+        self._opening = asyncio.Lock()
+        self._catalogues: dict[str, Catalogue] = {}
+        for name, server in servers.items():
+            if not server.table.disabled:
+                chain = _with_fallback(server, servers, self._notices)
+                self._connections[name] = ServerConnection(chain, env, logs, host or Host())
+        self._inquiries = Inquiries(logs / "questions")
+        self.prompts = Prompts(self._connections)
+
+    async def tools(self) -> Sequence[Tool]:
+        """Return the tools of every server that gets ready in its time; it is asked once."""
+        async with self._opening:
+            missing = [name for name in self._connections if name not in self._offered]
+            found = await asyncio.gather(*(self._offers(self._connections[name]) for name in missing))
+            self._offered |= dict(zip(missing, found, strict=True))
+        tools: dict[str, Tool] = {}
+        for offered in self._in_order():
+            for tool in offered.tools:
+                tools.setdefault(tool.spec.name, tool)
+        if any(offered.may_ask for offered in self._in_order()):
+            known = {name: tool for name, tool in tools.items() if isinstance(tool, McpTool)}
+            tools[ANSWER] = AnswerQuestion(self._inquiries, known)
+        return tuple(tools.values())
+
+    def notices(self) -> Sequence[str]:
+        said = [notice for offered in self._in_order() for notice in offered.notices]
+        changed = [
+            f"The tool server {name} has changed its list of tools; a new session uses it as it is now."
+            for name, catalogue in self._catalogues.items()
+            if catalogue.has_changed
+        ]
+        return (*self._notices, *said, *changed)
+
+    def health(self) -> Mapping[str, ServerHealth]:
+        """Return what is known of each server."""
+        return {name: connection.health for name, connection in self._connections.items()}
+
+    async def aclose(self) -> None:
+        """End every server, all at once."""
+        await asyncio.gather(*(connection.aclose() for connection in self._connections.values()))
+
+    def _in_order(self) -> list[Offered]:
+        return [self._offered[name] for name in self._connections if name in self._offered]
+
+    async def _offers(self, connection: ServerConnection) -> Offered:
+        name = connection.server.name
+        catalogue = self._catalogues.setdefault(name, Catalogue(connection))
+        try:
+            definitions = await catalogue.read()
+            link = await connection.linked()
+            readers = await resource_tools(connection, link)
+        except (ServerDown, ServerLost, NoAnswer, ServerRefused) as problem:
+            return Offered(notices=(f"The tool server {name} is left out: {problem}.",))
+        tools = self._named(definitions, catalogue)
+        may_ask = bool(tools) and link.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return Offered((*tools, *readers), tuple(catalogue.notices), may_ask)
+
+    def _named(self, definitions: Sequence[ListedTool], catalogue: Catalogue) -> list[McpTool]:
+        """Return the tools under the names that models know them by; a name that is taken is told."""
+        found: dict[str, McpTool] = {}
+        server = catalogue.connection.server.name
+        for definition in definitions:
+            name = tool_name(server, definition.tool.name)
+            if name in found:
+                catalogue.notices.append(
+                    f"The tool server {server} has two tools that would be called {name}."
+                )
+                continue
+            found[name] = McpTool(name, definition, catalogue, self._inquiries)
+        return list(found.values())
+
+
+def _with_fallback(
+    server: McpServer, servers: Mapping[str, McpServer], notices: list[str]
+) -> tuple[McpServer, ...]:
+    fallback = server.table.fallback
+    if fallback is None:
+        return (server,)
+    if fallback not in servers or fallback == server.name:
+        notices.append(f"The tool server {server.name} names a fallback that is no other server: {fallback}.")
+        return (server,)
+    return server, servers[fallback]
+
+
+def tool_name(server: str, tool: str) -> str:
+    """Return `mcp__server__tool` with characters, and in a length, that every provider takes."""
+    name = f"mcp__{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
+    if len(name) <= _MOST_NAME_CHARS:
+        return name
+    return f"{name[: _MOST_NAME_CHARS - 9]}_{hashlib.sha256(tool.encode()).hexdigest()[:8]}"

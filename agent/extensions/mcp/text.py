@@ -1,0 +1,26 @@
+"""Text of servers made fit to be shown and sent: no control or invisible characters, and not too much."""
+
+import unicodedata
+
+from ....state.messages import encodable
+
+_MOST_LINE_CHARS = 300
+_JOINERS = "\u200c\u200d"
+"""Without them some scripts and emoji fall apart."""
+
+
+def plain(text: str, most_chars: int) -> str:
+    """Return the text without what could hide or fake something, cut where it is too long."""
+    text = encodable(text)
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(char for char in text[: most_chars + 1] if _is_visible(char))
+    return text if len(text) <= most_chars else f"{text[:most_chars]}..."
+
+
+def _is_visible(char: str) -> bool:
+    return char in "\n\t" or char in _JOINERS or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co")
+
+
+def one_line(text: str, most_chars: int = _MOST_LINE_CHARS) -> str:
+    """Return the text as one line."""
+    return plain(" ".join(text[: 4 * most_chars].split()), most_chars)

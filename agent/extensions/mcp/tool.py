@@ -1,0 +1,183 @@
+"""One tool of a server, as one of ours."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import mcp_types as types
+from mcp import Client
+
+from ....actions.ports import ToolContext, ToolOutcome, ToolSpec, ToolTraits
+from ....state.calls import Effect
+from ....state.crashpoints import reach
+from .catalogue import Catalogue, ListedTool
+from .connection import NoAnswer, ServerDown, ServerLost, ServerRefused
+from .inquiry import Inquiries, Inquiry, Responses, asked, responses_of, told
+from .results import outcome_of
+from .schemas import Arguments
+from .text import one_line, plain
+
+Answered = tuple[Inquiry, dict[str, dict[str, Any]]]
+"""What a server wanted to know, and the answers by its keys."""
+MOST_DESCRIPTION_CHARS = 4000
+_TIMES_LONGER = 10
+"""A call that reports progress may take so many times its limit."""
+_TELL_EVERY_S = 0.2
+
+
+def effect_by_hints(tool: types.Tool) -> Effect:
+    """Return the effect of a tool if its server is believed."""
+    notes = tool.annotations
+    if notes is None:
+        return "effect"
+    if notes.read_only_hint:
+        return "read"
+    return "idempotent" if notes.idempotent_hint else "effect"
+
+
+class McpTool:
+    """Calls a tool of a server; whatever the server does, there is an outcome."""
+
+    def __init__(self, name: str, definition: ListedTool, catalogue: Catalogue, inquiries: Inquiries) -> None:
+        self._catalogue = catalogue
+        self._inquiries = inquiries
+        self._connection = connection = catalogue.connection
+        self._definition = definition
+        tool, server = definition.tool, connection.server
+        description = plain(tool.description or tool.title or "", MOST_DESCRIPTION_CHARS)
+        self._spec = ToolSpec(name, description or f"A tool of the server {server.name}.", definition.schema)
+        self._arguments = Arguments(name, definition.schema)
+        self._effect: Effect = effect_by_hints(tool) if server.table.trust_hints else "effect"
+        self._traits = ToolTraits(told=_told(server.name, definition))
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    def traits(self) -> ToolTraits:
+        return self._traits
+
+    @property
+    def effect(self) -> Effect:
+        return self._effect
+
+    def parse(self, arguments: str) -> dict[str, Any]:
+        return self._arguments.parsed(arguments)
+
+    def effect_of(self, arguments: Any) -> Effect:
+        return self._effect
+
+    def subject(self, arguments: dict[str, Any]) -> str:
+        """Return the arguments as JSON: what they mean only the server knows."""
+        return json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+
+    def paths(self, arguments: Any) -> Sequence[str]:
+        return ()
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        return await self._with_care(lambda: self._called(arguments, context))
+
+    async def go_on(
+        self, inquiry: Inquiry, contents: dict[str, dict[str, Any]], context: ToolContext
+    ) -> ToolOutcome:
+        """Go on with a call whose server had a question, now that it is answered."""
+        return await self._with_care(lambda: self._called(inquiry.arguments, context, (inquiry, contents)))
+
+    async def _with_care(self, work: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
+        """Do it, and once more if its server went away and a second time does no harm."""
+        try:
+            return await work()
+        except ServerLost as lost:
+            if self._effect == "effect":
+                return self._unknown(f"went away while this ran ({lost})")
+            try:
+                return await work()
+            except ServerLost as again:
+                return self._failed(f"went away twice while this ran ({lost}; {again})")
+
+    async def _called(
+        self, arguments: dict[str, Any], context: ToolContext, answered: Answered | None = None
+    ) -> ToolOutcome:
+        """Call it once; raises `ServerLost`."""
+        progress = CallProgress(context, self._connection.server.table.timeout_s)
+        try:
+            link = await self._connection.linked()
+            if problem := await self._catalogue.changed(self._definition, link):
+                return ToolOutcome("error", problem)
+
+            async def question(client: Client) -> types.CallToolResult | types.InputRequiredResult:
+                reach("mcp_call")
+                name = self._definition.tool.name
+                given: tuple[Responses, str | None] = ({}, None)
+                if answered is not None:
+                    given = await responses_of(client, *answered), answered[0].result.request_state
+                return await asked(client, name, arguments, progress, self._connection.has_person, given)
+
+            result = await progress.watched(self._connection.ask(question, progress.longest_s, link))
+            if isinstance(result, types.InputRequiredResult):
+                return self._inquire(arguments, result)
+            return outcome_of(result)
+        except ServerDown as down:
+            return self._failed(f"cannot be reached, and this was not run: {down}")
+        except NoAnswer as late:
+            server = self._connection.server.name
+            return ToolOutcome(
+                "timeout",
+                f"The tool server {server} was asked, and told to stop: {late}. It may have taken effect.",
+            )
+        except ServerRefused as refusal:
+            return self._failed(f"refused: {refusal}")
+
+    def _inquire(self, arguments: dict[str, Any], result: types.InputRequiredResult) -> ToolOutcome:
+        """Keep the question of a server for the person, and tell the model of it."""
+        required = result.model_dump_json(by_alias=True, exclude_none=True)
+        inquiry = Inquiry(tool=self._spec.name, arguments=arguments, required=required)
+        name = self._inquiries.keep(inquiry)
+        return ToolOutcome("ok", told(self._connection.server.name, name, inquiry))
+
+    def _failed(self, clause: str) -> ToolOutcome:
+        return ToolOutcome("error", f"The tool server {self._connection.server.name} {clause}.")
+
+    def _unknown(self, clause: str) -> ToolOutcome:
+        return ToolOutcome(
+            "unknown",
+            f"The tool server {self._connection.server.name} {clause}. It may or may not have taken effect."
+            " It was not run again: verify its effect before you repeat it.",
+        )
+
+
+class CallProgress:
+    """What a call reports while it runs, and the time that gives it."""
+
+    def __init__(self, context: ToolContext, quiet_s: float) -> None:
+        self.longest_s = quiet_s * _TIMES_LONGER
+        self._quiet_s = quiet_s
+        self._context = context
+        self._last_word = time.monotonic()
+        self._next_telling = 0.0
+        self._deadline: asyncio.Timeout | None = None
+
+    async def heard(self, progress: float, total: float | None, message: str | None) -> None:
+        now = time.monotonic()
+        if self._deadline is not None:
+            self._deadline.reschedule(asyncio.get_running_loop().time() + self._quiet_s)
+        if now >= self._next_telling:
+            self._next_telling = now + _TELL_EVERY_S
+            of = f"/{total:g}" if total else ""
+            self._context.emit(f"{progress:g}{of} {one_line(message or '')}".rstrip() + "\n")
+
+    async def watched(self, work: Any) -> Any:
+        """Return what comes of the work; raises `NoAnswer` after so long without a word."""
+        try:
+            async with asyncio.timeout(self._quiet_s) as self._deadline:
+                return await work
+        except TimeoutError:
+            raise NoAnswer(f"it said nothing for {self._quiet_s:g} s") from None
+
+
+def _told(server: str, definition: ListedTool) -> str:
+    hints = f"; it says of it: {definition.hints}" if definition.hints else ""
+    return f"a tool of the server {server}{hints} (definition {definition.digest})"

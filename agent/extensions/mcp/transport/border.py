@@ -1,0 +1,128 @@
+"""What a server sends, made harmless before the library reads it: sizes, bad entries, floods."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import mcp_types as types
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mcp.shared._stream_protocols import ReadStream
+    from mcp.shared.message import SessionMessage
+
+MOST_MESSAGE_BYTES = 10_000_000
+MOST_ENTRIES = 1000
+"""Of one page of a list; what is beyond is not even read."""
+_QUIET = frozenset({"notifications/message"})
+"""Notifications that nobody here listens to."""
+_ENTRIES: Mapping[str, TypeAdapter[Any]] = {
+    "tools": TypeAdapter(types.Tool),
+    "resources": TypeAdapter(types.Resource),
+    "resourceTemplates": TypeAdapter(types.ResourceTemplate),
+    "prompts": TypeAdapter(types.Prompt),
+}
+
+
+class _PlainSchema(BaseModel):
+    """What every version of the protocol takes for the schema of arguments."""
+
+    type: Literal["object"]
+    properties: dict[str, dict[str, Any]] | None = None
+    required: list[str] | None = None
+
+
+_PLAIN_SCHEMA = TypeAdapter(_PlainSchema)
+_BLOCK: TypeAdapter[Any] = TypeAdapter(types.ContentBlock)
+
+
+class CheckedStream:
+    """A stream of messages from a server, each repaired where that is possible."""
+
+    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", note: Callable[[str], None]) -> None:
+        """`note` is told in a clause what was left out."""
+        self._inner = inner
+        self._note = note
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> "SessionMessage | Exception":
+        while True:
+            item = await self._inner.receive()
+            if isinstance(item, Exception) or not self._is_dropped(item.message):
+                return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> "SessionMessage | Exception":
+        while True:
+            item = await self._inner.__anext__()
+            if isinstance(item, Exception) or not self._is_dropped(item.message):
+                return item
+
+    def _is_dropped(self, message: Any) -> bool:
+        if isinstance(message, types.JSONRPCNotification):
+            return message.method in _QUIET
+        if isinstance(message, types.JSONRPCResponse):
+            repair(message.result, self._note)
+        return False
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: "TracebackType | None",
+    ) -> None:
+        await self.aclose()
+
+
+def repair(result: dict[str, Any], note: Callable[[str], None]) -> None:
+    """Take out of a result what the library would refuse the whole of it for."""
+    for key, adapter in _ENTRIES.items():
+        if isinstance(result.get(key), list):
+            result[key] = _fitting(key, result[key], adapter, note)
+    if isinstance(result.get("content"), list):
+        result["content"] = [_known(block) for block in result["content"][:MOST_ENTRIES]]
+
+
+def _fitting(
+    key: str, entries: list[Any], adapter: TypeAdapter[Any], note: Callable[[str], None]
+) -> list[Any]:
+    kept: list[Any] = []
+    for entry in entries[:MOST_ENTRIES]:
+        try:
+            adapter.validate_python(entry, by_name=False)
+            if key == "tools":
+                _PLAIN_SCHEMA.validate_python(entry["inputSchema"])
+            # The library would hold answers against it: a hostile schema makes that take for ever.
+            entry.pop("outputSchema", None)
+            kept.append(entry)
+        except (ValidationError, RecursionError):
+            note(f"an entry of its {key} is not valid: {_named(entry)}")
+    if len(entries) > MOST_ENTRIES:
+        note(f"it sent {len(entries):,} {key} at once; the first {MOST_ENTRIES:,} were read")
+    return kept
+
+
+def _known(block: Any) -> Any:
+    try:
+        _BLOCK.validate_python(block, by_name=False)
+        return block
+    except (ValidationError, RecursionError):
+        kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
+        return {"type": "text", "text": f"(content of a kind that is not known here: {str(kind)[:40]!r})"}
+
+
+def _named(entry: Any) -> str:
+    name = cast("dict[str, Any]", entry).get("name") if isinstance(entry, dict) else None
+    return repr(str(name)[:60])

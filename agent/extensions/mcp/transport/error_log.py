@@ -1,0 +1,34 @@
+"""The file that takes what a server writes to standard error, and the last words in it."""
+
+from pathlib import Path
+
+from ..text import one_line
+
+_MOST_TAIL_BYTES = 4096
+
+
+class ErrorLog:
+    """One file a server; its keeper writes it and bounds it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._began = 0
+
+    def opened(self) -> Path:
+        """Return the file, for a keeper that starts now."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._began = self.path.stat().st_size if self.path.exists() else 0
+        return self.path
+
+    def last_words(self) -> str:
+        """Return `; it said: ...` with the last line since the keeper started; empty if none came."""
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, 2)
+                begin = self._began if self._began <= size else 0
+                file.seek(max(begin, size - _MOST_TAIL_BYTES))
+                lines = file.read(_MOST_TAIL_BYTES).decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        said = next((line for line in reversed(lines) if line.strip()), "")
+        return f"; it said: {one_line(said)}" if said else ""

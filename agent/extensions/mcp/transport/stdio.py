@@ -1,0 +1,251 @@
+"""Messages to and from a server that is a program of ours: one JSON object a line, under its keeper."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Self, cast
+
+import anyio
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+
+from .border import MOST_MESSAGE_BYTES
+
+_KEEPER = str(Path(__file__).with_name("keeper.py"))
+_INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""All that a server sees of our environment, beside what it is given on purpose."""
+_MOST_WAITING = 256
+"""Messages that are read ahead."""
+_MOST_UNSENT_BYTES = 2 * MOST_MESSAGE_BYTES
+_MOST_GARBAGE_LINES = 10_000
+_CLOSING_S = 1.0
+_REAPING_S = 5.0
+
+
+def server_environment(outer: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return what a server sees: a few variables of the `outer` environment, and what it is `given`."""
+    return {name: outer[name] for name in _INHERITED if name in outer} | dict(given)
+
+
+@asynccontextmanager
+async def program(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], error_file: Path, ended: Callable[[str], None]
+) -> AsyncGenerator[tuple["_Lines", "_Sink"]]:
+    """Start a server and yield what comes from it and what goes to it; nothing of it is left afterwards.
+
+    `ended` is told in a clause why the connection is over, where the server ended it. Raises `OSError`.
+    """
+    lifeline, held = os.pipe()
+    try:
+        process = subprocess.Popen(  # noqa: ASYNC220 -- a few milliseconds, and it takes open files along
+            [sys.executable, "-I", "-S", _KEEPER, str(lifeline), str(error_file), *command],
+            cwd=cwd,
+            env=dict(env),
+            pass_fds=(lifeline,),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(held)
+        raise
+    finally:
+        os.close(lifeline)
+    lines = _Lines(ended)
+    sink = _Sink(ended)
+    try:
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: lines, process.stdout)
+        writing, _ = await loop.connect_write_pipe(lambda: sink, process.stdin)
+        sink.transport = writing
+        yield lines, sink
+    finally:
+        lines.close()
+        sink.close()
+        # Shielded: whoever is cancelled here would leave a server behind.
+        with anyio.CancelScope(shield=True):
+            await _end(process, held)
+
+
+async def _end(process: "subprocess.Popen[bytes]", held: int) -> None:
+    """Let the server end by itself for a moment, then have its keeper end it."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    try:
+        await _gone(process, _CLOSING_S)
+    finally:
+        os.close(held)
+    if not await _gone(process, _REAPING_S):
+        process.kill()
+        await _gone(process, _REAPING_S)
+
+
+async def _gone(process: "subprocess.Popen[bytes]", within_s: float) -> bool:
+    now = asyncio.get_running_loop().time
+    latest = now() + within_s
+    while process.poll() is None:
+        if now() >= latest:
+            return False
+        await asyncio.sleep(0.005)
+    return True
+
+
+class _Lines(asyncio.Protocol):
+    """The messages of a server, as the library wants to read them."""
+
+    def __init__(self, ended: Callable[[str], None]) -> None:
+        self._is_leaving = False
+        self._ended = ended
+        self._messages: deque[SessionMessage] = deque()
+        self._rest = bytearray()
+        self._garbage = 0
+        self._is_over = False
+        self._arrived = asyncio.Event()
+        self._transport: asyncio.ReadTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.ReadTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        head, newline, after = data.partition(b"\n")
+        self._rest += head
+        if not newline:
+            if len(self._rest) > MOST_MESSAGE_BYTES:
+                self._give_up(f"it sent a message of more than {MOST_MESSAGE_BYTES:,} bytes")
+            return
+        *lines, rest = (bytes(self._rest) + newline + after).split(b"\n")
+        self._rest = bytearray(rest)
+        for line in lines:
+            self._take(line)
+        if len(self._messages) > _MOST_WAITING and self._transport is not None:
+            self._transport.pause_reading()
+
+    def _take(self, line: bytes) -> None:
+        if self._is_over or not line.strip():
+            return
+        if len(line) > MOST_MESSAGE_BYTES:
+            self._give_up(f"it sent a message of more than {MOST_MESSAGE_BYTES:,} bytes")
+            return
+        message = _message(line)
+        if message is None:
+            self._garbage += 1
+            if self._garbage > _MOST_GARBAGE_LINES:
+                self._give_up("it sends what are no messages")
+            return
+        self._messages.append(SessionMessage(message))
+        self._arrived.set()
+
+    def _give_up(self, why: str) -> None:
+        if not self._is_over:
+            self._ended(why)
+            self.connection_lost(None)
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._is_over and not self._is_leaving:
+            self._ended("it ended")
+        self._is_over = True
+        self._rest.clear()
+        self._arrived.set()
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message; raises `anyio.EndOfStream`."""
+        while not self._messages:
+            if self._is_over:
+                raise anyio.EndOfStream
+            self._arrived.clear()
+            await self._arrived.wait()
+        message = self._messages.popleft()
+        if len(self._messages) == _MOST_WAITING // 2 and not self._is_over and self._transport is not None:
+            self._transport.resume_reading()
+        return message
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    def close(self) -> None:
+        self._is_leaving = True
+        if self._transport is not None:
+            self._transport.close()
+
+    async def aclose(self) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.aclose()
+
+
+def _message(line: bytes) -> types.JSONRPCMessage | None:
+    """Return the message of a line; None for a banner, a log line, a progress bar, as some servers print."""
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except (ValueError, RecursionError):
+        if not line.lstrip().startswith(b"{"):
+            return None
+    try:
+        # Half of a surrogate pair, which Python's reader lets pass, is no reason to lose a whole answer.
+        text = json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False)
+        return types.jsonrpc_message_adapter.validate_json(text.encode(errors="replace"), by_name=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+class _Sink(asyncio.BaseProtocol):
+    """What goes to a server; one that does not read holds nobody up."""
+
+    def __init__(self, ended: Callable[[str], None]) -> None:
+        self.transport: asyncio.WriteTransport | None = None
+        self._ended = ended
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Hand a message over; raises `anyio.ClosedResourceError`."""
+        if self.transport is None or self.transport.is_closing():
+            raise anyio.ClosedResourceError
+        if self.transport.get_write_buffer_size() > _MOST_UNSENT_BYTES:
+            self._ended("it does not read what it is sent")
+            self.transport.abort()
+            raise anyio.ClosedResourceError
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        self.transport.write(text.encode("utf-8", "replace") + b"\n")
+
+    def close(self) -> None:
+        """Close it, at once where the server does not read what is left to send."""
+        if self.transport is not None and self.transport.get_write_buffer_size():
+            self.transport.abort()
+        elif self.transport is not None:
+            self.transport.close()
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def pause_writing(self) -> None:
+        """Do nothing: `send` looks at how much waits."""
+
+    def resume_writing(self) -> None:
+        """Do nothing: `send` looks at how much waits."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.aclose()

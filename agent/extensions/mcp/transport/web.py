@@ -1,0 +1,86 @@
+"""Messages to and from a server at an address: streamable HTTP or SSE, with sizes and redirects in bounds."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from .....actions.tools.network.tls import tls_context
+from .border import MOST_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+_CONNECT_S = 10.0
+_SILENT_S = 300.0
+"""How long a stream of events may say nothing."""
+
+
+@asynccontextmanager
+async def address(
+    kind: Literal["http", "sse"], url: str, headers: Mapping[str, str]
+) -> "AsyncGenerator[TransportStreams]":
+    """Yield what comes from a server and what goes to it.
+
+    The library follows a redirect only within the origin of `url`, so that no header goes elsewhere.
+    Raises `httpx2.HTTPError`.
+    """
+    if kind == "sse":
+        async with sse_client(url, dict(headers), _CONNECT_S, _SILENT_S, _client) as streams:
+            yield streams
+        return
+    timeout = httpx2.Timeout(_CONNECT_S, read=_SILENT_S)
+    async with (
+        _client(dict(headers), timeout) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES) as streams,
+    ):
+        yield streams
+
+
+def _client(
+    headers: dict[str, Any] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    """Make a client that reads no more of one answer than a message may take."""
+    return httpx2.AsyncClient(
+        headers={**(headers or {}), "accept-encoding": "identity"},
+        timeout=timeout,
+        auth=auth,
+        follow_redirects=False,
+        verify=tls_context(),
+        event_hooks={"response": [_bounded]},
+    )
+
+
+async def _bounded(response: httpx2.Response) -> None:
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise httpx2.DecodingError("the answer is packed, which was not asked for", request=response.request)
+    stream = response.stream
+    if isinstance(stream, httpx2.AsyncByteStream):
+        is_endless = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _BoundedStream(stream, is_endless)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """The bytes of an answer; of a stream of events only each event is bounded."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, is_endless: bool) -> None:
+        self._inner = inner
+        self._is_endless = is_endless
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        taken = 0
+        async for chunk in self._inner:
+            taken += len(chunk)
+            if self._is_endless and (b"\n\n" in chunk or b"\r\n\r\n" in chunk):
+                taken = 0
+            if taken > MOST_MESSAGE_BYTES:
+                raise httpx2.ReadError(f"the answer has more than {MOST_MESSAGE_BYTES:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

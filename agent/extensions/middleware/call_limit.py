@@ -1,0 +1,65 @@
+"""Middleware that limits how often one run asks the model or uses a tool."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ....actions.ports import ModelRequest, Reply, ToolOutcome
+from ....state.errors import TurnLimit
+from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall, NextToolCall, ToolCallRequest
+
+_MODEL = ""
+"""What model calls are counted under."""
+
+
+class CallLimit(Middleware):
+    """Counts each run anew, and each session for itself."""
+
+    priority = FEATURE
+
+    def __init__(
+        self,
+        model_calls: int | None = None,
+        tool_calls: int | None = None,
+        per_tool: Mapping[str, int] | None = None,
+    ) -> None:
+        """`per_tool`: name of a tool -> how often; None: no limit of that kind.
+
+        With too many model calls the run ends (exit 53), and goes on when it is resumed. Of too many tool
+        calls the model is told, so that it can do without.
+        """
+        self._model_calls = model_calls
+        self._tool_calls = tool_calls
+        self._per_tool = dict(per_tool or {})
+        self._counts: dict[str, Counter[str]] = {}
+        """By the id of a session."""
+
+    def on_stop(self, session: MiddlewareSession) -> None:
+        self._counts.pop(session.id, None)
+
+    def before_reply(self, text: str | None) -> None:
+        self._counts[self.session.id] = Counter()
+
+    async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
+        if self._model_calls is not None and self._counted(_MODEL) > self._model_calls:
+            raise TurnLimit(
+                f"The limit of {self._model_calls} model calls in one run is reached.",
+                "Resume to go on; the limit counts anew.",
+            )
+        return await next(request)
+
+    async def wrap_tool_call(self, call: ToolCallRequest, next: NextToolCall) -> ToolOutcome:
+        used = self._counted(call.name)
+        every = sum(count for name, count in self._counts[self.session.id].items() if name != _MODEL)
+        if self._tool_calls is not None and every > self._tool_calls:
+            return self._refused(f"{self._tool_calls} tool calls")
+        if (most := self._per_tool.get(call.name)) is not None and used > most:
+            return self._refused(f"{most} calls of {call.name}")
+        return await next(call)
+
+    def _counted(self, name: str) -> int:
+        counts = self._counts.setdefault(self.session.id, Counter())
+        counts[name] += 1
+        return counts[name]
+
+    def _refused(self, limit: str) -> ToolOutcome:
+        return self.outcome(f"Not run: the limit of {limit} in one run is reached. Do without.", "error")

@@ -1,0 +1,75 @@
+"""One middleware in one call: whatever it does wrong is one sentence that names it."""
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any, Generic, TypeVar
+
+from ....state.errors import MiddlewareError, SandburError
+from .middleware import Middleware
+
+GivenT = TypeVar("GivenT")
+AnswerT = TypeVar("AnswerT")
+
+
+def name_of(middleware: Middleware) -> str:
+    return middleware.name or type(middleware).__name__
+
+
+async def awaited(answer: Any) -> Any:
+    """Return what a method gave, be it sync or async."""
+    return await answer if isawaitable(answer) else answer
+
+
+def failure(middleware: Middleware, where: str, error: Exception) -> MiddlewareError:
+    what = str(error)
+    return MiddlewareError(
+        f"The middleware {name_of(middleware)} failed in {where}: {type(error).__name__}"
+        f"{f': {what}' if what else ''}.",
+        "Correct it, or leave it out.",
+    )
+
+
+class Layer(Generic[GivenT, AnswerT]):
+    """Calls `wrap` with what is given and with `next`, which goes on further in."""
+
+    __slots__ = ("_failed", "_inner", "_kind", "_wrap", "middleware", "times")
+
+    def __init__(
+        self,
+        middleware: Middleware,
+        wrap: Callable[[Any, Any], Any],
+        inner: Callable[["Layer[GivenT, AnswerT]", GivenT], Awaitable[AnswerT]],
+        kind: type[AnswerT],
+    ) -> None:
+        """`kind`: what `wrap` has to return. `inner` is told which layer goes on."""
+        self.middleware = middleware
+        self.times = 0
+        """How often it called `next`."""
+        self._wrap = wrap
+        self._inner = inner
+        self._kind = kind
+        self._failed: BaseException | None = None
+
+    async def run(self, given: GivenT) -> AnswerT:
+        """Return its answer; raises what came from further in as it is, all else as `MiddlewareError`."""
+        try:
+            answer = await awaited(self._wrap(given, self._next))
+        except Exception as error:
+            if error is self._failed or isinstance(error, SandburError):
+                raise
+            raise failure(self.middleware, self._wrap.__name__, error) from error
+        if not isinstance(answer, self._kind):
+            raise MiddlewareError(
+                f"The middleware {name_of(self.middleware)} returned {type(answer).__name__} from"
+                f" {self._wrap.__name__}, not a {self._kind.__name__}.",
+                "It has to return what `next` gave, or one of its own.",
+            )
+        return answer
+
+    async def _next(self, given: GivenT) -> AnswerT:
+        self.times += 1
+        try:
+            return await self._inner(self, given)
+        except BaseException as error:
+            self._failed = error
+            raise

@@ -1,0 +1,179 @@
+"""A model with middleware around it: what streams in passes through while they wait for the reply."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ....actions.events import Notice, TextDelta
+from ....actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
+from ....actions.turn.model_call import refusal_of
+from ....state.cancellation import over
+from ....state.errors import MiddlewareError
+from ....state.messages import Document, Image
+from .layer import Layer, name_of
+from .lifecycle import Lifecycle
+from .middleware import Middleware
+
+
+class LayeredModel:
+    """Is the model that it wraps, but for its calls."""
+
+    def __init__(self, model: Model, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
+        """`layers`: outermost first."""
+        self._model = model
+        self._layers = layers
+        self._lifecycle = lifecycle
+        self._asked = _Asked(model.name)
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def context_window(self) -> int:
+        return self._model.context_window
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+    def refusal_of(self, file: Image | Document) -> str | None:
+        """Return why the model is not given this file; implements `ReadsFiles`."""
+        return refusal_of(self._model, file)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        exchange = _Exchange(self._model, self._layers, self._lifecycle, self._asked)
+        task = asyncio.ensure_future(exchange.run(request))
+        task.add_done_callback(lambda _: exchange.put(None))
+        try:
+            while (event := await exchange.get()) is not None:
+                yield event
+        finally:
+            task.cancel()
+            await over(task)
+        if task.cancelled():
+            raise MiddlewareError("A middleware cancelled the model call that it waits for.")
+        failed = task.exception()
+        for event in exchange.rest(None if failed is not None else task.result()):
+            yield event
+        if failed is not None:
+            raise failed
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Which model was asked last."""
+
+    name: str
+
+
+class _Exchange:
+    """One call of the model on its way in through the layers and out again."""
+
+    def __init__(
+        self, model: Model, layers: Sequence[Middleware], lifecycle: Lifecycle, asked: _Asked
+    ) -> None:
+        self._model = model
+        self._asked = asked
+        self._layers = layers
+        self._lifecycle = lifecycle
+        self._events: deque[ModelEvent | None] = deque()
+        self._arrived = asyncio.Event()
+        self._shown: list[str] = []
+        """The text of the newest answer."""
+        self._replies: list[Reply] = []
+        self._was_asked = self._is_asking = False
+
+    def put(self, event: ModelEvent | None) -> None:
+        """Add an event; None: there are no more."""
+        self._events.append(event)
+        self._arrived.set()
+
+    async def get(self) -> ModelEvent | None:
+        while not self._events:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._events.popleft()
+
+    async def run(self, request: ModelRequest) -> Reply:
+        with self._lifecycle.in_session():
+            self._complain(await self._lifecycle.tell("before_reasoning", request))
+            reply = await self._through(0, request)
+            self._complain(await self._lifecycle.tell("after_reasoning", reply))
+            return reply
+
+    def _complain(self, problems: Iterable[str]) -> None:
+        for problem in problems:
+            self.put(Notice(problem))
+
+    def rest(self, reply: Reply | None) -> Iterator[ModelEvent]:
+        """Yield what comes after all deltas: the replies that do not count are paid for, too."""
+        counted = next((one for one in self._replies if reply is not None and one.usage == reply.usage), None)
+        for one in self._replies:
+            if one is not counted:
+                yield Discarded(one.used.model_copy(update={"llm_calls": 0}))
+        if reply is None:
+            return
+        if self._replies and counted is None:
+            reply = replace(reply, usage=reply.usage.model_copy(update={"llm_calls": 1}))
+        is_own = all(one.message is not reply.message for one in self._replies[-1:])
+        if is_own and (text := reply.message.text) != "".join(self._shown):
+            yield from self._void()
+            yield TextDelta(text)
+        yield reply
+
+    async def _through(self, index: int, request: ModelRequest) -> Reply:
+        if index == len(self._layers):
+            return await self._ask(request)
+        middleware = self._layers[index]
+
+        async def inner(layer: Layer[ModelRequest, Reply], given: ModelRequest) -> Reply:
+            if layer.times > 1 and self._was_asked:
+                for notice in self._void():
+                    self.put(notice)
+                self.put(Notice(f"The middleware {name_of(middleware)} asks the model again.", "retry"))
+            return await self._through(index + 1, given)
+
+        reply = await Layer(middleware, middleware.wrap_model_call, inner, Reply).run(request)
+        if (reply.message.role, reply.message.origin) != ("assistant", "model"):
+            raise MiddlewareError(
+                f"The middleware {name_of(middleware)} returned a reply that is no message of a model.",
+                "Make one with Middleware.reply(TEXT).",
+            )
+        return reply
+
+    def _void(self) -> Iterator[Notice]:
+        """Take back what was shown, if anything was."""
+        if self._shown:
+            yield Notice("The partial answer above is discarded.", "discarded")
+        self._shown = []
+
+    async def _ask(self, request: ModelRequest) -> Reply:
+        if self._is_asking:
+            raise MiddlewareError(
+                "A middleware asks the model twice at once.", "Let it await one `next` before the other."
+            )
+        self._is_asking = self._was_asked = True
+        model = request.model or self._model
+        if model.name not in (self._asked.name, self._model.name):
+            self.put(Notice(f"Asking {model.name} in place of {self._model.name}."))
+        self._asked.name = model.name
+        try:
+            return await self._answer(model.stream(request))
+        finally:
+            self._is_asking = False
+
+    async def _answer(self, events: AsyncIterator[ModelEvent]) -> Reply:
+        reply: Reply | None = None
+        async for event in events:
+            if isinstance(event, Reply):
+                reply = event
+                continue
+            if isinstance(event, TextDelta):
+                self._shown.append(event.delta)
+            elif isinstance(event, Notice) and event.kind == "discarded":
+                self._shown = []
+            self.put(event)
+        assert reply is not None, "a model's stream ended without its reply"
+        self._replies.append(reply)
+        return reply

@@ -1,0 +1,115 @@
+"""Middleware around a tool call: what runs was approved, and what it did is recorded whatever they say."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ....actions.ports import UNCHANGED, Changed, Tool, ToolContext, ToolOutcome
+from ....state.errors import MiddlewareError
+from .layer import Layer, name_of
+from .lifecycle import Lifecycle, Moment
+from .middleware import Middleware, ToolCallRequest
+
+_SAFE_TWICE = ("read", "idempotent")
+
+
+class LayeredTools:
+    """Implements `actions.ports.WrapToolCall`."""
+
+    def __init__(self, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
+        """`layers`: outermost first."""
+        self._layers = layers
+        self._lifecycle = lifecycle
+
+    async def __call__(self, tool: Tool, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Return the outcome of the call; raises what the tool raises."""
+        call = ToolCallRequest(tool, arguments, context)
+        with self._lifecycle.in_session():
+            await self._tell("before_acting", call)
+            outcome = await _Passage(call, self._layers, self._lifecycle).outcome()
+            await self._tell("after_acting", call, outcome)
+            await self._tell("before_observing", call, outcome)
+            return outcome
+
+    async def _tell(self, moment: Moment, *said: Any) -> None:
+        for problem in await self._lifecycle.tell(moment, *said):
+            self._lifecycle.session.notify(problem)
+
+
+class _Passage:
+    """One call on its way in through the layers and out again."""
+
+    def __init__(self, call: ToolCallRequest, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
+        self._call = call
+        self._layers = layers
+        self._lifecycle = lifecycle
+        self._runs = 0
+        self._last: ToolOutcome | None = None
+        """What the tool gave back last."""
+        self._changed = UNCHANGED
+        """What all its runs did to files."""
+        self._repeating = ""
+        """Who passed the call on a second time."""
+
+    async def outcome(self) -> ToolOutcome:
+        try:
+            found = await self._through(0, self._call)
+        except MiddlewareError as error:
+            found = self._told(error.message)
+        if found is self._last and self._runs == 1:
+            return found
+        # What was done and seen are facts, whatever is said of them.
+        seen = found.seen if found.seen is not None or self._last is None else self._last.seen
+        return replace(found, changed=self._changed if self._runs else found.changed, seen=seen)
+
+    async def _through(self, index: int, call: ToolCallRequest) -> ToolOutcome:
+        if index == len(self._layers):
+            return await self._run()
+        middleware = self._layers[index]
+
+        async def inner(layer: Layer[ToolCallRequest, ToolOutcome], given: ToolCallRequest) -> ToolOutcome:
+            if given is not call:
+                raise MiddlewareError(
+                    f"The middleware {name_of(middleware)} passed on another call than it was given:"
+                    " what runs is what was approved."
+                )
+            if layer.times > 1:
+                self._repeating = name_of(middleware)
+            return await self._through(index + 1, call)
+
+        return await Layer(middleware, middleware.wrap_tool_call, inner, ToolOutcome).run(call)
+
+    async def _run(self) -> ToolOutcome:
+        if self._runs:
+            self._refuse_repetition()
+        self._runs += 1
+        try:
+            self._last = await self._call.run()
+        except asyncio.CancelledError as cancelled:
+            self._note(next((said for said in cancelled.args if isinstance(said, Changed)), UNCHANGED))
+            raise
+        self._note(self._last.changed)
+        return self._last
+
+    def _refuse_repetition(self) -> None:
+        call, who = self._call, self._repeating
+        if call.effect not in _SAFE_TWICE:
+            raise MiddlewareError(
+                f"The middleware {who} would run {call.name} twice for one call, and that is not the same as"
+                " running it once."
+            )
+        self._lifecycle.session.notify(f"The middleware {who} runs {call.name} again ({call.call_id}).")
+
+    def _note(self, changed: Changed) -> None:
+        if changed is not UNCHANGED:
+            images = {**changed.pre_images, **self._changed.pre_images}
+            self._changed = Changed((*self._changed.changes, *changed.changes), images)
+
+    def _told(self, problem: str) -> ToolOutcome:
+        """Say what went wrong; what the tool did stays said."""
+        if self._last is not None:
+            return replace(self._last, content=f"{self._last.content}\n({problem})")
+        if self._runs:
+            return ToolOutcome("error", f"{problem} The call may have taken effect.")
+        return ToolOutcome("error", f"{problem} The call did not run.")

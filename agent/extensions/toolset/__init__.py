@@ -1,0 +1,1 @@
+"""Which tools a session has, and which of them the model is told of."""

@@ -1,0 +1,123 @@
+"""Which tools a session has: what the person keeps to or rules out, and what groups are within reach."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....actions.ports import Tool, ToolTraits
+from ....state.errors import ConfigError
+from ....state.session import ToolChoice
+
+if TYPE_CHECKING:
+    from ....state.session import SessionSettings
+
+
+class Selected(NamedTuple):
+    tools: dict[str, Tool]
+    unknown: tuple[str, ...]
+    """Names that the person gave and that mean nothing here, a sentence each."""
+    unreachable: tuple[str, ...]
+    """What is left out because of its groups, a sentence for each group."""
+
+
+def selected(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
+    """Return the tools that the model can ever be offered under a choice."""
+    there = {name: tool for name, tool in tools.items() if _is_wanted(name, tool.traits, choice)}
+    within_reach = {*active_groups(choice), *choice.available_groups}
+    kept = {
+        name: tool
+        for name, tool in there.items()
+        if is_named(name, tool.traits, choice) or within_reach.issuperset(tool.traits.groups)
+    }
+    missing: dict[str, list[str]] = {}
+    for name in there.keys() - kept.keys():
+        for group in tools[name].traits.groups:
+            if group not in within_reach:
+                missing.setdefault(group, []).append(name)
+    return Selected(kept, tuple(_unknown(tools, choice)), tuple(_unreachable(missing)))
+
+
+def active_groups(choice: ToolChoice) -> frozenset[str]:
+    """Return the groups that are active from the beginning."""
+    return frozenset((*choice.groups, *choice.only)) - {*choice.never}
+
+
+def is_named(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
+    """Tell whether the person names this very tool, whatever groups it is in."""
+    return any(_means(entry, name, traits) for entry in choice.only)
+
+
+def _is_wanted(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
+    if any(_means(entry, name, traits) or entry in traits.groups for entry in choice.never):
+        return False
+    if not choice.only:
+        return True
+    return any(_means(entry, name, traits) or entry in traits.groups for entry in choice.only)
+
+
+def _means(entry: str, name: str, traits: ToolTraits) -> bool:
+    """Tell whether an entry names a tool: by its name, a glob, its server, or what other agents call it."""
+    return fnmatchcase(name, entry) or name.startswith(f"{entry}__") or entry.lower() in traits.also_called
+
+
+def _unknown(tools: Mapping[str, Tool], choice: ToolChoice) -> Iterable[str]:
+    groups = {group for tool in tools.values() for group in tool.traits.groups}
+    for where, entries in (("--tools", choice.only), ("--disallowed-tools", choice.never)):
+        for entry in entries:
+            if entry not in groups and not any(_means(entry, *named) for named in _traits(tools)):
+                what = "neither a tool nor a group of this session"
+                yield f"{where} names `{entry}`, which is {what}.{_near(entry, (*tools, *groups))}"
+    for where, entries in (("groups", choice.groups), ("available_groups", choice.available_groups)):
+        for entry in entries:
+            if entry not in groups:
+                yield f"`{where}` names `{entry}`, but no tool is in such a group.{_near(entry, groups)}"
+
+
+def _traits(tools: Mapping[str, Tool]) -> Iterable[tuple[str, ToolTraits]]:
+    return ((name, tool.traits) for name, tool in tools.items())
+
+
+def _near(entry: str, names: Iterable[str]) -> str:
+    near = get_close_matches(entry, list(names), n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+_MOST_NAMED = 5
+
+
+def _unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
+    for group, names in missing.items():
+        named = ", ".join(sorted(names)[:_MOST_NAMED])
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        yield (
+            f"The group {group} of tools is neither active nor available, so these are not offered:"
+            f" {named}{more}. Name it in `groups` or `available_groups`."
+        )
+
+
+def completed(tools: Mapping[str, Tool], session: "SessionSettings") -> dict[str, Tool]:
+    """Return the tools of a session with those by which a model finds its way among them.
+
+    Raises `ConfigError` where one of these has the name of another tool.
+    """
+    from ....actions.tools.registry import declared
+    from ...wiring import with_reader
+    from .equip_tools import EquipTools
+    from .search_tools import SearchTools
+
+    choice, whole = session.tool_choice, dict(tools)
+    own = {name: tool for name, tool in tools.items() if name not in declared()}
+    offered = tuple(group for group in choice.available_groups if group not in active_groups(choice))
+    if any(not set(offered).isdisjoint(tool.traits.groups) for tool in own.values()):
+        _add(whole, EquipTools(own, offered))
+    if choice.most_listed and len(own) > choice.most_listed:
+        _add(whole, SearchTools(own, active_groups(choice)))
+    return with_reader(whole, session)
+
+
+def _add(tools: dict[str, Tool], ours: Tool) -> None:
+    name = ours.spec.name
+    if name in tools:
+        raise ConfigError(f"A tool cannot be called {name} here: Sandbur's own is.", "Rename it.")
+    tools[name] = ours

@@ -1,0 +1,82 @@
+"""Tools of a recorded run that this program does not have: what was said and judged of them is on record."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ....actions.ports import (
+    BadArguments,
+    Gate,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    ToolSpec,
+    ToolTraits,
+    Verdict,
+)
+from ....state.application import ExecutionMode
+from ....state.calls import Effect, PendingCall
+from .recorded_ports import Stage
+
+
+class AbsentTool:
+    """Stands for a tool of an agent, a server or a project that is not here; calls of it are as recorded."""
+
+    effect: Effect = "effect"
+
+    def __init__(self, name: str, stage: Stage, ephemeral: int = 0) -> None:
+        self.traits = ToolTraits(ephemeral=ephemeral)
+        self.spec = ToolSpec(name, "", {})
+        self._stage = stage
+
+    def parse(self, arguments: str) -> "AbsentCall":
+        call = self._recorded(arguments)
+        if call is not None and call.decision == "invalid":
+            raise BadArguments(call.reason)
+        return AbsentCall(arguments, call)
+
+    def effect_of(self, arguments: "AbsentCall") -> Effect:
+        return self.effect if arguments.recorded is None else arguments.recorded.effect
+
+    def subject(self, arguments: "AbsentCall") -> str:
+        return arguments.text
+
+    def paths(self, arguments: "AbsentCall") -> Sequence[str]:
+        return ()
+
+    async def run(self, arguments: "AbsentCall", context: ToolContext) -> ToolOutcome:
+        raise AssertionError("a tool that is not here was to run")
+
+    def _recorded(self, arguments: str) -> PendingCall | None:
+        """Return the call as it was recorded in this step, or before it."""
+        for values in (self._stage.moment.after, self._stage.moment.before):
+            calls: Sequence[PendingCall] = values["pending_tool_calls"]
+            for call in calls:
+                if call.tool == self.spec.name and call.arguments == arguments:
+                    return call
+        return None
+
+
+class AbsentCall(NamedTuple):
+    text: str
+    recorded: PendingCall | None
+
+
+_VERDICTS = {"approved": "allow", "undecided": "ask", "denied": "deny"}
+
+
+class RecordedGate:
+    """Judges as today's gate does, and calls of tools that are not here as they were judged then."""
+
+    def __init__(self, today: Gate) -> None:
+        self._today = today
+
+    def judge(
+        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+    ) -> Verdict:
+        if not isinstance(arguments, AbsentCall):
+            return self._today.judge(tool, arguments, mode, paths)
+        call = arguments.recorded
+        if call is None or call.decided_by == "person":
+            return Verdict("allow", "" if call is None else call.reason)
+        decision: Any = _VERDICTS[call.decision]
+        return Verdict(decision, call.reason, call.reason if call.decided_by == "rule" else "")

@@ -1,0 +1,39 @@
+"""Names of one's own for models: `[aliases] fast = "openai/gpt-6.1-mini"` makes `-m fast` work."""
+
+from collections.abc import Mapping
+
+from ...state.errors import ConfigError
+
+_SHIPPED = "demo"
+
+
+def check_aliases(aliases: Mapping[str, str]) -> None:
+    """Raise `ConfigError` for an alias that leads nowhere, or back to itself."""
+    if _SHIPPED in aliases:
+        raise ConfigError(
+            f"`aliases.{_SHIPPED}`: {_SHIPPED} is the model that ships.", "Give the alias another name."
+        )
+    for alias in aliases:
+        _followed(alias, aliases)
+
+
+def model_of(name: str, aliases: Mapping[str, str]) -> str:
+    """Return the model that an alias stands for; any other name as it is."""
+    name = name.strip()
+    return _followed(name, aliases) if name in aliases else name
+
+
+def _followed(alias: str, aliases: Mapping[str, str]) -> str:
+    way = [alias]
+    while (name := aliases[way[-1]].strip()) in aliases:
+        if name in way:
+            raise ConfigError(
+                f"`aliases.{alias}` leads in a circle: {' -> '.join([*way, name])}.", "Let one name a model."
+            )
+        way.append(name)
+    if name != _SHIPPED and not all(name.partition("/")):
+        raise ConfigError(
+            f"`aliases.{way[-1]}`: there is no model and no alias {name!r}.",
+            "Write PROVIDER/MODEL or the name of another alias.",
+        )
+    return name

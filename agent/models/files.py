@@ -1,0 +1,102 @@
+"""Which pictures and documents a model is given, and what stands for the others in a request."""
+
+import base64
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ...state.content import MAX_IMAGE_BYTES, spoken_size
+from ...state.errors import UsageError
+from ...state.messages import Document, Image, Text
+from .providers import Endpoint, takes
+
+FileKind = Literal["image", "document"]
+
+YOUR_PICTURES = "[The pictures that you made:]"
+"""Said by the user in front of pictures of an earlier reply, where replies cannot hold them."""
+
+_NOUNS: dict[FileKind, str] = {"image": "pictures", "document": "documents"}
+_ANY_PART = r"content part|content\b.{0,60}\b(string|str|text)\b|unknown variant"
+_REFUSALS: dict[FileKind, re.Pattern[str]] = {
+    "image": re.compile(rf"image|picture|vision|multi-?modal|mmproj|{_ANY_PART}", re.IGNORECASE),
+    "document": re.compile(rf"\bpdf|document|\bfile|input_file|{_ANY_PART}", re.IGNORECASE),
+}
+"""What servers say that do not take a file: none has a code for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file as parts of requests have it."""
+
+    file: Image | Document
+    content: bytes
+
+    @property
+    def data(self) -> str:
+        """Base64."""
+        return base64.b64encode(self.content).decode()
+
+    @property
+    def url(self) -> str:
+        return f"data:{self.file.media_type};base64,{self.data}"
+
+
+def made_picture(said: Any) -> Image | None:
+    """Return a picture of a reply, from base64 or a data URL; None for what is none."""
+    try:
+        return Image.from_bytes(base64.b64decode(str(said).rpartition("base64,")[2]))
+    except (ValueError, UsageError):
+        return None
+
+
+@dataclass(slots=True)
+class Files:
+    """What one model takes; `refused` grows when its server turns something down."""
+
+    endpoint: Endpoint
+    max_image_bytes: int = MAX_IMAGE_BYTES
+    takes_text_files: bool = False
+    """As documents; else a text is sent as words."""
+    refused: set[FileKind] = field(default_factory=set[FileKind])
+
+    def refusal_of(self, file: Image | Document) -> str:
+        """Return why this file is not sent, as a sentence; empty if it is."""
+        if file.media_type == "text/plain":
+            return ""
+        if takes(self.endpoint, file.kind) is False:
+            return f"{self.endpoint.name} takes no {_NOUNS[file.kind]}."
+        if file.kind == "image" and file.size > self.max_image_bytes:
+            limit = spoken_size(self.max_image_bytes)
+            return f"{self.endpoint.provider} takes no pictures of more than {limit}."
+        return f"{self.endpoint.name} refused it." if file.kind in self.refused else ""
+
+    def is_sent(self, file: Image | Document) -> bool:
+        """Tell whether a file is sent as one, which a server may turn down."""
+        return file.media_type != "text/plain" and not self.refusal_of(file)
+
+    def given(self, block: Text | Image | Document) -> Text | SentFile:
+        """Return what the model is given: words, the file itself, or a line that says why it is not sent."""
+        if isinstance(block, Text):
+            return block
+        if why := self.refusal_of(block):
+            return Text(text=f"{block.label[:-1]}: not sent. {why}]")
+        content = block.read()
+        if content is None:
+            return Text(text=f"{block.label[:-1]}: not sent. Its bytes are lost.]")
+        if block.media_type == "text/plain" and not self.takes_text_files:
+            assert isinstance(block, Document)
+            return Text(text=f"{block.name}:\n{content.decode('utf-8', 'replace')}")
+        return SentFile(block, content)
+
+    def turned_down(self, detail: str, sent: frozenset[FileKind]) -> frozenset[FileKind]:
+        """Note which of the kinds that were sent a server's refusal is about, and return them."""
+        named: frozenset[FileKind] = frozenset(
+            kind for kind in sent - self.refused if _REFUSALS[kind].search(detail)
+        )
+        self.refused |= named
+        return named
+
+    def notice(self, kinds: frozenset[FileKind], detail: str) -> str:
+        """Say what is not sent any more."""
+        nouns = " and ".join(_NOUNS[kind] for kind in sorted(kinds))
+        return f"{self.endpoint.name} did not take the {nouns} ({detail}): it gets a line for each instead."

@@ -1,0 +1,1 @@
+"""Sandbur in programs of one's own."""

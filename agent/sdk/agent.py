@@ -1,0 +1,337 @@
+"""`Agent`: a model, instructions and tools, as a durable agent in somebody's own program."""
+
+import asyncio
+import os
+import sys
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
+
+from ...actions.events import Event
+from ...actions.ports import Tool
+from ...actions.turn.output.types import output_format_of
+from ...state.application import ExecutionMode
+from ...state.errors import ConfigError, SessionHeld, UsageError
+from ...state.messages import Message, UserContent
+from ...state.session import Effort, SandboxWish
+from ..extensions.definition import Definition, Instructions
+from ..session.run import Limits
+from .result import OutputT, RunResult
+from .session import AgentSession
+
+if TYPE_CHECKING:
+    from ...actions.ports import Model, TokenCounter
+    from ...actions.workspace.backends.backend import FileBackend
+    from ...actions.workspace.backends.composite import Composite
+    from ..extensions.middleware.middleware import Middleware
+    from ..runtime import Runtime
+    from ..session.session import Session
+
+
+class Agent(Generic[OutputT]):
+    """An agent whose every step is on disk before the next one.
+
+    Where nothing else is said, its sessions are in the store of the command `sandbur`, which shows, approves
+    and resumes them, too.
+
+    Args:
+        model: `provider/model`, or an object that is a `sandbur.Model`. None: as the command chooses.
+        instructions: What it is for: a text, or a function of the session that begins, sync or async.
+        tools: Functions, decorated with `sandbur.tool` or plain, and tools of `sandbur.workspace_tools()`.
+        output: The type of its answer: `str`, a pydantic model, a dataclass or another type with a schema.
+        require_done: Whether every run has to end by the tool that is marked for it: `@tool(done=True)`.
+        mode: What runs unasked: `interactive`, `plan`, `auto-edit` or `yolo`.
+        allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
+        limits: Of one run.
+        store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`. None: the command's store.
+        cwd, add_dirs: The folders its file tools work in; None: the present one.
+        effort: How much the model thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
+        token_counter: Tells whether a request still fits; None: the model if it counts, else an estimate.
+        middleware: What goes around its model calls and tool calls, and watches its runs.
+        mcp_servers: Tool servers: the path of a `.mcp.json`, or what one has under `mcpServers`.
+        groups: Groups of its tools (`@tool(needs=...)`) that are active from the beginning.
+        available_groups: Groups that the model may make active by itself.
+        max_listed_tools: With more tools than this the model finds them by a search. None: 40.
+        max_result_tokens: A result beyond this is kept in the store and shown in part. None: 20,000.
+        env: What it reads instead of the environment of the process.
+
+    Raises `SandburError` where something does not fit, with one sentence that says what to do.
+    """
+
+    def __init__(
+        self,
+        model: "str | Model | None" = None,
+        *,
+        instructions: Instructions = "",
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        output: type[OutputT] = str,
+        require_done: bool = False,
+        name: str = "",
+        mode: ExecutionMode = "interactive",
+        allow: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        limits: Limits | None = None,
+        fallback_models: Sequence[str] = (),
+        store: str | None = None,
+        cwd: str | Path | None = None,
+        add_dirs: Sequence[str | Path] = (),
+        sandbox: SandboxWish = "off",
+        allow_net: Sequence[str] = (),
+        compress_at: float = 0.8,
+        effort: Effort | None = None,
+        token_counter: "TokenCounter | None" = None,
+        middleware: "Sequence[Middleware]" = (),
+        mcp_servers: str | Path | Mapping[str, Any] | None = None,
+        groups: Sequence[str] = (),
+        available_groups: Sequence[str] = (),
+        max_listed_tools: int | None = None,
+        max_result_tokens: int | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name, self.output, self._env = name, output, env
+        self._typed = None if output is str else output_format_of(output)
+        said = _said(
+            limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
+            ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
+            allow_net=allow_net, compress_at=compress_at, effort=effort, groups=groups,
+            available_groups=available_groups, max_listed_tools=max_listed_tools,
+            max_result_tokens=max_result_tokens,
+        )  # fmt: skip
+        made = _made(model, instructions, as_tools(tools), require_done, tuple(middleware))
+        form = None if self._typed is None else self._typed.format
+        self._definition = replace(made, said=said, output=form, token_counter=token_counter)
+        self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        self._runtime: Runtime | None = None
+        self._users = 0
+        self._entered: set[str] = set()  # The ids of the sessions that are open.
+
+    @property
+    def definition(self) -> Definition:
+        """What it is made of, for whoever runs it."""
+        return self.definition_of(self._source())
+
+    def definition_of(self, source: str) -> Definition:
+        """Return what it is made of, under the name by which it was found."""
+        return replace(self._definition, source=source)
+
+    async def run(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
+        """Send a message and return what the run came to: in a new session, or the one of this id."""
+        async with self, self.session(session_id) as session:
+            return await session.run(message)
+
+    def run_sync(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
+        """Do what `run` does, where no event loop is running."""
+        return asyncio.run(self.run(message, session_id=session_id))
+
+    async def stream(self, message: UserContent, *, session_id: str | None = None) -> AsyncGenerator[Event]:
+        """Send a message and yield what happens; the last event is a `RunFinished`."""
+        async with (
+            self,
+            self.session(session_id) as session,
+            aclosing(session.stream(message)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    def session(
+        self, session_id: str | None = None, *, variables: Mapping[str, str] | None = None
+    ) -> AgentSession[OutputT]:
+        """Return a conversation to enter: a new one, or the one of this id, new if there is none yet.
+
+        To enter one that is entered already, here or in another process, raises `SessionHeld`. `variables`
+        are what `{var.NAME}` is in its HTTP tools; the session keeps them.
+        """
+        parse = None if self._typed is None else self._typed.parse
+        return AgentSession(partial(self._opened, session_id, variables), self._closed, parse)
+
+    async def history(self, session_id: str) -> tuple[Message, ...]:
+        """Return the global history of a stored session; raises `SessionNotFound`."""
+        async with self:
+            store = cast("Runtime", self._runtime).store
+            view = await asyncio.to_thread(store.show, session_id)
+            history = tuple(view.state.chat_history)
+            for file in (file for message in history for file in message.files):
+                await asyncio.to_thread(file.hold)
+            return history
+
+    async def delete(self, session_id: str) -> None:
+        """Remove a session from the store for good; raises `SessionNotFound`, or `SessionHeld`."""
+        async with self:
+            await asyncio.to_thread(cast("Runtime", self._runtime).store.delete, session_id)
+
+    async def __aenter__(self) -> Self:
+        """Keep the store and the connections open until the end of the block."""
+        await self._use()
+        cast("Runtime", self._runtime).keep_connections()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await cast("Runtime", self._runtime).drop_connections()
+        finally:
+            await self._leave()
+
+    async def _opened(self, session_id: str | None, variables: Mapping[str, str] | None) -> "Session":
+        # Two of one session in a process would not be kept apart by its lease.
+        if session_id is not None and session_id in self._entered:
+            raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")
+        session_id = str(uuid.uuid4()) if session_id is None else session_id
+        self._entered.add(session_id)
+        try:
+            await self._use()
+            try:
+                runtime = cast("Runtime", self._runtime)
+                if runtime.store.index.exists(session_id):
+                    return await runtime.resume(session_id, variables=variables)
+                return await runtime.create(_checked_id(session_id), variables=variables)
+            except BaseException:
+                await self._leave()
+                raise
+        except BaseException:
+            self._entered.discard(session_id)
+            raise
+
+    async def _closed(self, session: "Session") -> None:
+        try:
+            await session.interrupt()
+            if self._runtime is not None:
+                await self._runtime.let_go(session)
+        finally:
+            self._entered.discard(session.id)
+            await self._leave()
+
+    async def _use(self) -> None:
+        if self._runtime is None:
+            from ..runtime import Runtime
+
+            env = os.environ if self._env is None else self._env
+            self._runtime = Runtime.open({}, env, definition=self.definition)
+        self._users += 1
+
+    async def _leave(self) -> None:
+        self._users -= 1
+        runtime = self._runtime
+        if self._users == 0 and runtime is not None:
+            self._runtime = None
+            await runtime.aclose()
+
+    def _source(self) -> str:
+        """Return where another process finds this agent: in the module that made it, by its name there."""
+        module = sys.modules.get(self._module)
+        if module is None or self._module == "__main__":
+            return ""
+        name = next((name for name, value in vars(module).items() if value is self), "")
+        return f"{self._module}:{name}" if name else ""
+
+
+def _done_tool(tools: Sequence[Tool]) -> str:
+    """Return the name of the tool by which runs end; raises `UsageError` unless there is exactly one."""
+    names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
+    if len(names) == 1:
+        return names[0]
+    found = f"there are {', '.join(names)}" if names else "there is none"
+    raise UsageError(f"require_done needs one tool that ends the run; {found}.", "Mark it: @tool(done=True).")
+
+
+def _name_of(model: "str | Model | None") -> str | None:
+    return model if model is None or isinstance(model, str) else model.name
+
+
+def _made(
+    model: "str | Model | None",
+    instructions: Instructions,
+    tools: tuple[Tool, ...],
+    require_done: bool,
+    middleware: "tuple[Middleware, ...]",
+) -> Definition:
+    return Definition(
+        model=None if isinstance(model, str) else model,
+        instructions=instructions,
+        has_builtin_tools=False,
+        tools=tools,
+        done_tool=_done_tool(tools) if require_done else "",
+        middleware=middleware,
+    )
+
+
+def _said(
+    limits: Limits,
+    cwd: str | Path | None,
+    add_dirs: Sequence[str | Path],
+    servers: str | Path | Mapping[str, Any] | None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the settings that are said, by key; lists as tuples."""
+    plain = (str, int, float, type(None))
+    said = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
+        "max_turns": limits.max_turns,
+        "max_budget_usd": limits.max_budget_usd,
+        "timeout_s": limits.timeout_s,
+        "cwd": None if cwd is None else Path(cwd).absolute(),
+        "add_dirs": tuple(Path(each).absolute() for each in add_dirs),
+        "mcp_servers": None if servers is None else _servers(servers),
+    }
+    return {key: value for key, value in said.items() if value not in (None, ())}
+
+
+def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return tool servers by name; raises `UsageError` for a file that cannot be read."""
+    if isinstance(given, Mapping):
+        return given
+    from ..config.mcp_servers import parse_mcp_json
+
+    path = Path(given)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"The file {path} cannot be read: {error.strerror}.", "Check the path.") from None
+    tables, problems = parse_mcp_json(content, path)
+    for problem in problems:
+        raise ConfigError(problem)
+    return {name: table.model_dump(exclude_defaults=True) for name, table in tables.items()}
+
+
+def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    """Return tools as they are and functions as tools; raises `UsageError` for two of one name."""
+    given = tuple(tools)
+    if not given:
+        return ()
+    from ...actions.tools.functions.decorator import named
+
+    return tuple(named(given).values())
+
+
+def workspace_tools(*, files: "FileBackend | Composite | None" = None) -> tuple[Tool, ...]:
+    """Return the tools that ship, for the files and commands of the agent's folder.
+
+    With `files` the file tools work there; commands see nothing of it.
+    """
+    from ...actions.tools.registry import builtin_tools
+
+    tools = builtin_tools()
+    if files is not None:
+        from ...actions.tools.virtual.tools import file_tools
+
+        tools |= {tool.spec.name: tool for tool in file_tools(files)}
+    return tuple(tools.values())
+
+
+_MOST_ID_CHARS = 64
+
+
+def _checked_id(session_id: str) -> str:
+    plain = session_id.isascii() and all(each.isalnum() or each in "-_.:@" for each in session_id)
+    if not plain or not 0 < len(session_id) <= _MOST_ID_CHARS:
+        raise UsageError(
+            f"{session_id[:80]!r} cannot be the id of a session.",
+            f"Use up to {_MOST_ID_CHARS} letters, digits and any of - _ . : @",
+        )
+    return session_id

@@ -1,0 +1,71 @@
+"""Finds an agent of somebody's own by `package.module:name`."""
+
+import importlib
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...state.errors import ConfigError, SandburError, UsageError
+from ..config.trust import is_trusted_agent, trust_agent
+from ..extensions.definition import PLAIN, Definition
+from .agent import Agent
+
+_SOURCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def named_agent(source: str, folder: Path, env: Mapping[str, str], is_said: bool) -> Definition:
+    """Return the agent that a flag (`is_said`), a variable or a trusted configuration names.
+
+    What the person names is known from then on, so that its sessions find it again.
+    """
+    error: type[SandburError] = UsageError if is_said else ConfigError
+    found = load_agent(source, folder, error)
+    if not is_trusted_agent(source, folder, env):
+        trust_agent(source, folder, env)
+    return found
+
+
+def known_agent(source: str, folder: Path, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
+    """Return the agent of a stored session, if this machine has run it in that folder before.
+
+    Else a plain one, and what to say: a record from elsewhere must not choose what code is run here.
+    """
+    again = f"Resume it with --agent {source}."
+    if not is_trusted_agent(source, folder, env):
+        return PLAIN, [f"This session belongs to the agent {source}, which is not loaded by itself. {again}"]
+    try:
+        return load_agent(source, folder, UsageError), []
+    except SandburError as error:
+        return PLAIN, [f"The agent of this session is not here: {error.message} {again}"]
+
+
+def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definition:
+    """Import an agent as a program in `folder` would; raises `error` with a sentence."""
+    if not _SOURCE.fullmatch(source):
+        raise error(f"`{source}` names no agent.", "Write MODULE:NAME, such as support.bot:agent.")
+    module_name, _, name = source.partition(":")
+    agent = getattr(_imported(module_name, folder, error), name, None)
+    if agent is None:
+        raise error(f"The module {module_name} has no `{name}`.", "Check the part after the colon.")
+    if not isinstance(agent, Agent):
+        raise error(f"{source} is a {type(agent).__name__}, no sandbur.Agent.", "Name the agent itself.")
+    return agent.definition_of(source)
+
+
+def _imported(module_name: str, folder: Path, error: type[SandburError]) -> Any:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and module_name.startswith(missing.name):
+            raise error(f"There is no module {module_name} in {folder}.", "Check -C and the name.") from None
+        raise error(f"{module_name} cannot be imported: {missing}.", "Install what it needs.") from missing
+    except SandburError:
+        raise
+    except Exception as bug:
+        raise error(
+            f"{module_name} cannot be imported: {type(bug).__name__}: {bug}", "-v shows where."
+        ) from bug

@@ -1,0 +1,83 @@
+"""What a run came to, for programs."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Generic, cast
+
+from typing_extensions import TypeVar
+
+from ...actions.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
+from ...state.application import Usage
+from ...state.errors import SandburError
+
+OutputT = TypeVar("OutputT", default=str)
+
+
+class RunFailed(SandburError):
+    """A run that was to be done stands elsewhere; its session can go on."""
+
+    code = "run_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[OutputT]):
+    """How one run ended; whatever it is, the session is on disk and can go on from there."""
+
+    session_id: str
+    status: RunStatus
+    """`done`, `needs_approval`, `needs_decision`, `denied`, `goal_not_reached`, `turn_limit`, `budget_limit`,
+    `timeout`, `rate_limited`, `interrupted` or `error`."""
+    output: OutputT | None
+    """The answer: a text, or a value of the agent's `output` type. None: the run is not over."""
+    text: str | None
+    """The answer as the model wrote it."""
+    pending: tuple[PendingDecision, ...]
+    """Calls that wait for `approve`, `deny` or `settle`."""
+    steps: tuple[StepOutcome, ...]
+    """Of the plan, if there was one."""
+    usage: Usage
+    """Tokens and cost in US dollars, None where no price is known."""
+    duration_ms: int
+    error: ErrorRaised | None
+    exit_code: int
+    """As the command would end: 0 done, 3 a decision is needed, and so on."""
+    hint: str = ""
+    """What to do about the error."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.status == "done"
+
+    def raise_for_status(self) -> "RunResult[OutputT]":
+        """Return this result; raises `RunFailed` unless the run is done."""
+        if self.is_done:
+            return self
+        if self.error is not None:
+            raise RunFailed(self.error.message, self.hint)
+        waiting = ", ".join(f"{one.tool} ({one.call_id})" for one in self.pending)
+        what = f"it waits for a decision about {waiting}" if waiting else f"its status is {self.status}"
+        raise RunFailed(f"The run is not done: {what}.", f"Its session is {self.session_id}.")
+
+
+def result_of(finished: RunFinished, parse: Callable[[Any], OutputT] | None = None) -> RunResult[OutputT]:
+    """Return a run's end; its output is what `parse` makes of the answer's JSON value, else the text."""
+    output: Any = finished.result
+    if parse is not None:
+        output = None
+        # A session that began with another form of answers keeps it.
+        with suppress(ValueError):
+            output = None if finished.output is None else parse(finished.output)
+    return RunResult(
+        session_id=finished.session_id,
+        status=finished.status,
+        output=cast("OutputT | None", output),
+        text=finished.result,
+        pending=finished.pending,
+        steps=finished.steps,
+        usage=finished.usage,
+        duration_ms=finished.duration_ms,
+        error=finished.error,
+        exit_code=finished.exit_code,
+        hint=finished.hint,
+    )

@@ -1,0 +1,197 @@
+"""A conversation with an agent, for programs."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
+
+from ...actions.events import Event, PendingDecision, RunFinished
+from ...state.calls import CallDecision, Settlement
+from ...state.errors import UsageError
+from ...state.messages import Message, UserContent
+from ...state.transcript import Transcript
+from .result import OutputT, RunResult, result_of
+
+if TYPE_CHECKING:
+    from ..session.session import Session
+
+
+class AgentSession(Generic[OutputT]):
+    """One durable conversation: `async with agent.session() as session`.
+
+    One run at a time. Whatever ends the program, `agent.session(id)` goes on at the exact action, from any
+    process that has the store.
+    """
+
+    def __init__(
+        self,
+        opened: "Callable[[], Awaitable[Session]]",
+        closed: "Callable[[Session], Awaitable[None]]",
+        parse: "Callable[[Any], OutputT] | None" = None,
+    ) -> None:
+        """Without `parse` the output is the text of the answer."""
+        self._opened = opened
+        self._closed = closed
+        self._parse = parse
+        self._session: Session | None = None
+        self._events: AsyncGenerator[Event] | None = None
+        """Of the run that goes on."""
+        self._last: RunFinished | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = await self._opened()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            if self._events is not None:
+                # A loop over a stream that was left in its middle: its run ends here.
+                await session.interrupt()
+                await self._events.aclose()
+        finally:
+            await self._closed(session)
+
+    @property
+    def id(self) -> str:
+        return self._entered.id
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What its owner should know before the first run, such as tools that are gone."""
+        return self._entered.notices
+
+    @property
+    def pending(self) -> tuple[PendingDecision, ...]:
+        """The calls that wait for a decision, also those that another process left."""
+        return tuple(
+            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
+            for call in self._entered.state.pending_tool_calls
+            if call.decision == "undecided"
+        )
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The global history as the next request would send it."""
+        return tuple(self._entered.state.chat_history)
+
+    @property
+    def result(self) -> RunResult[OutputT] | None:
+        """What the last run of this object came to."""
+        return None if self._last is None else result_of(self._last, self._parse)
+
+    async def stream(self, message: UserContent | None = None) -> AsyncGenerator[Event]:
+        """Send a message, or without one carry an interrupted run on; yield what happens.
+
+        The last event is a `RunFinished`; `result` has it, too. Who stops listening interrupts the run.
+        """
+        session = self._entered
+        events = session.carry_on() if message is None else session.send(message)
+        async with aclosing(self._followed(events)) as followed:
+            async for event in followed:
+                yield event
+
+    async def run(self, message: UserContent | None = None) -> RunResult[OutputT]:
+        """Send a message, or without one carry an interrupted run on, and return what it came to."""
+        return await self._ended(self.stream(message))
+
+    async def approve(
+        self, *call_ids: str, arguments: str | None = None, record_only: bool = False
+    ) -> RunResult[OutputT]:
+        """Let waiting calls run, all of them if none is named, and carry the run on.
+
+        `arguments` is the JSON text of an edit, for a single call.
+        """
+        chosen = self._chosen(call_ids)
+        if arguments is not None and len(chosen) != 1:
+            raise UsageError("An edit is for one call.", "Name the call that it is for.")
+        return await self.decide(
+            (CallDecision(call_id=each, approved=True, arguments=arguments) for each in chosen), record_only
+        )
+
+    async def deny(self, *call_ids: str, reason: str = "", record_only: bool = False) -> RunResult[OutputT]:
+        """Refuse waiting calls, all of them if none is named, and carry the run on."""
+        chosen = self._chosen(call_ids)
+        return await self.decide((CallDecision(call_id=each, reason=reason) for each in chosen), record_only)
+
+    async def settle(
+        self, call_id: str, outcome: Settlement, result: str = "", record_only: bool = False
+    ) -> RunResult[OutputT]:
+        """Say what came of a call whose outcome is unknown, and carry the run on.
+
+        `outcome` is `done`, `failed` or `rerun`; `result` is what the model reads of it.
+        """
+        decision = CallDecision(call_id=call_id, settle=outcome, result=result)
+        return await self.decide([decision], record_only)
+
+    async def decide(
+        self, decisions: Iterable[CallDecision], record_only: bool = False
+    ) -> RunResult[OutputT]:
+        """Record decisions and carry the run on, unless they are only to be recorded."""
+        return await self._ended(self.stream_decisions(decisions, record_only))
+
+    async def stream_decisions(
+        self, decisions: Iterable[CallDecision], record_only: bool = False
+    ) -> AsyncGenerator[Event]:
+        """Record decisions and carry the run on; yield what happens."""
+        events = self._entered.decide(tuple(decisions), record_only)
+        async with aclosing(self._followed(events)) as followed:
+            async for event in followed:
+                yield event
+
+    async def interrupt(self) -> None:
+        """End the current action; the run then ends as `interrupted`."""
+        await self._entered.interrupt()
+
+    def load(self, messages: Iterable[Message]) -> None:
+        """Put messages of another conversation into the history; recorded with the next step.
+
+        Raises `UsageError` while a turn is open.
+        """
+        self._entered.change_history(self._entered.state.chat_history.append(*messages))
+
+    def clear(self) -> None:
+        """Begin anew: no message of the past is sent again. The store keeps them.
+
+        Raises `UsageError` while a turn is open.
+        """
+        self._entered.change_history(Transcript())
+
+    @property
+    def _entered(self) -> "Session":
+        if self._session is None:
+            raise UsageError("This session is not open.", "Write `async with agent.session() as session:`.")
+        return self._session
+
+    def _chosen(self, call_ids: tuple[str, ...]) -> tuple[str, ...]:
+        waiting = tuple(each.call_id for each in self.pending)
+        for unknown in (each for each in call_ids if each not in waiting):
+            raise UsageError(f"No call {unknown} waits for a decision.", f"Waiting: {', '.join(waiting)}.")
+        return call_ids or waiting
+
+    async def _followed(self, events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
+        if self._events is not None:
+            raise UsageError(f"Session {self.id} is running.", "Let its run end, or call interrupt().")
+        session = self._entered
+        running = self._events = cast("AsyncGenerator[Event]", events)
+        try:
+            async for event in running:
+                if isinstance(event, RunFinished):
+                    self._last = event
+                yield event
+        finally:
+            self._events = None
+            await session.interrupt()
+            await running.aclose()
+
+    async def _ended(self, events: AsyncGenerator[Event]) -> RunResult[OutputT]:
+        self._last = None
+        async with aclosing(events):
+            async for _ in events:
+                pass
+        assert self._last is not None, "a run ended without its result"
+        return result_of(self._last, self._parse)

@@ -1,0 +1,362 @@
+"""Puts sessions together: gate, tools, model, ports, graph; what they share lives as long as the process."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...actions.events import Notice
+from ...state.application import GRAPH_VERSION, ApplicationState
+from ...state.errors import SessionMismatch
+from ...state.session import SessionSettings
+from ...state.store.store import Store
+from ..config.settings import Said, Settings
+from ..extensions.definition import Definition
+from ..extensions.toolset.equipment import Equipped, close_sources, equip, learn_secrets
+from ..models.providers import key_names
+from ..wiring import (
+    SessionGate,
+    bind_ports,
+    counter_of,
+    output_of,
+    own_folders,
+    places_of,
+    policy_of,
+    search_of,
+)
+from .run import Limits
+
+if TYPE_CHECKING:
+    from burr.core import Application
+
+    from ...actions.ports import Masker, Model, Ports, Toolbox, ToolSource, Trace
+    from ...actions.tools.shell.sandbox.sandbox import Sandbox
+    from ..extensions.hooks.hooks import Hooks
+    from ..extensions.mcp.prompts import Prompts
+    from ..extensions.middleware.onion import Onion
+    from ..models.clients import Clients
+    from ..telemetry.session_telemetry import SessionTelemetry
+    from ..telemetry.telemetry import Telemetry
+    from .secrets import SecretMasker
+    from .session import Session
+
+
+class Assembly:
+    """Opens the sessions of a process, and closes what they have used."""
+
+    def __init__(
+        self, said: Said, settings: Settings, store: Store, env: Mapping[str, str], of_command: bool
+    ) -> None:
+        """`of_command`: what the person and the folder add to the command counts."""
+        self._said = said
+        self._settings = settings
+        self._store = store
+        self._env = env
+        self._loads = of_command
+        self._models: list[Model] = []
+        self._clients: Clients | None = None
+        self._sandboxes: list[Sandbox] = []
+        self._servers: dict[Path, ToolSource] = {}
+        """By the folder whose sessions use them."""
+        self._found: dict[Path, ToolSource] = {}
+        """Tools of packages and projects, by the folder of the sessions that have them."""
+        self._telemetry: Telemetry | None = None
+        self._onions: dict[Session, tuple[Onion, Model]] = {}
+        """The middleware of sessions that have any, and the model that it goes around."""
+        self._hooks: dict[Session, Hooks] = {}
+
+    async def session(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        new_state: ApplicationState,
+        definition: Definition,
+        needs_model: bool = True,
+    ) -> "Session":
+        """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
+        from .run import nobody
+        from .session import Session
+
+        settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
+        sandbox, said = await self._confine(settings) if needs_model else (None, "")
+        onion = _onion_of(session_id, settings, definition) if needs_model else None
+        keys = key_names(self._settings.providers)
+        masker = self._masker_of(settings, keys)
+        equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
+        learn_secrets(equipped.toolbox.values(), masker)
+        settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
+        is_confined = sandbox is not None and not sandbox.has_network
+        gate_of = partial(policy_of, own=own_folders(self._settings, self._env), is_confined=is_confined)
+        gate = SessionGate(gate_of, settings)
+        trace = await self._store.open_trace(session_id)
+        telemetry = self._telemetry_of(session_id, trace, masker)
+        own_model = self._model_of(settings, definition, needs_model)
+        model = own_model if telemetry is None else telemetry.overhear(own_model)
+        ports = bind_ports(
+            settings, gate, model if onion is None else onion.around_model(model),
+            await self._store.open_journal(session_id), trace if telemetry is None else telemetry, masker,
+            places_of(self._settings.home, session_id), self._settings.compress_at,
+            await self._with_files(session_id, equipped.toolbox), withheld=keys, sandbox=sandbox,
+            session_id=session_id, token_counter=counter_of(definition, own_model),
+            output=output_of(settings, definition.output),
+            wrap_tool_call=None if onion is None else onion.around_tools(),
+        )  # fmt: skip
+        hooks = self._hooks_of(ports) if needs_model else None
+        ports = replace(ports, advice=hooks, variables=settings.variables)
+        session = Session(
+            session_id, await self._application(session_id, new_state), ports, self._store, settings,
+            self._limits(settings), gate_of, gate.change, nobody if telemetry is None else telemetry.note,
+            companions=(*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
+        )  # fmt: skip
+        await self._accompany(session, ports, hooks, onion, model)
+        session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
+        return session
+
+    async def _equipped(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        definition: Definition,
+        onion: "Onion | None",
+        sandbox: "Sandbox | None",
+        needs_model: bool,
+    ) -> "Equipped":
+        sources = [
+            *self._found_tools_of(settings, definition),
+            *self._http_tools_of(settings, definition),
+            *self._servers_of(settings, needs_model),
+        ]
+        brought = () if onion is None else onion.tools
+        search = search_of(self._settings, self._env)
+        is_new = not self._store.index.exists(session_id)
+        return await equip(settings, definition, brought, sources, search, sandbox, is_new)
+
+    async def _application(self, session_id: str, new_state: ApplicationState) -> "Application[Any]":
+        from ..graph import ACTIONS, build_application, build_graph
+
+        application = await build_application(build_graph(), session_id, self._store.persister(), new_state)
+        _check_position(session_id, application.state, ACTIONS)
+        return application
+
+    async def _accompany(
+        self, session: "Session", ports: "Ports", hooks: "Hooks | None", onion: "Onion | None", model: "Model"
+    ) -> None:
+        """Let hooks and middleware know the session that they go along with."""
+        if hooks is not None:
+            hooks.session.is_resumed = len(session.state.chat_history) > 0
+            hooks.session.mode = lambda: session.state.execution_mode
+            self._hooks[session] = hooks
+        if onion is not None:
+            await onion.start()
+            onion.tell_by(lambda text: ports.emit(Notice(text)))
+            self._onions[session] = onion, model
+
+    async def let_go(self, session: "Session") -> None:
+        """Forget a session that nobody here goes on with, so that many of them cost nothing."""
+        self._store.forget(session.id)
+        model = await self.end_companions(session)
+        if model in self._models:
+            self._models.remove(model)
+            await model.aclose()
+
+    async def aclose(self) -> None:
+        """Close all but the store and the telemetry."""
+        for session in {**self._onions, **self._hooks}:
+            await self.end_companions(session)
+        if self._servers:
+            await close_sources(self._servers.values())
+        for model in self._models:
+            await model.aclose()
+        for sandbox in self._sandboxes:
+            await asyncio.to_thread(sandbox.close)
+
+    async def _with_files(self, session_id: str, toolbox: "Toolbox") -> "Toolbox":
+        """Return the tools, those over back ends with the files that the store keeps for the session."""
+        from ...actions.ports import KeptBySession
+
+        over_back_ends = {name: tool for name, tool in toolbox.items() if isinstance(tool, KeptBySession)}
+        if not over_back_ends:
+            return toolbox
+        from ...actions.workspace.backends.backend import KeptFiles
+
+        own = await self._store.database.offload(lambda: self._store.session_files(session_id))
+        kept = KeptFiles(own, self._store.shared_files())
+        # The order of the tools is that of every request.
+        return {**toolbox, **{name: tool.of_session(kept) for name, tool in over_back_ends.items()}}
+
+    def _masker_of(self, session: SessionSettings, keys: frozenset[str]) -> "SecretMasker":
+        """Return what masks the secrets of the environment and the folder, and those of tool servers."""
+        from ...state.store.seals import store_key
+        from .secrets import masker_for
+
+        given: dict[str, str] = {}
+        if self._settings.mcp_servers:
+            from ..config.mcp_servers import hidden_values
+
+            given = hidden_values(self._settings.mcp_servers, self._env)
+        known = {**self._env, **given}
+        return masker_for(known, Path(session.cwd), store_key(self._settings.home), keys | set(given))
+
+    def _servers_of(self, session: SessionSettings, needs_model: bool) -> "list[ToolSource]":
+        """Return what brings the tools of the servers that are configured for the folder of a session."""
+        # Who only decides about a call has to know its tool, too.
+        if not needs_model and not any(name.startswith("mcp__") for name in session.own_tools):
+            return []
+        cwd = Path(session.cwd)
+        if cwd not in self._servers:
+            from ..wiring import servers_of
+
+            source = servers_of(self._settings, self._said, session, self._env, self._loads)
+            if source is None:
+                return []
+            self._servers[cwd] = source
+        return [self._servers[cwd]]
+
+    def _found_tools_of(self, session: SessionSettings, definition: Definition) -> "list[ToolSource]":
+        """Return what brings the tools of packages and of the project; an agent has what it names."""
+        if not (self._loads and definition.has_builtin_tools):
+            return []
+        cwd = Path(session.cwd)
+        if cwd not in self._found:
+            from ..extensions.found_tools import FoundTools
+
+            self._found[cwd] = FoundTools(cwd, self._env)
+        return [self._found[cwd]]
+
+    def _http_tools_of(self, session: SessionSettings, definition: Definition) -> "list[ToolSource]":
+        """Return what brings the HTTP tools of the configuration; an agent of somebody's own has its own."""
+        if not definition.has_builtin_tools:
+            return []
+        from ..wiring import http_tools_of
+
+        source = http_tools_of(self._settings, self._said, Path(session.cwd), self._env, self._loads)
+        return [] if source is None else [source]
+
+    def server_prompts(self, session: "Session") -> "Prompts | None":
+        """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
+        servers = self._servers.get(Path(session.settings.cwd))
+        if servers is None:
+            return None
+        from ..extensions.mcp.start import LazyServers
+
+        return servers.source().prompts if isinstance(servers, LazyServers) else None
+
+    def _hooks_of(self, ports: "Ports") -> "Hooks | None":
+        """Return the hooks of a session, bound to what it works with; None: there are none."""
+        if not self._settings.hooks:
+            return None
+        from ..extensions.hooks.hooks import Hooks, HookSession
+        from ..extensions.hooks.program import HookPlace
+
+        place = HookPlace(ports.cwd, ports.scratch, ports.withheld)
+        session = HookSession(ports.session_id, place, ports.masker.text, ports.toolbox)
+        hooks = Hooks(self._settings.hooks, session)
+        hooks.tell_by(lambda text: ports.emit(Notice(text)))
+        return hooks
+
+    async def end_companions(self, session: "Session") -> "Model":
+        """Let the hooks and the middleware of a session know that it ends; return its model."""
+        if (hooks := self._hooks.pop(session, None)) is not None:
+            await hooks.close()
+        if session not in self._onions:
+            return session.model
+        onion, model = self._onions.pop(session)
+        await onion.stop()
+        return model
+
+    def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> "Model":
+        if needs_model and definition.model is not None and definition.model.name == settings.model:
+            # Its owner made it, and its owner closes it.
+            return definition.model
+        if needs_model:
+            from ..wiring import connect_models
+
+            model = connect_models(self._settings, settings, self._env, self._shared_clients)
+        else:
+            from ..models.model import NoModel
+
+            model = NoModel(settings.model)
+        self._models.append(model)
+        return model
+
+    def _shared_clients(self) -> "Clients":
+        if self._clients is None:
+            from ..models.clients import Clients
+
+            self._clients = Clients()
+        return self._clients
+
+    def keep_connections(self) -> None:
+        """Leave connections open between sessions, until as many calls of `drop_connections`."""
+        self._shared_clients().keep()
+
+    async def drop_connections(self) -> None:
+        await self._shared_clients().let_go()
+
+    async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
+        from ..wiring import sandbox_of
+
+        if session.sandbox == "off":
+            return sandbox_of(session, self._settings, self._env)
+        sandbox, said = await asyncio.to_thread(sandbox_of, session, self._settings, self._env)
+        if sandbox is not None:
+            self._sandboxes.append(sandbox)
+        return sandbox, said
+
+    def _telemetry_of(self, session_id: str, trace: "Trace", masker: "Masker") -> "SessionTelemetry | None":
+        """Return what tells a collector of this session's runs, if that is switched on."""
+        if not self._settings.otel:
+            return None
+        if self._telemetry is None:
+            from ..telemetry.telemetry import Telemetry
+
+            self._telemetry = Telemetry.start(self._env)
+        return self._telemetry.session(session_id, trace, masker) if self._telemetry is not None else None
+
+    async def end_telemetry(self) -> str:
+        """Send what is left to a collector; return what went wrong, empty if nothing did."""
+        telemetry, self._telemetry = self._telemetry, None
+        return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
+
+    def _limits(self, session: SessionSettings) -> Limits:
+        settings = self._settings
+        if settings.max_budget_usd is not None:
+            from ..pricing import require_price
+
+            for model in (session.model, *session.fallback_models):
+                require_price(model, settings.prices)
+        return Limits(settings.max_turns, settings.max_budget_usd, settings.timeout_s)
+
+
+def _onion_of(session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":
+    """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
+    if not definition.middleware:
+        return None
+    from ..extensions.middleware.middleware import MiddlewareSession
+    from ..extensions.middleware.onion import Onion
+
+    place = MiddlewareSession(session_id, settings.model, Path(settings.cwd))
+    return Onion(definition.middleware, place)
+
+
+def _idle(session: SessionSettings, toolbox: "Toolbox") -> Iterator[str]:
+    """Say which rules are about none of the tools."""
+    rules = (*session.allow, *session.ask, *session.deny)
+    if not rules:
+        return
+    from ..policy.rules import idle_rules
+
+    for rule in idle_rules(rules, toolbox):
+        yield f"The rule `{rule}` names no tool of this session."
+
+
+def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:
+    """Refuse a session that stands where this graph cannot go on."""
+    position = state.get("__PRIOR_STEP")
+    if state["graph_version"] > GRAPH_VERSION or (position is not None and position not in actions):
+        raise SessionMismatch(
+            f"Session {session_id} was written by a newer Sandbur: its graph stands after {position!r}.",
+            "Upgrade Sandbur to go on with it.",
+        )

@@ -1,0 +1,1 @@
+"""What tests of agents use; public as `sandbur.testing`."""
