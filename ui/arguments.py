@@ -16,11 +16,14 @@ INSTEAD = {
     "init": "A folder needs no setting up; an AGENTS.md in it is read.",
     "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
     "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or whichever is set.",
-    "mcp": "Tool servers cannot be added yet.",
     "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
     "update": "Install a newer version over this one; `sandbur doctor` says where it is.",
     "upgrade": "Install a newer version over this one; `sandbur doctor` says where it is.",
 }
+
+
+WITH_PROGRAM = ("mcp",)
+"""Commands that take a program and its arguments behind `--`."""
 
 
 def parse(argv: Sequence[str]) -> Command:
@@ -33,6 +36,8 @@ def parse(argv: Sequence[str]) -> Command:
     parser = parser_for(name)
     words, last = _split_at_dashes(words)
     found, extra = parser.parse_known_intermixed_args(words)
+    if last and name in WITH_PROGRAM:
+        found.rest, last = tuple(last), []
     is_literal = bool(last) and vars(found).get("prompt", "") is None
     if is_literal:
         found.prompt = last.pop(0)

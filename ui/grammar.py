@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
-from ..agent.config.settings import MODES, SANDBOXES, SETTINGS, Kind, Said
+from ..agent.config.settings import EFFORTS, MODES, SANDBOXES, SETTINGS, Kind, Said
 from ..state.errors import UsageError
 from .argument_types import amount, count, names, one_of
 from .terminal.terminal import put
@@ -145,6 +145,10 @@ COMMANDS: Mapping[str, Listed] = {
         "stats.StatsCommand",
         "tokens, cost, time, failures and approvals of what is in the store",
     ),
+    "mcp": Listed(
+        "mcp.command.McpCommand",
+        "list, add, remove or test tool servers (MCP), or serve runs to others",
+    ),
     "trust": Listed("trust.TrustCommand", "list the projects whose configuration counts, or take trust back"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
@@ -230,8 +234,10 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
     "names": {"type": names, "default": ()},
     "mode": {"type": one_of(MODES)},
     "sandbox": {"type": one_of(SANDBOXES)},
+    "effort": {"type": one_of(EFFORTS)},
     "domains": {"action": "append", "default": [], "nargs": "?", "const": "*"},
     "rules": {"action": "append", "default": []},
+    "variables": {"action": "append", "default": []},
     "folders": {"action": "append", "default": [], "type": Path},
     "folder": {"type": Path},
     "count": {"type": count},

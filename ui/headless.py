@@ -12,9 +12,8 @@ from ..actions.events import Event, RunFinished, RunStarted
 from ..actions.turn.commands import chosen_mode
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
-from .open_session import open_session, opened
+from .open_session import attached, open_session, opened
 from .terminal.drive import View, drive
-from .terminal.sanitize import plain
 from .terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
@@ -102,10 +101,12 @@ async def run_headless(command: "ChatCommand") -> int:
         prompt = DEMO_GOAL
     else:
         prompt = headless_prompt(command.prompt, command.continues)
+    files = attached(command)
     async with opened(command) as runtime:
         session = await open_session(runtime, command)
         warn(session.notices, command.progress)
-        events = session.send(prompt) if prompt is not None else session.carry_on()
+        message = (*files, *([prompt] if prompt else [])) if files else prompt
+        events = session.send(message) if message is not None else session.carry_on()
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
 
 
@@ -142,6 +143,9 @@ def resume_line(session_id: str) -> str:
 def warn(notices: Iterable[str], progress: "Progress") -> None:
     if not progress.is_quiet:
         for notice in notices:
+            # Loaded where there is something to tell, or a person's terminal to protect.
+            from .terminal.sanitize import plain
+
             say(plain(notice))
 
 
@@ -199,7 +203,11 @@ class TextView:
             with suppress(OSError):
                 self._progress.show(event)
         if isinstance(event, RunFinished) and event.result:
-            answer = plain(event.result) if sys.stdout.isatty() else event.result
+            answer = event.result
+            if sys.stdout.isatty():
+                from .terminal.sanitize import plain
+
+                answer = plain(answer)
             print(answer.rstrip("\n"), flush=True)
 
     def tick(self) -> None:

@@ -21,12 +21,13 @@ from ..actions.events import (
     ThinkingDelta,
     ToolFinished,
     ToolRequested,
+    ToolsChanged,
     UsageChanged,
 )
 from ..state.application import Usage, VibeStep
 from ..state.calls import PendingCall
 from ..state.errors import SandburError
-from ..state.json_text import json_object
+from ..state.messages import json_object
 
 Object = dict[str, Any]
 
@@ -48,12 +49,13 @@ def arguments_object(text: str) -> Any:
 
 def result_object(finished: RunFinished) -> Object:
     error = finished.error
+    answer = {"result": finished.result} | ({"output": finished.output} if finished.has_output else {})
     return {
         "type": "result",
         "session_id": finished.session_id or None,
         "status": finished.status,
         "exit_code": finished.exit_code,
-        "result": finished.result,
+        **answer,
         "workflow_mode": finished.workflow_mode,
         "steps": [_outcome(step) for step in finished.steps],
         "pending": [_decision(pending) for pending in finished.pending],
@@ -186,6 +188,12 @@ _ENCODERS: dict[type, Callable[[Any], Object]] = {
     MessageAdded: _message,
     ToolRequested: _tool_use,
     ToolFinished: _tool_result,
+    ToolsChanged: lambda event: {
+        "type": "tools",
+        "added": list(event.added),
+        "removed": list(event.removed),
+        "groups": list(event.groups),
+    },
     PlanChanged: _plan,
     PlanResumed: _plan,
     StepChanged: _step,

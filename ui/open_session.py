@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ..agent.config.settings import Said
     from ..agent.runtime import Runtime
     from ..agent.session.session import Session
+    from ..state.messages import Document, Image
+    from ..state.session import OutputSchema
     from .commands.chat import ChatCommand
     from .grammar import Command
 
@@ -35,13 +37,26 @@ def enter_folder(path: Path | None) -> None:
             raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
 
 
+def attached(command: "ChatCommand") -> "tuple[Image | Document, ...]":
+    """Return the files of --attach; raises `UsageError` for one that cannot be read or attached."""
+    if not command.attach:
+        return ()
+    from ..state.content import attachment
+
+    return tuple(map(attachment, command.attach))
+
+
 @asynccontextmanager
 async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
     """Open the runtime for the flags, and close it."""
     from ..agent.runtime import Runtime
-    from .terminal.sanitize import plain
 
-    runtime = Runtime.open(said_by(command), os.environ, lambda notice: say(plain(notice)))
+    def tell(notice: str) -> None:
+        from .terminal.sanitize import plain
+
+        say(plain(notice))
+
+    runtime = Runtime.open(said_by(command), os.environ, tell)
     try:
         yield runtime
     finally:
@@ -56,11 +71,37 @@ async def open_session(
     `or_demo`: without any model a new session takes the demo.
     """
     if not command.continues:
-        return await runtime.create(command.session_id, or_demo)
+        schema = None if command.json_schema is None else read_output_schema(command.json_schema)
+        return await runtime.create(command.session_id, or_demo, schema)
     found = picked or _named_session(runtime, command)
     if command.fork_session:
         found = await runtime.fork(found)
     return await runtime.resume(found)
+
+
+_MOST_SCHEMA_BYTES = 1_000_000
+
+
+def read_output_schema(path: Path) -> "OutputSchema":
+    """Read the schema of answers; raises `UsageError` where it is none."""
+    import json
+
+    from ..actions.turn.output.format import output_schema
+
+    try:
+        content = path.read_bytes()
+        if len(content) > _MOST_SCHEMA_BYTES:
+            raise UsageError(f"--json-schema: {path} is larger than {_MOST_SCHEMA_BYTES // 1000} KB.")
+        return output_schema(json.loads(content))
+    except OSError as error:
+        raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        said = str(error) if isinstance(error, json.JSONDecodeError) else "it is no JSON text"
+        raise UsageError(f"--json-schema: {path} is no JSON: {said}.") from None
+    except ValueError as error:
+        raise UsageError(
+            f"--json-schema: {path} is no schema that answers can be checked by: {error}."
+        ) from None
 
 
 def _named_session(runtime: "Runtime", command: "ChatCommand") -> str:

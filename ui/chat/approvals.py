@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...state.calls import CallDecision, PendingCall
-from ...state.json_text import json_object
+from ...state.messages import json_object
 from ..headless import clean
 from ..terminal.drive import ctrl_c_left_alone
 from ..terminal.lines import Line, preview, unknown_lines

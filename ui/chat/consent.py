@@ -7,9 +7,10 @@ from pathlib import Path
 from rich.console import Console
 
 from ...agent.config.disclosure import Disclosure, disclosed
-from ...agent.config.paths import read_bytes
-from ...agent.config.trust import MAX_CONFIG_BYTES, trust, trust_link
+from ...agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, read_bytes
+from ...agent.config.trust import trust, trust_file, trust_link
 from ...agent.config.yolo import acknowledge, is_acknowledged
+from ...state.errors import ConfigError
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import make_console
 from .questions import OneKey
@@ -30,13 +31,17 @@ async def newly_trusted(config: Path | None) -> bool:
     if told.problem:
         _print(console, f"{told.problem} It is left out.")
         return False
-    folder = config.parent.parent
+    is_settings = config.match(CONFIG_NAME)
+    place = config.parent.parent if is_settings else config
     for line in _lines(told):
         _print(console, line)
-    _print(console, f"{config} is not trusted yet. To take trust back later: sandbur trust --remove {folder}")
+    _print(console, f"{config} is not trusted yet. To take trust back later: sandbur trust --remove {place}")
     if not await _says_yes("Use it in this folder, until it changes?"):
         return False
-    trust(folder, os.environ, content)
+    if is_settings:
+        trust(place, os.environ, content)
+    else:
+        trust_file(place, content, os.environ)
     return True
 
 
@@ -64,6 +69,27 @@ async def ask_about_links(cwd: Path) -> None:
         _print(console, f"To take trust back later: sandbur trust --remove {found.link}")
         if await _says_yes("Read it, and tell the model what it says?"):
             trust_link(found.link, found.target, os.environ)
+
+
+async def ask_about_tools(cwd: Path) -> None:
+    """Ask about tools that a project brings as Python; who says no is asked again next time."""
+    from ...agent.extensions.found_tools import project_tools
+
+    console = make_console(sys.stdout)
+    try:
+        found = project_tools(cwd)
+    except ConfigError as problem:
+        _print(console, f"{problem} The tools of this project are left out.")
+        return
+    if found is None or found.is_trusted(os.environ):
+        return
+    _print(console, f"This project brings tools as Python programs in {found.folder}:")
+    for name, content in found.files.items():
+        _print(console, f"  ! {name} ({len(content):,} bytes)")
+    _print(console, "They run with your rights when a session begins, before any call of them is judged.")
+    _print(console, f"To take trust back later: sandbur trust --remove {found.folder}")
+    if await _says_yes("Run them in this folder, until one of them changes?"):
+        found.trust(os.environ)
 
 
 async def knows_yolo(home: Path) -> bool:

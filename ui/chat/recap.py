@@ -32,9 +32,9 @@ def spoken_lines(message: Message, glyphs: Glyphs) -> Iterator[Line]:
     """Yield what a person saw of a message; nothing of what the runtime and tools say to the model."""
     if message.marks_cut:
         yield "dim", "  (interrupted)"
-    elif message.text.strip() and message.origin in ("person", "model"):
+    elif message.shown.strip() and message.origin in ("person", "model"):
         who = glyphs.prompt if message.role == "user" else glyphs.point
-        words = plain(message.text).strip()
+        words = plain(message.shown).strip()
         yield "dim", f"{who} {words if len(words) <= _MAX_CHARS else words[:_MAX_CHARS] + ' ...'}"
 
 
@@ -45,16 +45,19 @@ def unanswered(state: ApplicationState) -> str:
     came = messages[at + 1 :]
     if not state.turn_open or any(one.tool_uses or one.role == "tool" for one in came):
         return ""
-    return state.user_input
+    return messages[at].text
 
 
 def _last_spoken(state: ApplicationState) -> list[Message]:
     """Return the last messages that a person saw, oldest first."""
-    history = state.chat_history
+    history = list(state.chat_history)
+    if history and not state.turn_open and history[-1].role == "assistant":
+        # The answer, whoever put it there.
+        history[-1] = history[-1].model_copy(update={"origin": "model"})
     spoken = (
         message
-        for message in list(history)[::-1]
-        if message.marks_cut or (message.text.strip() and message.origin in ("person", "model"))
+        for message in history[::-1]
+        if message.marks_cut or (message.shown.strip() and message.origin in ("person", "model"))
     )
     return list(islice(spoken, _LAST_MESSAGES))[::-1]
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,9 +18,9 @@ from prompt_toolkit.application import run_in_terminal
 from ...actions.events import Event, RunFinished
 from ...actions.turn.commands import chosen_mode
 from ...agent.config.paths import data_home
-from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
+from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..headless import DEMO_GOAL, clean, refuse_yolo, resume_line
-from ..open_session import open_session, opened
+from ..open_session import attached, open_session, opened
 from ..terminal.drive import StopSignals, drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
@@ -28,17 +28,19 @@ from ..terminal.terminal import make_console, say, typing_unseen
 from .always import Always
 from .approvals import Approvals, Settling
 from .composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
-from .consent import ask_about_links, knows_yolo, newly_trusted
+from .consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
 from .keys import Waking
 from .picker import pick_session
 from .questions import CommandTyped, Questions
 from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
 from .rewind import is_rewind, picked_step, rewound
+from .server_prompts import is_server_prompt, prompt_lines, written
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.calls import CallDecision
+    from ...state.messages import Document, Image
     from ..commands.chat import ChatCommand
 
 
@@ -112,7 +114,12 @@ async def chat(command: "ChatCommand") -> int:
         asks_for_yolo = runtime.settings.mode == "yolo" and not await knows_yolo(runtime.settings.home)
         if not command.continues:
             await ask_about_links(runtime.settings.cwd)
-        if not await newly_trusted(runtime.settings.untrusted_config) and not asks_for_yolo:
+            await ask_about_tools(runtime.settings.cwd)
+        settings = runtime.settings
+        asked = [
+            await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
+        ]
+        if not any(asked) and not asks_for_yolo:
             return await _chat(runtime, command)
     mode = {"mode": "interactive"} if asks_for_yolo else {}
     command = replace(command, said={**command.said, **mode})
@@ -123,7 +130,7 @@ async def chat(command: "ChatCommand") -> int:
 async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
     refuse_yolo(first or "")
-    talk = Chat(runtime, command.verbose)
+    talk = Chat(runtime, command.verbose, attached(command))
     talk.greet()
     try:
         if command.continues or first is not None:
@@ -141,8 +148,12 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
 
 
 class Chat:
-    def __init__(self, runtime: "Runtime", verbose: bool = False) -> None:
+    def __init__(
+        self, runtime: "Runtime", verbose: bool = False, files: "Sequence[Image | Document]" = ()
+    ) -> None:
+        """Begin; `files` go with the first message."""
         self._runtime = runtime
+        self._files = self._sent_files = tuple(files)
         self._entered: Session | None = None
         self._has_run = False
         self._told_of = ""
@@ -164,7 +175,7 @@ class Chat:
 
     def _masked(self, text: str) -> str:
         """Return an input as a session takes it in: the history keeps no secret either."""
-        from ...agent.secrets import masker_for
+        from ...agent.session.secrets import masker_for
 
         return masker_for(self._runtime.env, self._runtime.settings.cwd).text(text)
 
@@ -234,15 +245,40 @@ class Chat:
         is_open = self._session.next_action != "prompt"
         if text.strip() in ("exit", "quit"):
             text = "/exit"
-        if is_rewind(text):
+        if is_server_prompt(text):
+            await self._send_prompt(text)
+        elif is_rewind(text):
             await self._rewind(text)
         elif not await self._may_ask_less(text):
             self._renderer.lines([("yellow", "The mode stays as it is.")])
         elif text.strip() and not (is_open and text.strip() == self._taken_back):
-            await self._turn(self._session.send(text), text)
+            await self._turn(self._send(text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
         return self._leaves(text)
+
+    async def _send_prompt(self, text: str) -> None:
+        """Send what a tool server wrote, once the person has seen it; or list what there is."""
+        prompts = self._runtime.server_prompts(self._session)
+        try:
+            if text.strip() == "/mcp":
+                self._renderer.lines((("dim", line) for line in await prompt_lines(prompts)), prose=True)
+                return
+            said = await written(text, prompts)
+        except UsageError as problem:
+            self._renderer.lines([("yellow", one_line(str(problem)))], prose=True)
+            return
+        self._renderer.lines([("dim", plain(said))], prose=True)
+        await self._turn(self._send(said), said)
+
+    def _send(self, text: str) -> AsyncIterator[Event]:
+        """Send a message, the first one with its files; a command leaves them for what comes after it."""
+        self._sent_files = () if text.startswith("/") else self._files
+        if not self._sent_files:
+            return self._session.send(text)
+        events = self._session.send((*self._files, text))
+        self._files = ()
+        return events
 
     async def _may_ask_less(self, text: str) -> bool:
         """Return whether a text may be sent: yolo mode only by somebody who knows what it does."""
@@ -299,6 +335,8 @@ class Chat:
         kept = "\n".join(part for part in ("" if is_stored else text, self._draft) if part)
         self._composer.put_in(kept)
         self._draft = ""
+        if not is_stored:
+            self._files = self._files or self._sent_files
         stands = self._session.next_action
         if kept or isinstance(other, SessionHeld) or stands == "prompt":
             return None, False

@@ -87,7 +87,8 @@ async def rewound(
     if not key:
         return None
     is_message = step.kind == "message"
-    draft = runtime.store.show(session.id, step.seq).state.user_input if is_message else ""
+    said = runtime.store.show(session.id, step.seq).state.chat_history.last if is_message else None
+    draft = said.text if said is not None else ""
     at = max(0, step.seq - is_message)
     # The mode of now stays: an earlier one may allow more.
     mode = session.state.execution_mode

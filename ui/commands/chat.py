@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from ...agent.config.settings import Said
 from ...state.errors import UsageError
@@ -27,6 +28,10 @@ class ChatCommand(RunCommand):
         group="session", only="chat", nargs="?", const="", metavar="ID",
     )  # fmt: skip
     """A session, or empty for "let me pick"."""
+    attach: tuple[Path, ...] = flag(
+        "--attach", "send a picture, PDF or text with the message; may be repeated", (),
+        group="session", only="chat", action="append", type=Path, metavar="FILE",
+    )  # fmt: skip
     fork_session: bool = switch("--fork-session", "with -c or -r: go on in a copy", "session", "chat")
     session_id: str | None = flag(
         "--session-id",
@@ -36,6 +41,10 @@ class ChatCommand(RunCommand):
         type=uuid,
         metavar="UUID",
     )
+    json_schema: Path | None = flag(
+        "--json-schema", "every answer is JSON that fits the schema in this file",
+        group="run", only="chat", type=Path, metavar="FILE",
+    )  # fmt: skip
 
     @property
     def continues(self) -> bool:
@@ -48,6 +57,10 @@ class ChatCommand(RunCommand):
             raise UsageError("--session-id names a new session.", "Leave it out to continue an old one.")
         if self.fork_session and not self.continues:
             raise UsageError("--fork-session needs a session to copy.", "Add -c or -r ID.")
+        if self.json_schema is not None and self.continues:
+            raise UsageError(
+                "--json-schema is for a new session: a stored one keeps what it began with.", "Leave it out."
+            )
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..."')
 

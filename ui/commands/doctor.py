@@ -84,8 +84,7 @@ def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
 
 
 def _key(settings: "Settings") -> Finding:
-    from ...state.store.seals import maker_of
-    from ...state.store.store_key import key_path, known_key
+    from ...state.store.seals import key_path, known_key, maker_of
 
     path = key_path(settings.home)
     try:
@@ -143,7 +142,7 @@ def _rights(database: Path) -> Iterator[Finding]:
 
 def _leftovers(home: Path, sessions: list[str]) -> Iterator[Finding]:
     """Find what calls left behind whose session is gone."""
-    from ...agent.leftovers import size_of, strays
+    from ...agent.session.leftovers import size_of, strays
 
     found = strays(home, sessions)
     if found:

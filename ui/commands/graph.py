@@ -1,7 +1,6 @@
 """`sandbur graph`: the state machine as text for a drawing tool, or the proof that it keeps its promise."""
 
 from dataclasses import dataclass
-from typing import Any, cast
 
 from ...state.errors import UsageError
 from ..argument_types import one_of
@@ -35,7 +34,7 @@ async def _prove() -> int:
     from ...agent.graph import build_graph
     from ...agent.policy.graph_proof import prove
 
-    proof = await prove(build_graph(ports=cast(Any, None)))
+    proof = await prove(build_graph())
     looked_at = (
         f"{proof.actions} actions, {proof.transitions} transitions, {proof.states:,} states,"
         f" {proof.points:,} pairs of an action and a state, {proof.steps:,} steps between them"

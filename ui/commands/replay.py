@@ -21,8 +21,11 @@ from ..terminal.terminal import is_interactive, make_console, put, say
 from .fork import agreed, restored_lines
 
 if TYPE_CHECKING:
+    from ...actions.ports import Toolbox
     from ...agent.history.replay.replay import Replayed
     from ...agent.runtime import Runtime
+    from ...state.messages import UserContent
+    from ...state.session import SessionSettings
     from ...state.store.store import Store
 
 _LIVE = ("model", "tools")
@@ -76,7 +79,7 @@ class ReplayCommand(Command):
         if self.model is not None:
             return await what_if(self)
         from ...agent.history.replay.replay import replay
-        from ...agent.history.replay.walk import live_parts
+        from ...agent.history.replay.walk import Today, live_parts
 
         async with opened(self) as runtime:
             with _source(runtime, self.session) as (store, session_id):
@@ -86,8 +89,9 @@ class ReplayCommand(Command):
                 settings = store.index.settings(session_id)
                 parts = frozenset(self.live)
                 async with live_parts(parts, runtime.settings, settings, os.environ) as live:
+                    today = Today(own=_own_tools(settings))
                     replayed = await replay(
-                        store, session_id, self.from_seq, live=live, ignores_tools=self.ignore_tools
+                        store, session_id, self.from_seq, today, live, ignores_tools=self.ignore_tools
                     )
                 code = 0 if replayed.is_same else 4
                 if self.json:
@@ -95,6 +99,18 @@ class ReplayCommand(Command):
                 else:
                     _show(store, replayed)
         return code
+
+
+def _own_tools(session: "SessionSettings") -> "Toolbox":
+    """Return the tools of the agent that a session belongs to, if it is one that may be loaded here."""
+    if not session.agent:
+        return {}
+    from ...agent.sdk.loading import known_agent
+
+    definition, problems = known_agent(session.agent, Path(session.cwd), os.environ)
+    for problem in problems:
+        say(f"{one_line(problem)} Calls of its tools are taken as they were recorded.")
+    return {tool.spec.name: tool for tool in definition.tools}
 
 
 @contextmanager
@@ -200,9 +216,10 @@ class AddTestCommand(Command):
     async def run(self) -> int:
         """Write the recording and its test; return 4 if the run differs from this program already."""
         from ...agent.history.replay.replay import replay
+        from ...agent.testing.recorded_runs import told
         from ...state.maintenance.export import export_session
         from ..json_output import encoded
-        from ..pytest_plugin import told
+        from ..terminal.sanitize import one_line
 
         async with opened(self) as runtime:
             session_id = runtime.store.find(self.session)
@@ -220,7 +237,7 @@ class AddTestCommand(Command):
             f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done."
         )
         if replayed.divergence is not None:
-            say(f"The test fails as it is: {told(name, replayed.divergence)}")
+            say(f"The test fails as it is: {told(name, replayed.divergence, one_line)}")
             return 4
         say(f"Run it: pytest {one_line(str(test))}")
         return 0
@@ -306,7 +323,7 @@ async def what_if(command: ReplayCommand) -> int:
     return code
 
 
-def _message(store: "Store", session_id: str, seq: int) -> str:
+def _message(store: "Store", session_id: str, seq: int) -> "UserContent":
     """Return what the person said next; raises `UsageError` if nothing was."""
     from ...agent.history.replay.walk import next_message
 

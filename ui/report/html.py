@@ -78,6 +78,8 @@ def said(what: told.Statement, at: str, seq: int) -> Html:
             return tag("div", who, text, class_="turn you", id=f"step-{seq}")
         case "model":
             return div("said", text)
+        case "answer":
+            return div("said", cut_pre(what.text) if words.is_data(what.text) else text)
         case "thinking":
             return folded("Thinking", text, classes="line")
         case "runtime":

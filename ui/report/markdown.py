@@ -107,7 +107,9 @@ def _said(what: told.Statement, happened: told.Happened) -> Iterator[str]:
     text = _cut_prose(what.text)
     if what.by in ("person", "command"):
         yield f"### You ({words.clock(happened.at)}, step {happened.seq})\n\n{text}\n\n"
-    elif what.by == "model":
+    elif what.by == "answer" and words.is_data(what.text):
+        yield f"{_cut_fence(what.text)}\n"
+    elif what.by in ("model", "answer"):
         yield f"{text}\n\n"
     else:
         name = "Thinking" if what.by == "thinking" else "Sandbur told the model"

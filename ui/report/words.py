@@ -7,7 +7,7 @@ from typing import Any
 from ...actions.tools.registry import traits_of
 from ...agent.history.insight.account import CallAccount, Cut, Facts, ModelUsed, RunBoundary, ShownVerdict
 from ...state.application import Usage
-from ...state.json_text import json_object
+from ...state.messages import json_object
 from ..terminal.lines import elapsed
 from ..terminal.sanitize import one_line
 
@@ -26,6 +26,11 @@ _MOVE_WORDS = {
     "undecided": "asked",
     "invalid": "refused",
 }
+
+
+def is_data(said: Cut) -> bool:
+    """Tell whether an answer is JSON, perhaps with a part left out."""
+    return said.text.lstrip()[:1] in ("{", "[")
 
 
 def status_word(status: str) -> str:
@@ -115,11 +120,12 @@ def model_call(used: ModelUsed) -> str:
     return " · ".join(parts)
 
 
+_DECIDERS = {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur", "hook": "a hook"}
+
+
 def verdict(said: ShownVerdict) -> str:
     """Say who decided what, without the reason."""
-    who = one_line(said.who) or {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur"}.get(
-        said.by, one_line(said.by) or "the policy of then"
-    )
+    who = one_line(said.who) or _DECIDERS.get(said.by, one_line(said.by) or "the policy of then")
     if said.who and said.by == "rule":
         who = f"a rule, which {who} could not overrule,"
     done = _MOVE_WORDS.get(said.decision, one_line(said.decision))

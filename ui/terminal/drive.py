@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ...actions.events import Event, RunFinished
-from ...actions.task_group import task_group
+from ...state.cancellation import task_group
 from .output import Grace, is_behind, is_far_behind
 from .terminal import drop_stdout, output_lost, reader_has_gone, stdout_problem
 

@@ -11,14 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...state.json_text import json_object
 from .sanitize import exposed, lookalikes, one_line, plain
 from .terminal import Glyphs, shortened
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from ...actions.events import PendingDecision, RunFinished, ToolFinished
+    from ...actions.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
     from ...state.application import StepStatus, Usage, VibeStep
     from ...state.calls import PendingCall
     from ...state.store.timeline import TimelineStep
@@ -33,6 +32,8 @@ Line = tuple[str, str]
 
 def title(tool: str, arguments: str) -> str:
     """Return the tool and what it is about, on one line that may be cut."""
+    from ...state.messages import json_object
+
     values = json_object(arguments) or {}
     subject = next((values[name] for name in _SUBJECTS if isinstance(values.get(name), str)), None)
     text = (subject if subject is not None else _compact(arguments, values)).strip()
@@ -43,6 +44,8 @@ def title(tool: str, arguments: str) -> str:
 
 def preview(arguments: str, cwd: str) -> list[Line]:
     """Return what an approval is about: command, difference or arguments, nothing left out."""
+    from ...state.messages import json_object
+
     values = json_object(arguments) or {}
     lines = list(_body(arguments, values, Path(cwd)))
     if words := lookalikes("\n".join(text for _, text in lines)):
@@ -221,6 +224,22 @@ def result_lines(event: "ToolFinished", glyphs: Glyphs, verbose: bool) -> Iterat
     elif content and (verbose or event.outcome != "ok" or not traits_of(event.tool).is_quiet):
         lines = [("dim", line) for line in content.split("\n")]
         yield from _indented(lines, glyphs, None if verbose else _SHOWN_LINES)
+
+
+_MOST_TOOLS = 8
+
+
+def tools_line(event: "ToolsChanged") -> str:
+    """Say which tools came and went; that it costs is why a person is told."""
+    changes = (("Tools added", event.added), ("Tools removed", event.removed))
+    said = "; ".join(f"{verb}: {_first_of(names)}" for verb, names in changes if names)
+    groups = f" (group {', '.join(event.groups)})" if event.groups else ""
+    return f"{said}{groups}. The model reads its whole input anew."
+
+
+def _first_of(names: tuple[str, ...]) -> str:
+    more = len(names) - _MOST_TOOLS
+    return ", ".join(names[:_MOST_TOOLS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def plan_lines(steps: "Iterable[VibeStep]", glyphs: Glyphs) -> Iterator[Line]:

@@ -18,6 +18,7 @@ from ...actions.events import (
     ToolFinished,
     ToolOutput,
     ToolRequested,
+    ToolsChanged,
     ToolStarted,
     UsageChanged,
 )
@@ -35,6 +36,7 @@ from .lines import (
     result_lines,
     step_sign,
     title,
+    tools_line,
     usage_text,
 )
 from .live import LiveRegion
@@ -79,6 +81,7 @@ class Renderer:
             ToolStarted: self._started,
             ToolOutput: self._output,
             ToolFinished: self._finished,
+            ToolsChanged: self._tools_changed,
             PlanChanged: self._plan_changed,
             PlanResumed: self._plan_resumed,
             StepChanged: self._step_changed,
@@ -159,6 +162,10 @@ class Renderer:
     def _notice(self, event: Notice) -> None:
         self._close_text()
         self.lines([("dim", plain(event.message))], prose=True)
+
+    def _tools_changed(self, event: ToolsChanged) -> None:
+        self._close_text()
+        self.lines([("dim", plain(tools_line(event)))], prose=True)
 
     def _requested(self, event: ToolRequested) -> None:
         self._titles[event.call_id] = title(event.tool, event.arguments)

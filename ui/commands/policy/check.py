@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, cast, get_args
 
 from ....state.application import ExecutionMode
-from ....state.json_text import json_object
+from ....state.messages import json_object
 from ...json_output import encoded
 from ...open_session import said_by
 from ...terminal.sanitize import exposed, one_line, plain

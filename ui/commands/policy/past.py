@@ -87,10 +87,9 @@ def _since(command: "PolicyCommand") -> str:
 def _with_rules_of(name: str, settings: "Settings") -> "Settings":
     """Return the settings with the rules that a file holds, and with no others."""
     from ....actions.tools.registry import declared
-    from ....agent.config.paths import read_bytes
+    from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
     from ....agent.config.settings import SETTINGS
     from ....agent.config.sources import parse_config
-    from ....agent.config.trust import MAX_CONFIG_BYTES
     from ....agent.policy.rules import parse_rules
 
     path = Path(name)

@@ -95,10 +95,10 @@ def _block_text(block: "Block") -> str:
         case "tool_use":
             return f"calls {title(block.tool, block.arguments)}"
         case "tool_result":
-            content = one_line(block.content[:_MAX_RESULT_CHARS])
+            content = one_line(block.shown[:_MAX_RESULT_CHARS])
             return f"{block.outcome}: {content}"
         case "image" | "document":
-            return f"({block.kind}, {one_line(block.media_type)})"
+            return one_line(block.label)
         case "thinking":
             return ""
 
@@ -226,7 +226,7 @@ async def _show_steps(command: SessionsCommand) -> int:
 
 
 async def delete_session(command: SessionsCommand) -> int:
-    from ....agent.leftovers import clear_scratch
+    from ....agent.session.leftovers import clear_scratch
 
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)

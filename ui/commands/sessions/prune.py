@@ -38,7 +38,7 @@ async def prune_sessions(command: "SessionsCommand") -> int:
 
 def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
     """Delete what was chosen; return the ids of those that were used in the meantime."""
-    from ....agent.leftovers import clear_scratch
+    from ....agent.session.leftovers import clear_scratch
     from ....state.maintenance.prune import delete, drop_unused_contents
 
     kept: set[str] = set()

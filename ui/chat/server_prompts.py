@@ -1,0 +1,64 @@
+"""`/mcp__SERVER__PROMPT`: sends what a tool server wrote for people to send; `/mcp` lists what there is."""
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...actions.turn.commands import is_command
+from ...state.errors import UsageError
+from ..terminal.sanitize import one_line
+
+if TYPE_CHECKING:
+    from ...agent.extensions.mcp.prompts import Prompts, ServerPrompt
+
+_LIST = "/mcp"
+_BEGINS = "/mcp__"
+
+
+def is_server_prompt(text: str) -> bool:
+    return text.strip() == _LIST or text.strip().startswith(_BEGINS)
+
+
+async def prompt_lines(prompts: "Prompts | None") -> list[str]:
+    """Return a line for each prompt: how it is sent, and what it is for."""
+    listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
+    return [_line(prompt) for prompt in listed] or ["No tool server of this session has prompts."]
+
+
+async def written(text: str, prompts: "Prompts | None") -> str:
+    """Return what the prompt that was typed says; raises `UsageError`."""
+    name, _, rest = text.strip().partition(" ")
+    listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
+    found = next((prompt for prompt in listed if prompt.command == name), None)
+    if found is None or prompts is None:
+        raise UsageError(f"There is no prompt {name[:80]}.", f"{_LIST} lists them.")
+    said = await prompts.rendered(found, _arguments(rest, found))
+    if is_command(said) or said.strip() in ("exit", "quit"):
+        # What a server wrote is a message, whatever it looks like.
+        return f"The tool server {found.server} says: {said}"
+    return said
+
+
+def _arguments(rest: str, prompt: "ServerPrompt") -> dict[str, str]:
+    """Read `NAME=VALUE` and, in the order of the prompt's arguments, plain values."""
+    try:
+        words: Sequence[str] = shlex.split(rest)
+    except ValueError:
+        raise UsageError(f"{prompt.command}: a quote is not closed.") from None
+    names = [one.name for one in prompt.arguments]
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in names:
+            found[name] = value
+            continue
+        open_names = [one for one in names if one not in found]
+        if not open_names:
+            raise UsageError(f"{prompt.command}: `{word}` is one word too many.")
+        found[open_names[0]] = word
+    return found
+
+
+def _line(prompt: "ServerPrompt") -> str:
+    words = [one.name if one.is_required else f"[{one.name}]" for one in prompt.arguments]
+    return one_line(f"{' '.join([prompt.command, *words])}   {prompt.description}".rstrip())

@@ -1,0 +1,1 @@
+"""`sandbur mcp`: tool servers of others, and Sandbur as one."""

@@ -1,0 +1,71 @@
+"""The flags of `sandbur mcp`, and what each of its words does."""
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from ....state.errors import UsageError
+from ...argument_types import one_of
+from ...grammar import Command, flag, switch, word
+
+ACTIONS = ("list", "add", "remove", "test", "serve")
+KINDS = ("stdio", "http", "sse")
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpCommand(Command):
+    GROUPS = ("add", "run", "limits", "place")
+    action: str = word(
+        "|".join(ACTIONS), "list, add or remove servers, try them, or be one", "list", nargs="?",
+        type=one_of(ACTIONS),
+    )  # fmt: skip
+    server: str = word("NAME", "add, remove, test: the name of the server", nargs="?")
+    url: str = flag("--url", "its address, if it is no program", "", "add", metavar="URL")
+    type: str | None = flag("--type", " | ".join(KINDS), None, "add", type=one_of(KINDS), metavar="TYPE")
+    env: tuple[str, ...] = flag(
+        "--env", "a variable of its environment; ${VAR} is filled in when it starts; repeatable", (), "add",
+        action="append", metavar="NAME=VALUE",
+    )  # fmt: skip
+    header: tuple[str, ...] = flag(
+        "--header", "a header of every request; repeatable", (), "add", action="append",
+        metavar="NAME=VALUE",
+    )  # fmt: skip
+    project: bool = switch("--project", "add, remove: in the .mcp.json of this folder", "add")
+    rest: tuple[str, ...] = ()
+    """What stands behind `--`: the program and its arguments."""
+    allow_decisions: bool = switch(
+        "--allow-decisions", "serve: the other agent may approve, deny and settle calls"
+    )
+    json: bool = switch("--json", "JSON on stdout")
+
+    def check(self) -> None:
+        """Check that there is a name where one is needed, and that flags are for this action."""
+        action, command = self.action, f"sandbur mcp {self.action}"
+        if action in ("add", "remove") and not self.server:
+            raise UsageError(f"`{command}` needs the NAME of a server.", "`sandbur mcp list` lists them.")
+        if action in ("list", "serve") and self.server:
+            raise UsageError(f"`{self.server}` is one word too many.", "`sandbur mcp --help` helps.")
+        if action != "add" and (self.url or self.type or self.env or self.header or self.rest):
+            raise UsageError("--url, --type, --env, --header and a program belong to `sandbur mcp add NAME`.")
+        if action == "add" and bool(self.url) == bool(self.rest):
+            raise UsageError(
+                f"`{command} {self.server}` needs a program or an address.",
+                f"Write: {command} {self.server} -- PROGRAM ARGUMENTS, or --url URL.",
+            )
+        if self.project and action not in ("add", "remove"):
+            raise UsageError("--project belongs to `sandbur mcp add` and `sandbur mcp remove`.")
+        if self.allow_decisions and action != "serve":
+            raise UsageError("--allow-decisions belongs to `sandbur mcp serve`.")
+
+    async def run(self) -> int:
+        module, function = _DOING[self.action]
+        return await getattr(import_module(module, __package__), function)(self)
+
+
+_DOING = {
+    "list": (".configured", "list_servers"),
+    "add": (".configured", "add"),
+    "remove": (".configured", "remove"),
+    "test": (".trial", "try_servers"),
+    "serve": (".serving", "serve"),
+}
+"""Action -> the module of this package and the function in it."""

@@ -1,0 +1,100 @@
+"""`sandbur mcp list`, `add` and `remove`: which tool servers are configured here, and where."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....agent.config.load import load_settings
+from ....agent.config.paths import MCP_JSON, config_home
+from ....state.errors import UsageError
+from ...open_session import said_by
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import put, say
+
+if TYPE_CHECKING:
+    from ....agent.config.mcp_servers import McpServer
+    from .command import McpCommand
+
+
+async def list_servers(command: "McpCommand") -> int:
+    settings = load_settings(said_by(command), os.environ)
+    if command.json:
+        put(json.dumps([_object(server) for server in settings.mcp_servers.values()], indent=1))
+    for server in () if command.json else settings.mcp_servers.values():
+        put("\t".join((server.name, server.table.kind, _where(server), one_line(server.source))))
+    for notice in settings.notices:
+        say(one_line(notice))
+    if not settings.mcp_servers and not command.json:
+        say("No tool server is configured here. Add one: sandbur mcp add NAME -- PROGRAM ARGUMENTS")
+    return 0
+
+
+def _object(server: "McpServer") -> dict[str, Any]:
+    """Return what may be shown: headers and environment by name, since their values may be secrets."""
+    table = server.table
+    return {
+        "name": server.name,
+        "type": table.kind,
+        "command": None if table.command is None else [table.command, *table.args],
+        "url": table.url,
+        "env": sorted(table.env),
+        "headers": sorted(table.headers),
+        "disabled": table.disabled,
+        "trust_hints": table.trust_hints,
+        "source": server.source,
+    }
+
+
+def _where(server: "McpServer") -> str:
+    table = server.table
+    what = table.url or " ".join((table.command or "", *table.args))
+    return f"{one_line(what)}{' (disabled)' if table.disabled else ''}"
+
+
+async def add(command: "McpCommand") -> int:
+    from ....agent.config.edit_servers import add_server, checked_server
+
+    given: dict[str, Any] = {}
+    if command.rest:
+        given["command"], *given["args"] = command.rest
+    if command.url:
+        given["url"] = command.url
+    if command.type:
+        given["type"] = command.type
+    if command.env:
+        given["env"] = _pairs("--env", command.env)
+    if command.header:
+        given["headers"] = _pairs("--header", command.header)
+    path = _file(command)
+    add_server(path, command.server, checked_server(command.server, given), os.environ)
+    say(f"Added the tool server {command.server} to {path}. Try it: sandbur mcp test {command.server}")
+    return 0
+
+
+async def remove(command: "McpCommand") -> int:
+    from ....agent.config.edit_servers import remove_server
+
+    path = _file(command)
+    if not remove_server(path, command.server, os.environ):
+        raise UsageError(
+            f"{path} has no tool server {command.server}.", "`sandbur mcp list` says where it is."
+        )
+    say(f"Removed the tool server {command.server} from {path}.")
+    return 0
+
+
+def _file(command: "McpCommand") -> Path:
+    return Path.cwd() / MCP_JSON if command.project else config_home(os.environ) / "config.toml"
+
+
+def _pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise UsageError(
+                f"{name} takes NAME=VALUE.", f"Such as: {name} SERVICE_TOKEN='${{SERVICE_TOKEN}}'"
+            )
+        pairs[key] = value
+    return pairs

@@ -1,0 +1,208 @@
+"""Runs that another agent starts and watches: all of them through the gate of the person who serves them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....actions.events import RunFinished, TextDelta, ThinkingDelta
+from ....actions.turn.commands import is_command
+from ....agent.session.session import whoami
+from ....state.calls import CallDecision
+from ....state.errors import SandburError, UsageError
+from ...json_output import failed, pending_objects, result_object, stream_object
+
+if TYPE_CHECKING:
+    from ....actions.events import Event
+    from ....agent.runtime import Runtime
+    from ....agent.session.session import Session
+
+MOST_RUNNING = 8
+MOST_LINES = 1000
+"""Of one run; the oldest go first."""
+_MOST_LINE_CHARS = 4000
+_MOST_ANSWERED = 100
+LONGEST_WAIT_S = 50.0
+_STRICTEST_FIRST = ("plan", "interactive", "auto-edit", "yolo")
+_STOPPING_S = 10.0
+
+
+@dataclass(slots=True)
+class ServedRun:
+    """One run while it lasts, and what it told; its end stays to be asked for."""
+
+    session: "Session"
+    lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    dropped: int = 0
+    """Lines that are gone from the beginning."""
+    result: dict[str, Any] | None = None
+    """None: it runs."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    task: "asyncio.Task[None] | None" = None
+
+    def tell(self, line: dict[str, Any]) -> None:
+        self.lines.append(_shortened(line))
+        if len(self.lines) > MOST_LINES:
+            self.dropped += len(self.lines) - MOST_LINES
+            del self.lines[:-MOST_LINES]
+        self.news.set()
+
+
+class ServedRuns:
+    """Starts runs in this folder, and goes on with those that were started in it."""
+
+    def __init__(self, runtime: "Runtime") -> None:
+        self._runtime = runtime
+        self._runs: dict[str, ServedRun] = {}
+
+    async def start(self, prompt: str, plans_only: bool) -> dict[str, Any]:
+        """Start a run; raises `SandburError`."""
+        self._make_room()
+        _require_message(prompt)
+        session = await self._runtime.create()
+        if plans_only:
+            session.change_mode("plan")
+        return self._begin(session, session.send(prompt))
+
+    async def resume(self, run: str, message: str) -> dict[str, Any]:
+        """Go on with a run that stopped, where it stopped or with a new message; raises `SandburError`."""
+        if message:
+            _require_message(message)
+        session = await self._opened(run)
+        return self._begin(session, session.send(message) if message else session.carry_on())
+
+    async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
+        """Record a decision about a call that waits, and go on; raises `SandburError`."""
+        session = await self._opened(run)
+        waiting = {
+            call.call_id: call for call in session.state.pending_tool_calls if call.decision == "undecided"
+        }
+        call = waiting.get(decision.call_id)
+        if call is None:
+            raise UsageError(f"No call {decision.call_id} of run {session.id} waits for a decision.")
+        is_settled = decision.settle is not None
+        if (call.kind == "outcome_unknown") != is_settled:
+            meant = "settled" if call.kind == "outcome_unknown" else "approved or denied"
+            raise UsageError(f"Call {call.call_id} waits to be {meant}.")
+        signed = decision.model_copy(update={"by": f"{whoami()} (through MCP)"})
+        return self._begin(session, session.decide([signed]))
+
+    async def watch(self, run: str, after: int, wait_s: float) -> dict[str, Any]:
+        """Return what a run told after line `after`, and how it ended; wait for news if there is none."""
+        session_id = self._runtime.store.find(run)
+        served = self._runs.get(session_id)
+        if served is None:
+            return self._stored(session_id)
+        latest = asyncio.get_running_loop().time() + min(max(wait_s, 0), LONGEST_WAIT_S)
+        while served.result is None and served.dropped + len(served.lines) <= after:
+            served.news.clear()
+            left = latest - asyncio.get_running_loop().time()
+            if left <= 0 or not await _within(served.news.wait(), left):
+                break
+        begin = max(after - served.dropped, 0)
+        lines = served.lines[begin : begin + _MOST_ANSWERED]
+        reached = max(after, served.dropped) + len(lines)
+        is_all = reached >= served.dropped + len(served.lines)
+        result = served.result if is_all else None
+        status = "running" if result is None else result["status"]
+        return {"run": session_id, "status": status, "lines": lines, "next": reached, "result": result}
+
+    def listed(self, most: int) -> dict[str, Any]:
+        """Return the newest runs of this folder."""
+        found = self._runtime.store.sessions(cwd=str(Path.cwd()))[:most]
+        return {"runs": [{"run": one.id, **_told(asdict(one))} for one in found]}
+
+    async def aclose(self) -> None:
+        """Interrupt what runs; it can be gone on with later."""
+        tasks = [served.task for served in self._runs.values() if served.task is not None]
+        for served in self._runs.values():
+            if served.result is None:
+                await served.session.interrupt()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_STOPPING_S)
+
+    def _make_room(self) -> None:
+        running = [run for run in self._runs.values() if run.result is None]
+        if len(running) >= MOST_RUNNING:
+            raise UsageError(
+                f"{len(running)} runs are going on; {MOST_RUNNING} is the most.", "Wait for one."
+            )
+
+    async def _opened(self, run: str) -> "Session":
+        session_id = self._runtime.store.find(run)
+        known = self._runs.get(session_id)
+        if known is not None and known.result is None:
+            raise UsageError(f"Run {session_id} is going on.", "Watch it until it stops.")
+        self._make_room()
+        if not any(one.id == session_id for one in self._runtime.store.sessions(cwd=str(Path.cwd()))):
+            raise UsageError(f"Run {session_id} belongs to another folder.", "Serve that folder.")
+        session = await self._runtime.resume(session_id)
+        allowed = self._runtime.settings.mode
+        if _STRICTEST_FIRST.index(session.state.execution_mode) > _STRICTEST_FIRST.index(allowed):
+            # What a person allowed a session of their own is not allowed to whoever asks from outside.
+            session.change_mode(allowed)
+        return session
+
+    def _begin(self, session: "Session", events: "AsyncIterator[Event]") -> dict[str, Any]:
+        served = ServedRun(session)
+        for notice in session.notices:
+            served.tell({"type": "notice", "message": notice})
+        self._runs[session.id] = served
+        served.task = asyncio.create_task(self._drive(served, events))
+        return {"run": session.id, "status": "running"}
+
+    async def _drive(self, served: ServedRun, events: "AsyncIterator[Event]") -> None:
+        """Listen to a run to its end."""
+        try:
+            async for event in events:
+                if isinstance(event, RunFinished):
+                    served.result = result_object(event)
+                elif not isinstance(event, TextDelta | ThinkingDelta) and (line := stream_object(event)):
+                    served.tell(line)
+        except SandburError as error:
+            served.result = result_object(failed(error)) | {"session_id": served.session.id}
+        finally:
+            served.result = served.result or {"status": "interrupted", "session_id": served.session.id}
+            served.news.set()
+            await self._runtime.let_go(served.session)
+
+    def _stored(self, session_id: str) -> dict[str, Any]:
+        """Return how a run stands that nobody here has driven."""
+        view = self._runtime.store.show(session_id)
+        waiting = [call for call in view.state.pending_tool_calls if call.decision == "undecided"]
+        told = {"status": view.summary.status, "pending": pending_objects(waiting)}
+        return {"run": session_id, "status": view.summary.status, "lines": [], "next": 0, "result": told}
+
+
+async def _within(work: Any, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _require_message(text: str) -> None:
+    """Refuse what would change how the run is judged, as a person's command in the chat does."""
+    if not text.strip():
+        raise UsageError("The prompt is empty.")
+    if is_command(text):
+        raise UsageError(f"`{text.strip()[:40]}` is a command of the chat, and no message.")
+
+
+def _told(summary: dict[str, Any]) -> dict[str, Any]:
+    return {key: summary[key] for key in ("title", "status", "model", "created_at", "updated_at", "steps")}
+
+
+def _shortened(line: dict[str, Any]) -> dict[str, Any]:
+    """Cut long texts of a line: who watches from outside gets the whole of a result at its end."""
+    if len(json.dumps(line)) <= _MOST_LINE_CHARS:
+        return line
+    return {
+        key: f"{value[:_MOST_LINE_CHARS]}..."
+        if isinstance(value, str) and len(value) > _MOST_LINE_CHARS
+        else value
+        for key, value in line.items()
+    }

@@ -1,0 +1,125 @@
+"""`sandbur mcp serve`: runs as tools of another agent, over standard input and output."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from ....agent.version import VERSION
+from ....state.calls import CallDecision
+from ....state.errors import ConfigError, SandburError
+from ....state.installation import install_command
+from ...open_session import opened
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from .command import McpCommand
+    from .served_runs import ServedRuns
+
+Run = Annotated[str, Field(description="The run, as start_run or list_runs names it", min_length=1)]
+Call = Annotated[str, Field(description="The waiting call, as the result of the run names it", min_length=1)]
+
+_INSTRUCTIONS = """\
+Runs of Sandbur, an agent that works in the folder in which this server was started. start_run begins one,
+watch_run tells what it does and how it ended. A run whose status is needs_approval waits until its person, or
+a tool of this server if that was allowed, decides about a call; needs_decision: a call was cut off, and
+nobody knows whether it took effect. A run that stopped early goes on with resume_run, from where it was."""
+
+
+async def serve(command: "McpCommand") -> int:
+    """Answer until standard input ends."""
+    try:
+        from mcp.server import MCPServer
+    except ModuleNotFoundError as missing:
+        raise ConfigError(
+            f"The package {missing.name} is not installed.", f"Install it with: {install_command('mcp')}"
+        ) from None
+    from .served_runs import ServedRuns
+
+    server = MCPServer("sandbur", version=VERSION, instructions=_INSTRUCTIONS, log_level="CRITICAL")
+    async with opened(command) as runtime:
+        runs = ServedRuns(runtime)
+        _offer_runs(server, runs)
+        if command.allow_decisions:
+            _offer_decisions(server, runs)
+        try:
+            await server.run_stdio_async()
+        finally:
+            await runs.aclose()
+    return 0
+
+
+def _offer_runs(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
+    @server.tool()
+    async def start_run(
+        prompt: Annotated[str, Field(description="What to do, in words")],
+        plan_only: Annotated[bool, Field(description="Only look, and change nothing")] = False,
+    ) -> dict[str, Any]:
+        """Start a run in the folder of this server and return its name at once; watch_run tells of it."""
+        return await _answered(lambda: runs.start(prompt, plan_only))
+
+    @server.tool()
+    async def watch_run(
+        run: Run,
+        after: Annotated[
+            int, Field(description="`next` of the last answer; 0: from the beginning", ge=0)
+        ] = 0,
+        wait_s: Annotated[float, Field(description="How long to wait for news, 50 at most", ge=0)] = 20.0,
+    ) -> dict[str, Any]:
+        """Return what a run did since, and its result once it has stopped."""
+        return await _answered(lambda: runs.watch(run, after, wait_s))
+
+    @server.tool()
+    async def list_runs(
+        most: Annotated[int, Field(description="How many, the newest first", ge=1, le=100)] = 20,
+    ) -> dict[str, Any]:
+        """List the runs of this folder."""
+        return runs.listed(most)
+
+    @server.tool()
+    async def resume_run(
+        run: Run, message: Annotated[str, Field(description="What to say; empty: just go on")] = ""
+    ) -> dict[str, Any]:
+        """Go on with a run that stopped; returns at once."""
+        return await _answered(lambda: runs.resume(run, message))
+
+    @server.tool()
+    async def deny_call(
+        run: Run, call: Call, reason: Annotated[str, Field(description="Told to the model")] = ""
+    ) -> dict[str, Any]:
+        """Refuse a call that waits for an approval, and let the run go on."""
+        return await _answered(lambda: runs.decide(run, CallDecision(call_id=call, reason=reason)))
+
+
+def _offer_decisions(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
+    """Offer what only a person may do, unless that person said otherwise."""
+
+    @server.tool()
+    async def approve_call(run: Run, call: Call) -> dict[str, Any]:
+        """Let a call that waits for an approval run, exactly as it is, and let the run go on."""
+        return await _answered(lambda: runs.decide(run, CallDecision(call_id=call, approved=True)))
+
+    @server.tool()
+    async def settle_call(
+        run: Run,
+        call: Call,
+        outcome: Annotated[
+            Literal["done", "failed", "rerun"],
+            Field(description="done: it took effect; failed: it did not; rerun: run it once more"),
+        ],
+        result: Annotated[str, Field(description="What the model reads about it")] = "",
+    ) -> dict[str, Any]:
+        """Say what came of a call whose outcome is unknown, and let the run go on."""
+        decision = CallDecision(call_id=call, settle=outcome, result=result)
+        return await _answered(lambda: runs.decide(run, decision))
+
+
+async def _answered(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    """Return what comes of it; an error of ours is told to the other agent as one sentence."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    try:
+        return await work()
+    except SandburError as error:
+        raise ToolError(str(error)) from None

@@ -1,0 +1,81 @@
+"""`sandbur mcp test`: starts the servers that are configured and says what they offer."""
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from ....agent.config.load import load_settings
+from ....state.errors import UsageError
+from ...open_session import said_by
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import put, say
+
+if TYPE_CHECKING:
+    from ....agent.config.settings import Settings
+    from .command import McpCommand
+
+
+async def try_servers(command: "McpCommand") -> int:
+    """Return 0 if every server answered, else 1."""
+    settings = load_settings(said_by(command), os.environ)
+    wanted = {
+        name: server
+        for name, server in settings.mcp_servers.items()
+        if command.server in ("", name) and (command.server or not server.table.disabled)
+    }
+    if not wanted:
+        for notice in settings.notices:
+            say(one_line(notice))
+        raise UsageError(
+            f"There is no tool server {command.server} here."
+            if command.server
+            else "There is no tool server here.",
+            "`sandbur mcp list` lists them.",
+        )
+    found = [await _tried(settings, name) for name in wanted]
+    if command.json:
+        put(json.dumps(found, indent=1))
+    else:
+        for one in found:
+            _print(one)
+    return 0 if all(one["ok"] for one in found) else 1
+
+
+async def _tried(settings: "Settings", name: str) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from ....agent.extensions.mcp.start import LazyServers
+
+    server = settings.mcp_servers[name]
+    enabled = replace(server, table=server.table.model_copy(update={"disabled": False}))
+    others = {other: one for other, one in settings.mcp_servers.items() if other == enabled.table.fallback}
+    alone = replace(settings, mcp_servers={**others, name: enabled})
+    source = LazyServers(alone, os.environ).source()
+    began = time.monotonic()
+    try:
+        tools = [tool for tool in await source.tools() if tool.spec.name.startswith(f"mcp__{name}__")]
+        ready_s = time.monotonic() - began
+        prompts = [prompt for prompt in await source.prompts.listed() if prompt.server == name]
+        health = source.health()[name]
+        return {
+            "name": name,
+            "ok": health.state == "up",
+            "protocol": health.version,
+            "ready_ms": int(ready_s * 1000),
+            "tools": [{"name": tool.spec.name, "description": tool.spec.description} for tool in tools],
+            "prompts": [{"name": prompt.command, "description": prompt.description} for prompt in prompts],
+            "notices": list(source.notices()),
+        }
+    finally:
+        await source.aclose()
+
+
+def _print(found: dict[str, Any]) -> None:
+    if found["ok"]:
+        put(f"{found['name']}: ready after {found['ready_ms']} ms, protocol {found['protocol']}")
+    for kind in ("tools", "prompts"):
+        for one in found[kind]:
+            put(f"  {one['name']}  {one_line(one['description'])[:100]}".rstrip())
+    for notice in found["notices"]:
+        say(one_line(notice))
