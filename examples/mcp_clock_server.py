@@ -1,0 +1,24 @@
+"""A small tool server (MCP), which `mcp_tools.py` starts. It knows nothing of Sandbur; any server will do.
+
+Needs `pip install mcp`.
+"""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from mcp.server import MCPServer
+
+server = MCPServer("clock")
+
+
+@server.tool()
+def difference(first: str, second: str) -> str:
+    """Say how many hours the clocks of two time zones are apart, as in "Europe/Berlin"."""
+    now = datetime.now(ZoneInfo("UTC"))
+    offsets = [now.astimezone(ZoneInfo(zone)).utcoffset() for zone in (first, second)]
+    seconds = [offset.total_seconds() for offset in offsets if offset is not None]
+    return f"{(seconds[1] - seconds[0]) / 3600:g} hours"
+
+
+if __name__ == "__main__":
+    server.run()

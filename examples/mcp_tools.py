@@ -1,0 +1,41 @@
+"""Tools of a server that speaks the Model Context Protocol, here the small one in `mcp_clock_server.py`.
+
+Needs `pip install 'sandbur[mcp]'`. The model's words are scripted, so no key is needed;
+SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from sandbur import Agent, events
+from sandbur.testing import ScriptedModel, ToolCall
+
+# What a `.mcp.json` has under `mcpServers`; its path may stand here, too.
+SERVERS = {
+    "clock": {"command": sys.executable, "args": [str(Path(__file__).with_name("mcp_clock_server.py"))]},
+}
+
+
+async def main() -> None:
+    script = [ToolCall("mcp__clock__difference", first="Asia/Kolkata", second="Asia/Tokyo"),
+              "Tokyo is 3.5 hours ahead of Kolkata."]  # fmt: skip
+    agent = Agent(
+        os.environ.get("SANDBUR_MODEL") or ScriptedModel(script),
+        mcp_servers=SERVERS,
+        # A server's tools ask until a rule says more: `mcp__clock` would mean all of this server.
+        allow=["mcp__clock__difference"],
+    )
+    async with agent, agent.session() as session:
+        for notice in session.notices:
+            print("notice:", notice)
+        async for event in session.stream("How far apart are the clocks of Kolkata and Tokyo?"):
+            if isinstance(event, events.ToolFinished):
+                print(f"{event.tool}: {event.content}")
+            elif isinstance(event, events.RunFinished):
+                print(event.result)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

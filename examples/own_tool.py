@@ -1,0 +1,63 @@
+"""Tools of one's own: functions, whose signatures and docstrings say how a model may call them.
+
+The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+"""
+
+import asyncio
+import os
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sandbur import Agent, ToolError, events, tool
+from sandbur.testing import ScriptedModel, ToolCall
+
+RATES = {"EUR": 1.0, "USD": 1.09, "JPY": 171.3}
+LEDGER: list[str] = []
+
+
+@tool(effect="read")
+async def convert(amount: Annotated[float, Field(gt=0)], to: Literal["EUR", "USD", "JPY"]) -> float:
+    """Convert an amount of euros.
+
+    Args:
+        amount: in EUR
+        to: the currency that is wanted
+    """
+    return round(amount * RATES[to], 2)
+
+
+@tool
+def book(amount: float, text: str) -> None:
+    """Write an amount into the ledger."""
+    if amount > 10_000:
+        # What the model reads, so that it can do something about it.
+        raise ToolError("At most 10000 in one entry. Split it.")
+    LEDGER.append(f"{amount:.2f} {text}")
+
+
+async def main() -> None:
+    # The first call does not fit the signature; the model is told what would.
+    script = [
+        ToolCall("convert", amount=50, to="dollars"),
+        ToolCall("convert", amount=50, to="USD"),
+        ToolCall("book", amount=54.5, text="lunch"),
+        "50 euros are 54.50 dollars; it is in the ledger.",
+    ]
+    agent = Agent(
+        os.environ.get("SANDBUR_MODEL") or ScriptedModel(script),
+        instructions="You keep the books.",
+        tools=[convert, book],
+        # What only reads runs unasked; what changes something needs a rule, or somebody who approves.
+        allow=["book"],
+    )
+    async for event in agent.stream("What are 50 euros in dollars? Book it as lunch."):
+        if isinstance(event, events.ToolFinished):
+            print(f"{event.tool}: {event.outcome}: {event.content}")
+        elif isinstance(event, events.RunFinished):
+            print(event.result)
+    print("ledger:", LEDGER)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
