@@ -34,9 +34,13 @@ ON_EVERY_DATABASE = (
     "test_report",
     "test_report_safety",
     "test_traces",
+    "test_files_of_messages",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
-UNIT = Path(__file__).parent / "unit"
+TESTS = Path(__file__).parent
+UNIT = TESTS / "unit"
+LONG = ("crash", "terminal", "databases")
+"""These begin first, then what is marked as slow: at the end no processor waits for one that began late."""
 STARTING = {"command", "terminal", "wheel", "installed", "old"}
 """Fixtures of tests that start processes or open stores of every version."""
 
@@ -52,6 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         quick = [item for item in items if is_quick(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(quick)])
         items[:] = quick
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: (item.path.relative_to(TESTS).parts[0] not in LONG, item.path not in slow))
 
 
 def is_quick(item: pytest.Item) -> bool:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
 from databases import fresh_place, is_there
 
-from sandbur.state.databases.open import open_database
+from sandbur.state.databases.database import open_database
 
 ROUNDS = 400
 

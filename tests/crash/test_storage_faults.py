@@ -16,6 +16,8 @@ from model_server import ModelServer
 from places import ROOT
 from small_disk import mounted, needs_root
 
+from sandbur.state.application import GRAPH_VERSION
+
 SESSION = "00000000-0000-4000-8000-00000000000a"
 EFFECTS = SCENARIOS["effects"]
 
@@ -211,8 +213,9 @@ def test_a_session_of_a_newer_graph_is_refused_and_kept(place: Place) -> None:
         shutil.copytree(root / name, newer / name)
     application = newer / "state" / "application.py"
     text = application.read_text()
-    assert "GRAPH_VERSION = 2\n" in text
-    application.write_text(text.replace("GRAPH_VERSION = 2\n", "GRAPH_VERSION = 3\n"))
+    newest = f"GRAPH_VERSION = {GRAPH_VERSION}\n"
+    assert newest in text
+    application.write_text(text.replace(newest, f"GRAPH_VERSION = {GRAPH_VERSION + 1}\n"))
     process = place.start(
         "-p", "do it", "-y", "-m", place.model, "--session-id", place.session_id,
         env={"PYTHONPATH": str(newer), "SANDBUR_CRASH_AT": "started_after_commit:2"},

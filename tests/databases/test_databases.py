@@ -13,8 +13,7 @@ import pytest
 from databases import DATABASES, SERVERS, Place, fresh_place, fresh_url
 from rows import head, keys, put, step
 
-from sandbur.state.databases.database import Database, GuardedUpdate
-from sandbur.state.databases.open import open_database
+from sandbur.state.databases.database import Database, GuardedUpdate, open_database
 from sandbur.state.databases.schema import SCHEMA_VERSION
 from sandbur.state.errors import GuardFailed, StoreError
 
@@ -194,7 +193,7 @@ async def test_a_cancelled_commit_that_lands_is_no_surprise(place: Place) -> Non
 
 def test_ten_processes_make_the_tables_together(place: Place) -> None:
     code = (
-        "import sys; from sandbur.state.databases.open import open_database;"
+        "import sys; from sandbur.state.databases.database import open_database;"
         "open_database(sys.argv[1]).close()"
     )
     command = [sys.executable, "-W", "error", "-c", code, place.url]

@@ -14,7 +14,7 @@ from databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fresh_place, run
 from proxy import Proxy
 from rows import head, put, step
 
-from sandbur.state.databases.open import open_database
+from sandbur.state.databases.database import open_database
 from sandbur.state.databases.schema import SCHEMA_VERSION
 from sandbur.state.errors import StoreError
 from sandbur.state.installation import install_command
@@ -199,7 +199,7 @@ def _refuse(listener: socket.socket, message: str) -> None:
 def test_a_forked_process_leaves_its_parents_connections_alone(place: Place) -> None:
     code = """
 import os, sys
-from sandbur.state.databases.open import open_database
+from sandbur.state.databases.database import open_database
 database = open_database(sys.argv[1])
 before = database.query("SELECT COUNT(*) FROM meta")
 child = os.fork()
@@ -221,7 +221,7 @@ database.close()
 
 def test_a_missing_driver_is_said_with_the_command_that_installs_it() -> None:
     code = "import sys; sys.modules['psycopg'] = sys.modules['pymysql'] = None\n"
-    code += "from sandbur.state.databases.open import open_database\nopen_database(sys.argv[1])"
+    code += "from sandbur.state.databases.database import open_database\nopen_database(sys.argv[1])"
     for scheme, extra in (("postgres", "postgres"), ("mariadb", "mysql")):
         command = [sys.executable, "-c", code, f"{scheme}://me:plain-words@h/runs"]
         told = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr.splitlines()[-1]

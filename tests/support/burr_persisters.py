@@ -15,7 +15,7 @@ from burr.core.persistence import SQLitePersister
 from databases import DATABASES, fresh_url
 
 from sandbur.state.burr.persister import AsyncSandburPersister, SandburPersister
-from sandbur.state.databases.open import open_database
+from sandbur.state.databases.database import open_database
 
 _HAS_AIOSQLITE = bool(os.environ.get("CI") or importlib.util.find_spec("aiosqlite"))
 _AIOSQLITE = pytest.mark.skipif(not _HAS_AIOSQLITE, reason="no aiosqlite here")

@@ -7,13 +7,16 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crash_points import ROOT
-from crash_scenarios import HOOK, OLD
+from crash_scenarios import FORM, HOOK, OLD
 from model_server import ModelServer
+from warm_start import Running, warm_start
 
 MODELS = {
     "chat": "openai-chat/gpt-test",
@@ -21,6 +24,8 @@ MODELS = {
     "messages": "anthropic/claude-test",
 }
 _HIDDEN = ("SANDBUR_", "XDG_", "OPENAI_", "ANTHROPIC_")
+FULL = bool(os.environ.get("SANDBUR_FULL"))
+"""Every process starts from the command line, nothing is warm."""
 RUN_S = 180.0
 GONE_S = 20.0
 """How long what the agent started may outlive it: a second, and one for a busy machine."""
@@ -39,6 +44,33 @@ class Ended:
         return json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
 
 
+class Cold:
+    """A command that was started from the command line, as `warm_start.Running` is."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self.kill = process.kill
+
+    def ended(self, timeout_s: float) -> tuple[int, bytes, bytes]:
+        try:
+            out, err = self._process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.communicate()
+            raise
+        return self._process.returncode, out, err
+
+
+@contextmanager
+def _killed_after(seconds: float, process: "Running | Cold") -> Iterator[None]:
+    killer = threading.Timer(seconds, process.kill)
+    killer.start()
+    try:
+        yield
+    finally:
+        killer.cancel()
+
+
 class Place:
     def __init__(self, folder: Path, server: ModelServer, wire: str = "chat", store: str = "") -> None:
         self.folder = folder
@@ -50,6 +82,7 @@ class Place:
         self.workspace.mkdir(parents=True)
         (self.workspace / "notes.txt").write_text(OLD)
         (folder / "hook").write_text(HOOK)
+        (folder / "form.json").write_text(FORM)
 
     @property
     def home(self) -> Path:
@@ -84,20 +117,18 @@ class Place:
             (self.folder / f"kill-{detail}").touch()
         elif kind not in ("at", ""):
             env["SANDBUR_CRASH_AT"] = crash
-        process = self.start(*words, env=env)
-        if kind == "at":
-            killer = threading.Timer(float(detail), process.kill)
-            killer.start()
-        try:
-            out, err = process.communicate(timeout=RUN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            err += f"\n(killed after {RUN_S:g} s)".encode()
-        finally:
-            if kind == "at":
-                killer.cancel()
-        return Ended(process.returncode, out.decode(), err.decode())
+        process = self._started(words, env)
+        with _killed_after(float(detail), process) if kind == "at" else nullcontext():
+            code, out, err = process.ended(RUN_S)
+        return Ended(code, out.decode(), err.decode())
+
+    def _started(self, words: tuple[str, ...], env: dict[str, str]) -> "Running | Cold":
+        full = self.env(**env)
+        if FULL or not hasattr(os, "pidfd_open") or not warm_start().fits(full):
+            return Cold(self.start(*words, env=env))
+        process = warm_start().start(words, self.workspace, full, leads_session=True)
+        (self.folder / "agent.pid").write_text(str(process.pid))
+        return process
 
     def begin(self, *more: str, message: str = "do it", crash: str = "") -> Ended:
         words = ("-p", message, "-m", self.model, "--session-id", self.session_id)

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from crash_place import FULL
 from crash_scenarios import SCENARIOS
 from crash_trials import Outcome, Trial
 
@@ -15,6 +16,8 @@ RECOVERIES = {"effects": "tool_ran:1", "rules": "started_after_commit:2", "tools
 """Scenario -> a crash that leaves something to be found out."""
 
 
+_START = 0.3 if FULL else 0.0
+"""The part of a short run that is the start of Python: the moments behind it are worth more."""
 _SURE = {"effect_mid": 1}
 """Point -> how often it is reached for certain: output is told of when it comes, but not each piece of it."""
 
@@ -66,9 +69,8 @@ def at_random_moments(recorded: Sequence[Outcome], count: int, seed: int) -> lis
     trials: list[Trial] = []
     for _ in range(count):
         outcome = chance.choice(recorded)
-        # Most of a short run is the start of Python; the moments behind it are worth more.
         longest = outcome.lengths_s[0]
-        moments = [chance.uniform(0.3 * longest, 1.1 * longest) for _ in range(chance.choice((1, 2)))]
+        moments = [chance.uniform(_START * longest, 1.1 * longest) for _ in range(chance.choice((1, 2)))]
         crashes = tuple(f"at:{moment:.3f}" for moment in moments)
         trials.append(
             Trial(outcome.trial.scenario, crashes, chance.choice(WIRES), outcome.trial.store)

@@ -21,6 +21,8 @@ if [ -e "../kill-$1" ]; then
   sleep 83.5
 fi
 """
+FORM = '{"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}'
+FORMED = '{"word": "one"}'
 OLD, NEW = "first line\nold line\nlast line\n", "first line\nnew line\nlast line\n"
 MADE = "made by a tool\n" * 50
 
@@ -141,6 +143,12 @@ def _replan(past: Past) -> Answer:
     return call("start_plan", goal="try and try again")
 
 
+def _formed(past: Past) -> Answer:
+    if any("not the answer that is asked for" in text for text in past.users):
+        return say(FORMED)
+    return rounds(past, calls(effect("one")), say("one is written"))
+
+
 def _long(past: Past) -> Answer:
     if past.summarizes:
         return say("one was written")
@@ -168,6 +176,23 @@ def _spoil_a_record(path: Path) -> None:
 
 WITH_RULES = ("--allow", "run_shell_command", "--allow", "write_file")
 
+WITH_HOOKS = """\
+[[hooks.UserPromptSubmit]]
+hooks = [{type = "command", command = "echo it rains"}]
+[[hooks.PreToolUse]]
+hooks = [{type = "command", command = "cat >/dev/null; echo '{}'"}]
+[[hooks.PostToolUse]]
+hooks = [{type = "command", command = "echo noted >&2; exit 2"}]
+"""
+
+
+def configured(database: Path, text: str = WITH_HOOKS) -> None:
+    """Give the person of a trial a configuration."""
+    path = database.parent.parent / ".config/sandbur/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -177,6 +202,8 @@ SCENARIOS = {
         Scenario("rules", _effects, ("both are written",), effects=("one", "two"), flags=WITH_RULES),
         Scenario("vibe", _vibe, ("the plan is through",), effects=("one",), files={"made.txt": MADE}),
         Scenario("replan", _replan, ("the second try worked",), effects=("one", "two")),
+        Scenario("form", _formed, (FORMED,), effects=("one",),
+                 flags=("--yolo", "--json-schema", "../form.json")),
         Scenario("long", _long, ("that was long",), effects=("one",)),
         Scenario("approvals", _approvals, ("approved and written",), effects=("one",),
                  files={"made.txt": MADE}, flags=()),
@@ -184,6 +211,7 @@ SCENARIOS = {
         Scenario("fork", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), forks=True),
         Scenario("older", _effects, ("both are written",), effects=("one", "two"), prepare=_older_store),
+        Scenario("hooks", _effects, ("both are written",), effects=("one", "two"), prepare=configured),
         Scenario("damaged", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), between=_spoil_a_record),
     )

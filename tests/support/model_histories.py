@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from model_files import BadFile, check_chat_part, check_messages_block, check_responses_part
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -20,7 +22,10 @@ def check_request(wire: str, body: dict[str, Any]) -> None:
         "responses": _check_responses,
         "messages": _check_messages,
     }
-    checks[wire](body)
+    try:
+        checks[wire](body)
+    except BadFile as problem:
+        raise BadHistory(str(problem)) from None
 
 
 def _require(is_fine: Any, problem: str) -> None:
@@ -59,12 +64,15 @@ def _check_chat(body: dict[str, Any]) -> None:
             waiting = _check_chat_assistant(message, where)
         else:
             _require(message.get("content"), f"{where}: content is empty")
+            for part in message["content"] if isinstance(message["content"], list) else ():
+                check_chat_part(part)
     _require(not waiting, f"tool_call_ids without a response: {waiting}")
     _require(messages[-1]["role"] != "assistant", "the last message is the assistant's")
 
 
 def _check_chat_assistant(message: dict[str, Any], where: str) -> list[str]:
     wanted = message.get("tool_calls") or []
+    _require(isinstance(message.get("content"), str | None), f"{where}: content must be text")
     _require(wanted or message.get("content"), f"{where}: neither content nor tool_calls")
     _check_unique([one["id"] for one in wanted], where)
     for one in wanted:
@@ -94,6 +102,8 @@ def _check_responses(body: dict[str, Any]) -> None:
             _require(item.get("call_id") in waiting, f"{where}: no call found for {item.get('call_id')}")
             waiting.remove(item["call_id"])
             answering = True
+            for part in item["output"] if isinstance(item["output"], list) else ():
+                check_responses_part(part)
             continue
         # Parallel calls and what belongs to the same reply stand together before the first output.
         same_reply = kind == "function_call" and not answering
@@ -113,6 +123,9 @@ def _check_responses(body: dict[str, Any]) -> None:
         else:
             _require(item.get("role") in ("user", "assistant"), f"{where}: unknown item {kind!r}")
             _require(item.get("content"), f"{where}: content is empty")
+            if item["role"] == "user" and isinstance(item["content"], list):
+                for part in item["content"]:
+                    check_responses_part(part)
     _require(not waiting, f"no tool output found for {waiting}")
     _require(items[-1].get("role") != "assistant", "the last item is the assistant's")
 
@@ -132,6 +145,7 @@ def _check_messages(body: dict[str, Any]) -> None:
         for block in blocks:
             is_empty = block["type"] == "text" and not block["text"].strip()
             _require(not is_empty, f"{where}: text content blocks must contain non-whitespace text")
+            check_messages_block(block, role)
         if role == "user":
             _check_results(blocks, waiting, where)
             waiting = []

@@ -8,6 +8,7 @@ Or from another process: python tests/support/model_server.py --port 8000 --scri
 import argparse
 import asyncio
 import json
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -71,6 +72,7 @@ class ModelServer:
         port: int = 0,
         check: bool = True,
         record: bool = True,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Serve `script` in order, or ask a responder.
 
@@ -79,13 +81,14 @@ class ModelServer:
         self._script = script if callable(script) else list(script)
         self._check = check
         self._record = record
+        self._tls = tls
         self.port = port
         self.requests: list[Request] = []
         self.rejections: list[str] = []
         """Every 400 that the strict checks answered."""
         self.served = 0
         """Script turns answered, faults included."""
-        self._connections = 0
+        self.connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_up = threading.Event()
@@ -94,7 +97,7 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     @property
     def base_url(self) -> str:
@@ -122,7 +125,9 @@ class ModelServer:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, limit=1 << 20)
+        server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self.port, limit=1 << 20, ssl=self._tls, backlog=512
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._is_up.set()
         await self._stop.wait()
@@ -135,9 +140,9 @@ class ModelServer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        self._connections += 1
+        self.connections += 1
         try:
-            await self._converse(reader, writer, self._connections)
+            await self._converse(reader, writer, self.connections)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

@@ -27,6 +27,8 @@ class Turn:
     """The wire's own usage object; None: plausible numbers."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Chat only: more fields of the message."""
+    pictures: tuple[str, ...] = ()
+    """Responses only: base64 of what the model draws."""
     pieces: int = 4
     """Into how many deltas text and arguments are cut."""
     fault: Literal["none", "cut", "unfinished", "stall"] = "none"

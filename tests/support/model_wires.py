@@ -109,6 +109,9 @@ def _output_items(turn: Turn) -> Iterator[tuple[dict[str, Any], str, str]]:
         part = {"type": "output_text", "text": turn.text, "annotations": []}
         message = {"type": "message", "status": "completed", "role": "assistant", "content": [part]}
         yield {"id": f"msg_{next(_ids)}", **message, **turn.extra}, "response.output_text.delta", turn.text
+    for drawn in turn.pictures:
+        item = {"id": f"ig_{next(_ids)}", "type": "image_generation_call", "status": "completed"}
+        yield {**item, "result": drawn}, "response.image_generation_call.partial_image", ""
     for wanted in turn.calls:
         item = {
             "id": f"fc_{next(_ids)}",

@@ -1,14 +1,21 @@
 """A scripted model on the ports of a real session: built-in tools, policy, journal, prompts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.ports import Model
+from sandbur.actions.events import Notice
+from sandbur.actions.ports import Model, Ports, Toolbox
 from sandbur.agent.config.load import load_settings
+from sandbur.agent.config.sources import declared_hooks
+from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
+from sandbur.agent.extensions.hooks.program import HookPlace
+from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
+from sandbur.agent.extensions.middleware.onion import Onion
 from sandbur.agent.graph import build_application, build_graph
-from sandbur.agent.secrets import masker_for
 from sandbur.agent.session.run import Limits
+from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
 from sandbur.agent.wiring import SessionGate, bind_ports, places_of, policy_of
 from sandbur.state.application import ApplicationState, ExecutionMode
@@ -24,6 +31,9 @@ async def open_real(
     mode: ExecutionMode = "yolo",
     key: bytes = b"",
     env: Mapping[str, str] | None = None,
+    toolbox: Toolbox | None = None,
+    middleware: Sequence[Middleware] = (),
+    hooks: Mapping[str, Any] | None = None,
     **rules: Any,
 ) -> Session:
     """Open a session that works in `folder`; `rules` are `allow` and `deny`.
@@ -35,18 +45,44 @@ async def open_real(
     )
     env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home"), **(env or {})}
     config = load_settings({}, env)
-    gate = SessionGate(policy_of(settings))
+    gate = SessionGate(policy_of, settings)
+    onion = Onion(middleware, MiddlewareSession(session_id, model.name, folder))
+    await onion.start()
     ports = bind_ports(
         settings,
         gate,
-        model,
+        onion.around_model(model),
         await store.open_journal(session_id),
         await store.open_trace(session_id),
         masker_for(env, folder, key),
         places_of(config.home, session_id),
         config.compress_at,
+        toolbox,
+        session_id=session_id,
+        wrap_tool_call=onion.around_tools(),
     )
+    onion.tell_by(lambda text: ports.emit(Notice(text)))
+    hook = hooks_of(ports, hooks or {})
+    ports = replace(ports, advice=hook)
     application = await build_application(
-        build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
+        build_graph(), session_id, store.persister(), ApplicationState(execution_mode=mode)
     )
-    return Session(session_id, application, ports, store, settings, Limits(), policy_of, gate.change)
+    session = Session(
+        session_id, application, ports, store, settings, Limits(), policy_of, gate.change,
+        companions=(*onion.companions, *([] if hook is None else [hook])),
+    )  # fmt: skip
+    if hook is not None:
+        hook.session.mode = lambda: session.state.execution_mode
+        hook.session.is_resumed = len(session.state.chat_history) > 0
+    return session
+
+
+def hooks_of(ports: Ports, table: Mapping[str, Any]) -> Hooks | None:
+    """Return the hooks of a table as it stands in a configuration; None: there are none."""
+    if not table:
+        return None
+    commands = declared_hooks(table, "the test")
+    place = HookPlace(ports.cwd, ports.scratch, ports.withheld)
+    hook = Hooks(commands, HookSession(ports.session_id, place, ports.masker.text, ports.toolbox))
+    hook.tell_by(lambda text: ports.emit(Notice(text)))
+    return hook

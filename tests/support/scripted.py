@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.events import Event, RunFinished, TextDelta
+from sandbur.actions.events import Event, Notice, RunFinished, TextDelta
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.masking.span import SecretSpan
 from sandbur.actions.ports import (
@@ -20,12 +21,14 @@ from sandbur.actions.ports import (
     ToolTraits,
     Verdict,
 )
-from sandbur.actions.turn.binding import DiskWitness
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS
+from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
+from sandbur.agent.extensions.middleware.onion import Onion
 from sandbur.agent.graph import build_application, build_graph
 from sandbur.agent.session.run import Limits, nobody
 from sandbur.agent.session.session import Session
 from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.agent.wiring import DiskWitness
 from sandbur.state.application import ApplicationState, ExecutionMode, Usage
 from sandbur.state.calls import Effect
 from sandbur.state.messages import Message, Text, ToolUse
@@ -162,13 +165,19 @@ async def open_session(
     limits: Limits | None = None,
     gate: Any = None,
     telemetry: Telemetry | None = None,
+    middleware: Sequence[Middleware] = (),
 ) -> Session:
+    onion = Onion(middleware, MiddlewareSession(session_id, model.name, Path.cwd()))
     log = await store.open_trace(session_id)
     watch = telemetry.session(session_id, log, MasksNothing()) if telemetry is not None else None
     heard = watch.overhear(model) if watch is not None else model
-    ports = scripted_ports(store, heard, *tools, session_id=session_id, trace=watch or log, gate=gate)
+    around = onion.around_model(heard)
+    ports = scripted_ports(store, around, *tools, session_id=session_id, trace=watch or log, gate=gate)
+    ports = replace(ports, wrap_tool_call=onion.around_tools())
+    onion.tell_by(lambda text: ports.emit(Notice(text)))
+    await onion.start()
     application = await build_application(
-        build_graph(ports), session_id, store.persister(), ApplicationState(execution_mode=mode)
+        build_graph(), session_id, store.persister(), ApplicationState(execution_mode=mode)
     )
     settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
     observe = watch.note if watch is not None else nobody
@@ -182,6 +191,7 @@ async def open_session(
         lambda _: ports.gate,
         lambda _: None,
         observe,
+        onion.companions,
     )
 
 

@@ -4,6 +4,7 @@ Most of what a short command takes is imports. A command from here is a process 
 streams, folder and environment, and runs the same `main`; it only finds its modules there.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -12,14 +13,31 @@ import selectors
 import socket
 import sys
 import threading
-from importlib import import_module
-from typing import Any
+from importlib import import_module, reload
+from typing import Any, NoReturn
 
 MODULES = (
-    "sandbur.ui.cli", "sandbur.ui.headless", "sandbur.ui.open_session", "sandbur.ui.terminal.lines",
+    "sandbur.ui.cli", "sandbur.ui.headless", "sandbur.ui.json_output", "sandbur.ui.open_session",
+    "sandbur.ui.terminal.lines", "sandbur.ui.terminal.live", "sandbur.ui.terminal.markdown",
+    "sandbur.ui.terminal.render",
     "sandbur.agent.runtime", "sandbur.agent.session.session", "sandbur.agent.graph", "sandbur.agent.prompts",
-    "sandbur.agent.wiring", "sandbur.agent.models.demo.model", "sandbur.agent.models.connect",
-    "sandbur.state.store.timeline", "rich.markdown", "rich.table", "openai", "anthropic",
+    "sandbur.agent.wiring", "sandbur.agent.session.secrets", "sandbur.agent.policy.hidden_files",
+    "sandbur.agent.policy.shell.catastrophe", "sandbur.agent.policy.shell.reads",
+    "sandbur.agent.policy.shell.repository", "sandbur.agent.policy.shell.seen_commands",
+    "sandbur.agent.models.demo.model", "sandbur.agent.models.connect", "sandbur.agent.models.transports",
+    "sandbur.agent.models.openai_chat", "sandbur.agent.models.openai_responses",
+    "sandbur.agent.models.anthropic_messages",
+    "sandbur.actions.tools.builtin", "sandbur.actions.tools.edit_file", "sandbur.actions.tools.glob",
+    "sandbur.actions.tools.grep", "sandbur.actions.tools.list_directory", "sandbur.actions.tools.read_file",
+    "sandbur.actions.tools.write_file", "sandbur.actions.tools.network.http_request",
+    "sandbur.actions.tools.network.web_fetch", "sandbur.actions.tools.network.web_search",
+    "sandbur.actions.tools.search.engine", "sandbur.actions.tools.shell.advice",
+    "sandbur.actions.tools.shell.operands", "sandbur.actions.tools.shell.process",
+    "sandbur.actions.tools.shell.read_only", "sandbur.actions.tools.shell.tool",
+    "sandbur.actions.workspace.planned_write", "sandbur.actions.workspace.snapshot",
+    "sandbur.state.store.timeline",
+    "rich.markdown", "rich.table", "openai", "anthropic", "anyio._backends._asyncio", "httpcore2", "h11",
+    "truststore", "genai_prices.data", "genai_prices.data_snapshot", "genai_prices.data_units",
 )  # fmt: skip
 
 
@@ -84,26 +102,38 @@ class Server:
             connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def main() -> int:
+def main() -> None:
     # `python -m sandbur.ui.cli` has its folder there.
     del sys.path[0]
     for name in MODULES:
         import_module(name)
+    from sandbur.state import crashpoints
+
     gc.collect()
     gc.freeze()
     request = Server(sys.argv[1]).serve()
     if request is None:
-        return 0
+        return
+    if request["leads_session"]:
+        os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    reload(crashpoints)  # they are armed by the environment, once
     random.seed()
     sys.path.insert(0, request["cwd"])
     sys.argv = ["sandbur", *request["words"]]
     from sandbur.ui.cli import main as run
 
-    return run()
+    _end(run())
+
+
+def _end(code: int) -> NoReturn:
+    """End as Python does after `main`, but take no module apart: that takes longer than a short command."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

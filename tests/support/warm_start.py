@@ -4,19 +4,21 @@ import atexit
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Thread
 
 from places import ROOT
 
-COLD = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "TMPDIR", "MALLOC", "SANDBUR_CRASH", "SANDBUR_LEASE")
+COLD = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "TMPDIR", "MALLOC", "SANDBUR_LEASE")
 """Beginnings of variables that count when a process starts or imports: another value needs another start."""
 _TIMEOUT_S = 120
 
@@ -40,24 +42,28 @@ class WarmStart:
         self, words: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None
     ) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout and stderr, as `subprocess.run` has them."""
-        request = json.dumps({"words": words, "cwd": str(cwd), "env": dict(env)}).encode()
-        with self._connected() as connection:
-            pipes = [_Pipe(), _Pipe()]
-            source = _Source(stdin)
-            fds = [source.fd, *(pipe.write_end for pipe in pipes)]
-            socket.send_fds(connection, [len(request).to_bytes(8, "big")], fds)
-            for fd in fds:
-                os.close(fd)
-            connection.sendall(request)
-            connection.settimeout(_TIMEOUT_S)
-            with connection.makefile("r") as answer:
-                pid = int(answer.readline())
-                try:
-                    code = int(answer.read())
-                except TimeoutError:
-                    os.kill(pid, 9)
-                    raise subprocess.TimeoutExpired(list(words), _TIMEOUT_S) from None
-            return code, pipes[0].content(), pipes[1].content()
+        return self.start(words, cwd, env, stdin).ended(_TIMEOUT_S)
+
+    def start(
+        self,
+        words: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: str | None = None,
+        *,
+        leads_session: bool = False,
+    ) -> "Running":
+        """Start a command; with `leads_session` in a session of its own, as `subprocess.Popen` does it."""
+        request = {"words": words, "cwd": str(cwd), "env": dict(env), "leads_session": leads_session}
+        message = json.dumps(request).encode()
+        connection = self._connected()
+        out, err, source = _Pipe(), _Pipe(), _Source(stdin)
+        fds = [source.fd, out.write_end, err.write_end]
+        socket.send_fds(connection, [len(message).to_bytes(8, "big")], fds)
+        for fd in fds:
+            os.close(fd)
+        connection.sendall(message)
+        return Running(connection, out, err)
 
     def _connected(self) -> socket.socket:
         end = time.monotonic() + 60
@@ -82,6 +88,32 @@ def warm_start() -> WarmStart:
     """Return the one of this process."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}
     return WarmStart({**kept, "PYTHONPATH": str(ROOT)})
+
+
+class Running:
+    """A command that has been started."""
+
+    def __init__(self, connection: socket.socket, out: "_Pipe", err: "_Pipe") -> None:
+        self._connection = connection
+        self._answer = connection.makefile("r")
+        self._out, self._err = out, err
+        self.pid = int(self._answer.readline())
+
+    def kill(self) -> None:
+        """Kill the command, unless it has ended already."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def ended(self, timeout_s: float) -> tuple[int, bytes, bytes]:
+        """Wait; return exit code, stdout and stderr. Raises `subprocess.TimeoutExpired` after killing it."""
+        self._connection.settimeout(timeout_s)
+        with self._connection, self._answer:
+            try:
+                code = int(self._answer.read())
+            except TimeoutError:
+                self.kill()
+                raise subprocess.TimeoutExpired("sandbur", timeout_s) from None
+        return code, self._out.content(), self._err.content()
 
 
 class _Pipe:

@@ -42,6 +42,7 @@ def asked(terminal: Terminal, what: str, **env: str) -> None:
 def in_order(terminal: Terminal) -> None:
     """The chat goes on, and nothing went wrong in it."""
     terminal.see("/help")
+    time.sleep(2 * UNREAD_S)  # what is typed before anybody can have read the news is kept
     terminal.type("run echo $((7000000+42))")
     terminal.see(ASKS, after="run echo")
     screen = terminal.screen()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -13,6 +14,7 @@ from places import ROOT
 
 OWN = "class Agent:\n    mine = True\n"
 USES = """
+import importlib
 import agent, actions, state, ui
 from burr.core import State
 assert agent.__file__.startswith(FOLDER), agent
@@ -20,6 +22,10 @@ import sandbur
 from sandbur import SandburPersister
 assert sandbur.__file__.startswith(VENV), sandbur.__file__
 assert not hasattr(sandbur, "Nothing")
+import sandbur.testing
+from sandbur.testing import ScriptedModel
+assert sandbur.testing.__file__ == sandbur.__file__.replace("__init__", "testing")
+assert ScriptedModel is importlib.import_module("sandbur.agent.testing.scripted_model").ScriptedModel
 assert set(sandbur.__all__) <= set(dir(sandbur))
 with SandburPersister.from_url("sqlite:///runs.db") as persister:
     persister.initialize()
@@ -91,7 +97,10 @@ def test_the_wheel_brings_one_package_and_its_command(wheel: Path) -> None:
         scripts = archive.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"sandbur"}
-    assert {"sandbur/__init__.py", "sandbur/__main__.py", "sandbur/py.typed"} <= set(names)
+    assert {"sandbur/__init__.py", "sandbur/__main__.py", "sandbur/py.typed", "sandbur/testing.py"} <= set(
+        names
+    )
+    assert not [name for name in names if "/public/" in name]
     assert "sandbur = sandbur.ui.cli:main" in scripts
     assert "sandbur-replay = sandbur.ui.pytest_plugin" in scripts
 
@@ -110,6 +119,46 @@ def test_command_persister_fixture_and_import_work_beside_folders_of_the_same_na
     (project / "tests" / "test_ours.py").write_text(REPLAYS)
     tested = run(installed, project, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert "2 passed" in tested
+
+
+def test_the_sources_themselves_have_every_public_module(project: Path) -> None:
+    """As an editable install has them: `sandbur.py` lies at the root, and nothing beside it is public."""
+    code = "import sandbur.testing as it; assert set(it.__all__) <= set(dir(it)); print(it.__file__)"
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, cwd=project, env=env, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()).is_relative_to(ROOT / "agent")
+
+
+TYPED = """
+from own_model import OllamaModel
+from sandbur import Model
+from sandbur.testing import ScriptedModel, ToolCall
+
+models: list[Model] = [ScriptedModel([]), OllamaModel("m")]
+model = ScriptedModel(["a", [ToolCall("b", c=1)], lambda request: request.system])
+reveal_type(model)
+reveal_type(model.requests)
+"""
+
+
+@pytest.mark.slow
+def test_the_types_of_public_names_are_known_to_a_checker(installed: Path, project: Path) -> None:
+    (project / "typed.py").write_text(TYPED)
+    (project / "own_model.py").write_bytes((ROOT / "examples" / "own_model.py").read_bytes())
+    (project / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict", "include": ["typed.py"]}')
+    said = run(installed, project, "python", "-m", "pyright", "--pythonpath", str(installed / "bin/python"))
+    assert 'Type of "model" is "ScriptedModel"' in said
+    assert 'Type of "model.requests" is "list[ModelRequest]"' in said
+    assert "0 errors" in said
+
+
+@pytest.mark.slow
+def test_the_examples_are_typed(installed: Path, project: Path) -> None:
+    shutil.copytree(ROOT / "examples", project / "examples")
+    (project / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict", "include": ["examples"]}')
+    said = run(installed, project, "python", "-m", "pyright", "--pythonpath", str(installed / "bin/python"))
+    assert "0 errors" in said
 
 
 def test_a_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -45,7 +45,18 @@ def test_a_command_of_another_interpreter_start_is_not_warm(tmp_path: Path) -> N
     env = Command(tmp_path).env
     assert warm_start().fits({**env, "SANDBUR_MODE": "yolo"})
     assert not warm_start().fits({**env, "LC_ALL": "POSIX"})
-    assert not warm_start().fits({**env, "SANDBUR_CRASH_AT": "spawned"})
+    assert not warm_start().fits({**env, "SANDBUR_LEASE_S": "60"})
+
+
+@pytest.mark.parametrize(
+    ("point", "code"), [("started_after_commit:1", -9), ("started_after_commit:9", 0), ("", 0)]
+)
+def test_a_command_dies_at_the_crash_point_of_its_own_environment(
+    tmp_path: Path, point: str, code: int
+) -> None:
+    command = Command(tmp_path)
+    ended = command.run("-p", "run echo hi", "-m", "demo", "-y", SANDBUR_CRASH_AT=point)
+    assert ended.code == code
 
 
 def _neutral(text: str, folder: str) -> str:

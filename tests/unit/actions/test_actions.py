@@ -135,10 +135,11 @@ async def test_what_a_step_tells_is_heard_before_the_step_ends(store: Store) -> 
     log: list[Any] = []
     ports.events.listener = log.append
     state = ApplicationState(execution_mode="yolo")
-    app = await build_application(build_graph(ports), "s1", store.persister(), state)
+    app = await build_application(build_graph(), "s1", store.persister(), state)
     position = Position("s1", app, store)
     await position.claim(SessionSettings(model=model.name, cwd="/"), "go")
-    async for act, step in app.astream_iterate(halt_after=["execute_tools"], inputs={"user_input": "go"}):
+    inputs = {"ports": ports, "user_input": "go"}
+    async for act, step in app.astream_iterate(halt_after=["execute_tools"], inputs=inputs):
         await step.get()
         log.append(act.name)
     await position.release("done")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.masking.masker import TextMasker
-from sandbur.agent.secrets import masker_for
+from sandbur.agent.session.secrets import masker_for
 
 _DICE = random.Random(5)
 HEADS = {

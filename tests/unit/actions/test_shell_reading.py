@@ -151,6 +151,7 @@ def test_the_tool_tells_the_effect_of_the_very_call():
     assert tool.effect_of(tool.parse('{"command": "git commit"}')) == "effect"
 
 
+@pytest.mark.slow
 def test_the_proved_commands_really_change_nothing(tmp_path: Path):
     """Each runs where the names that it mentions are files; only what git notes for itself may differ."""
     for name in ("a", "b", "x", "a.txt", "b.py", "README.md", "log.txt", "package.json", "src/a.py"):

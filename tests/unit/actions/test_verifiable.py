@@ -154,6 +154,7 @@ async def test_of_several_changes_a_part_is_unknown(tmp_path: Path):
     assert await WriteFile().verify([]) == "unknown"
 
 
+@pytest.mark.slow
 def test_of_agents_that_edit_one_file_none_loses_an_edit(tmp_path: Path):
     script = (
         "import asyncio, json, sys; from pathlib import Path\n"

@@ -18,9 +18,8 @@ from sandbur.state.databases.chain import chain_of
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_recording
-from sandbur.state.store.seals import KeySealer, head_with_seals, mac_of, maker_of
+from sandbur.state.store.seals import KeySealer, head_with_seals, key_path, mac_of, maker_of
 from sandbur.state.store.store import Store
-from sandbur.state.store.store_key import key_path
 
 CHANGED = "are not what was sealed with this machine's key"
 GONE = "had a seal that is gone"

@@ -218,6 +218,7 @@ def test_a_second_store_on_the_file_does_not_take_the_locks_of_the_first(store: 
     assert "after" in seen.stdout
 
 
+@pytest.mark.slow
 def test_many_first_starts_at_once_make_one_store(tmp_path: Path) -> None:
     starts = [subprocess.Popen([sys.executable, "-c", OPEN, tmp_path / "x.db"]) for _ in range(12)]
     assert [start.wait(30) for start in starts] == [0] * 12

@@ -11,9 +11,9 @@ from databases import DATABASES, fresh_url
 
 from sandbur.state.calls import FileChange
 from sandbur.state.databases.chain import Chain, Entry, first_digest
-from sandbur.state.databases.database import Database
-from sandbur.state.databases.open import open_database
-from sandbur.state.store.file_history import UNUSED_CONTENTS, FileHistory
+from sandbur.state.databases.database import Database, open_database
+from sandbur.state.store.contents import UNUSED_CONTENTS
+from sandbur.state.store.file_history import FileHistory
 
 
 @pytest.fixture(params=DATABASES)
@@ -127,8 +127,8 @@ def test_what_no_change_refers_to_can_be_deleted(database: Database):
     database.commit(history.contents({digest(b"used"): b"used", digest(b"unused"): b"unused"}))
     changes = [change("/w/a", b"used", b"unused"), change("/w/b", None, b"x"), change("/w/c", b"x", None)]
     record(database, "s1", history.entries("c1", changes, 0))
-    database.commit([UNUSED_CONTENTS])
+    database.commit(UNUSED_CONTENTS)
     assert history.content(digest(b"used")) == b"used"
     assert history.content(digest(b"unused")) is None
-    database.commit([("DELETE FROM files", ()), UNUSED_CONTENTS])
+    database.commit([("DELETE FROM files", ()), *UNUSED_CONTENTS])
     assert rows(database) == 0

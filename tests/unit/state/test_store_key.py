@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sandbur.state.errors import StoreError
-from sandbur.state.store.store_key import KEY_BYTES, key_path, known_key, store_key
+from sandbur.state.store.seals import KEY_BYTES, key_path, known_key, store_key
 
-MAKE = "import sys, pathlib; from sandbur.state.store.store_key import store_key;" \
+MAKE = "import sys, pathlib; from sandbur.state.store.seals import store_key;" \
     " print(store_key(pathlib.Path(sys.argv[1])).hex())"  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.agent.config.load import checked_store_url
-from sandbur.state.databases.open import open_database
+from sandbur.state.databases.database import open_database
 from sandbur.state.databases.url import server_url
 from sandbur.state.errors import StoreError, UsageError
 

@@ -176,7 +176,7 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_line(command: Command) -> None:
         ("check", "-"),
         ("check", "ls", "--last", "3d"),
         ("check", "git", "status"),
-        ("check", "ls", "--allow", "no_tool(x)"),
+        ("check", "ls", "--allow", "read_fil(x)"),
         ("suggest", "x"),
         ("guess",),
         (),

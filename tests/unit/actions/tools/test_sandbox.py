@@ -60,12 +60,13 @@ def sandbox(request: pytest.FixtureRequest, site: Site) -> Iterator[Sandbox]:
 
 
 async def test_the_workspace_and_a_temporary_folder_can_be_written(site: Site, sandbox: Sandbox):
+    name = f"/tmp/sandbur-{os.getpid()}-temporary"
     outcome = await run(
-        sandbox, site.workspace, "echo a > a; mkdir d; mv a d/b; echo t > /tmp/t; cat d/b /tmp/t"
+        sandbox, site.workspace, f"echo a > a; mkdir d; mv a d/b; echo t > {name}; cat d/b {name}"
     )
     assert (outcome.outcome, outcome.content) == ("ok", "a\nt\nexit code: 0")
     assert site.workspace.joinpath("d/b").read_text() == "a\n"
-    assert not Path("/tmp/t").exists()
+    assert not Path(name).exists()
 
 
 async def test_what_is_in_the_temporary_folder_is_there_for_the_next_command(site: Site, sandbox: Sandbox):

@@ -20,7 +20,7 @@ from sandbur.actions.tools.shell.tool import RunShellCommand
 
 async def run(folder: Path, command: str, scratch: Path, tool: RunShellCommand | None = None) -> ToolOutcome:
     tool = tool or RunShellCommand()
-    context = ToolContext("c1", folder, lambda text: None, scratch)
+    context = ToolContext("c1", folder, lambda text: None, scratch=scratch)
     return await tool.run(tool.parse(json.dumps({"command": command})), context)
 
 
@@ -84,6 +84,7 @@ print(outcome.outcome, len(outcome.full_output))
 """
 
 
+@pytest.mark.slow
 def test_an_agent_that_stands_still_holds_up_no_command_and_misses_nothing(tmp_path: Path):
     arguments = json.dumps({"command": "echo begun; head -c 100000000 /dev/zero; touch done"})
     own = {"FOLDER": str(tmp_path), "ARGUMENTS": arguments}

@@ -4,7 +4,6 @@ import asyncio
 import json
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -33,29 +32,45 @@ async def run(folder: Path, command: str) -> ToolOutcome:
     return await tool.run(tool.parse(json.dumps({"command": command})), context)
 
 
+ALONE = f"{sys.executable} terminal.py"
+ASKING = {"head": f"{ALONE} head -1", "bash": f"{ALONE} bash -c 'read -p Sure? x'"}
+LOOKED_AFTER = f"{ALONE} cat & for n in $(seq 200); do sleep 0.1; done; kill %1; echo over"
+ONLY_SLOW = f"{ALONE} sleep 20; echo over"
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ToolOutcome]:
+    """Return what became of the commands that take twenty seconds; they run at once."""
+
+    async def ended(command: str) -> ToolOutcome:
+        folder = tmp_path_factory.mktemp("terminal")
+        folder.joinpath("terminal.py").write_text(ON_A_TERMINAL)
+        async with asyncio.timeout(90):
+            return await run(folder, command)
+
+    async def all_ended() -> dict[str, ToolOutcome]:
+        commands = (*ASKING.values(), LOOKED_AFTER, ONLY_SLOW)
+        return dict(zip(commands, await asyncio.gather(*map(ended, commands)), strict=True))
+
+    return asyncio.run(all_ended())
+
+
 @pytest.mark.skipif(not Path("/proc/self/syscall").exists(), reason="the kernel does not tell system calls")
-@pytest.mark.parametrize("asking", ["head -1", "bash -c 'read -p Sure? x'"])
-async def test_a_command_that_reads_from_a_terminal_of_its_own_is_ended(tmp_path: Path, asking: str):
-    tmp_path.joinpath("terminal.py").write_text(ON_A_TERMINAL)
-    began = time.monotonic()
-    async with asyncio.timeout(90):
-        outcome = await run(tmp_path, f"{sys.executable} terminal.py {asking}")
-    assert time.monotonic() - began < 60
+@pytest.mark.parametrize("asking", ASKING)
+def test_a_command_that_reads_from_a_terminal_of_its_own_is_ended(
+    outcomes: dict[str, ToolOutcome], asking: str
+):
+    outcome = outcomes[ASKING[asking]]
     assert outcome.outcome == "error"
-    assert f"[stopped: {asking.split()[0]} waited for somebody to type something" in outcome.content
+    assert f"[stopped: {asking} waited for somebody to type something" in outcome.content
 
 
-async def test_a_terminal_that_the_command_itself_looks_after_is_left_alone(tmp_path: Path):
-    tmp_path.joinpath("terminal.py").write_text(ON_A_TERMINAL)
-    beside = f"{sys.executable} terminal.py cat &"
-    outcome = await run(tmp_path, f"{beside} for n in $(seq 200); do sleep 0.1; done; kill %1; echo over")
-    assert outcome.content.startswith("over\n")
+def test_a_terminal_that_the_command_itself_looks_after_is_left_alone(outcomes: dict[str, ToolOutcome]):
+    assert outcomes[LOOKED_AFTER].content.startswith("over\n")
 
 
-async def test_a_command_that_is_only_slow_is_left_alone(tmp_path: Path):
-    tmp_path.joinpath("terminal.py").write_text(ON_A_TERMINAL)
-    outcome = await run(tmp_path, f"{sys.executable} terminal.py sleep 20; echo over")
-    assert outcome.content == "over\nexit code: 0"
+def test_a_command_that_is_only_slow_is_left_alone(outcomes: dict[str, ToolOutcome]):
+    assert outcomes[ONLY_SLOW].content == "over\nexit code: 0"
 
 
 QUESTIONS = {

@@ -25,6 +25,14 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
     home = machine.home / ".local/share/sandbur"
     assert settings == Settings(
         model=None,
+        agent=None,
+        effort=None,
+        aliases={},
+        hooks=(),
+        mcp_servers={},
+        http_tools={},
+        openapi={},
+        variables=(),
         fallback_models=(),
         mode="interactive",
         allow=(),
@@ -38,6 +46,12 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         max_turns=None,
         max_budget_usd=None,
         timeout_s=None,
+        max_result_tokens=20_000,
+        tools=(),
+        disallowed_tools=(),
+        groups=(),
+        available_groups=(),
+        max_listed_tools=40,
         store=f"sqlite:///{home}/sandbur.db",
         tenant="",
         home=home,
@@ -58,7 +72,12 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
     root = ROOT
     sources = [path for layer in ("state", "actions", "agent", "ui") for path in (root / layer).rglob("*.py")]
     named = {path.relative_to(root).as_posix() for path in sources if "max_turns" in path.read_text("utf-8")}
-    assert named == {"agent/config/settings.py", "agent/runtime.py", "agent/session/run.py"}
+    assert named == {
+        "agent/config/settings.py",
+        "agent/sdk/agent.py",
+        "agent/session/assembly.py",
+        "agent/session/run.py",
+    }
 
 
 def test_a_store_is_as_durable_as_it_was_asked_for(machine: Machine) -> None:

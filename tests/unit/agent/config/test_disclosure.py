@@ -47,6 +47,14 @@ def test_a_key_that_nobody_called_harmless_counts_as_dangerous() -> None:
     assert (set(told.dangerous), told.rest) == ({"otel = True", "fallback_models = a/b"}, ())
 
 
+def test_an_alias_says_which_model_it_stands_for() -> None:
+    told = disclosed(b'[aliases]\nfast = "lab/x"\nsmart = "fast"\n', PATH)
+    assert told.dangerous == (
+        "takes lab/x where the model fast is asked for",
+        "takes fast where the model smart is asked for",
+    )
+
+
 def test_a_file_that_cannot_be_read_says_why_and_nothing_else() -> None:
     for content in (b"allow = [", b"\xff", b"unknown = 1"):
         told = disclosed(content, PATH)

@@ -8,7 +8,7 @@ from secret_samples import drawn
 
 from sandbur.actions.tools.shell.process import shell_environment
 from sandbur.agent.models.providers import ProviderOverride, key_names
-from sandbur.agent.secrets import masker_for, says_secret, settings
+from sandbur.agent.session.secrets import masker_for, says_secret, settings
 
 SECRET = drawn(24)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from demo_walk import Walk, ask, shell
 
-from sandbur.agent.models.demo.probes import DISK, FOLDERS, LOAD, WEB
+from sandbur.agent.models.demo.diagnosis import DISK, FOLDERS, LOAD, WEB
 from sandbur.state.messages import Outcome, ToolUse, person_said
 from sandbur.state.transcript import Transcript
 

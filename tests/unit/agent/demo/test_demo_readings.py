@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.agent.models.demo.probes import DISK, FOLDERS, LOAD, WEB, Probe
+from sandbur.agent.models.demo.diagnosis import DISK, FOLDERS, LOAD, WEB, Probe
 
 CURL = "== servers\n== curl\n/usr/bin/curl\n"
 SS = "== listeners\nLISTEN 0 9 0.0.0.0:80 0.0.0.0:*\n"

@@ -194,6 +194,7 @@ async def test_every_step_of_two_long_runs_is_told(store: Store) -> None:
     assert sum(pair.left is not None for pair in found.pairs) == 202
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_a_person_can_read(tmp_path: Path) -> None:
     runs = DemoRuns(tmp_path)
     parent = asyncio.run(runs.work("write one into a.txt", "write x into b.txt"))

@@ -100,6 +100,7 @@ def test_a_run_becomes_a_test_of_two_lines_that_passes(project: Project) -> None
     assert not (project.folder / "nothing").exists()
 
 
+@pytest.mark.slow
 def test_the_test_fails_with_the_step_that_goes_another_way(project: Project) -> None:
     session_id = project.worked("write one into a.txt")
     assert project.add(session_id, "--name", "one", "--to", "checks").code == 0
@@ -130,6 +131,7 @@ def test_a_recording_that_is_none_is_told_in_a_sentence(project: Project) -> Non
     assert "Error" not in ran.out.replace("AssertionError", "")
 
 
+@pytest.mark.slow
 def test_it_works_inside_of_event_loops_and_in_several_processes(project: Project) -> None:
     session_id = project.worked("run echo hi")
     assert project.add(session_id, "--name", "hi").code == 0

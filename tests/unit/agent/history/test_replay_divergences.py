@@ -11,7 +11,7 @@ from real_ports import open_real
 from recorded import READ, SHELL, WRITE, record
 from scripted import START, DenyAll, ScriptedModel, collect, finish, plan
 
-from sandbur.actions.ports import Ports, Tool
+from sandbur.actions.ports import Tool
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.graph import ACTIONS, OTHERWISE, TRANSITIONS
 from sandbur.agent.history.replay.recorded_ports import Divergence
@@ -247,9 +247,8 @@ def described(name: str, description: str) -> dict[str, Tool]:
     return tools
 
 
-def always_planning(ports: Ports) -> Graph:
+def always_planning() -> Graph:
     """A graph whose router always makes a plan."""
-    bound: dict[str, Any] = {name: action.bind(ports=ports) for name, action in ACTIONS.items()}
-    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**bound))
+    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**ACTIONS))
     others = (one for one in TRANSITIONS if one[0] != "router")
     return builder.with_transitions(("router", "vibe_planner", OTHERWISE), *others).build()

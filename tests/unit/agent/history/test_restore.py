@@ -18,8 +18,7 @@ from sandbur.actions.workspace.snapshot import Snapshot
 from sandbur.agent.history.time_travel.restore import Restored, RestorePlan, apply, plan_restore
 from sandbur.state.calls import FileChange
 from sandbur.state.databases.chain import Chain, first_digest
-from sandbur.state.databases.database import Database
-from sandbur.state.databases.open import open_database
+from sandbur.state.databases.database import Database, open_database
 from sandbur.state.store.file_history import FileHistory
 
 

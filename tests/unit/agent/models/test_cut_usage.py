@@ -2,6 +2,7 @@
 
 import json
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ from scripted import collect, open_session
 
 from sandbur.actions.events import RunFinished
 from sandbur.actions.ports import Model
+from sandbur.agent.config.sources import Price
 from sandbur.agent.history.insight.stats import stats_of
 from sandbur.agent.models.model import FallbackModel
-from sandbur.agent.pricing import Price
+from sandbur.agent.pricing import paid
 from sandbur.state.store.recording import traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import ModelCalled
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
-PRICE = Price(input=1000, output=1000)
+PRICE = partial(paid, Price(input=1000, output=1000))
 HALF = cut(say("half an answer"))
 NOTHING_YET = stream_of('data: {"error": {"message": "slow down", "code": 429}}\n\n')
 
@@ -50,7 +52,7 @@ async def answered(store: Store, *models: Model) -> tuple[RunFinished, ModelCall
 
 
 async def of_answers(store: Store, wire: str, *answers: Answer) -> tuple[RunFinished, ModelCalled]:
-    async with ModelServer(answers) as server, connected(server, wire, price=PRICE.of) as model:
+    async with ModelServer(answers) as server, connected(server, wire, price=PRICE) as model:
         return await answered(store, model)
 
 
@@ -97,7 +99,7 @@ async def test_the_cost_is_not_known_either_if_no_try_comes_to_an_end(store: Sto
 async def test_a_stand_in_does_not_hide_what_the_first_model_took(store: Store) -> None:
     async with AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(ModelServer(turns)) for turns in ([HALF] * 3, [say("ok")])]
-        models = [await stack.enter_async_context(connected(one, "chat", price=PRICE.of)) for one in servers]
+        models = [await stack.enter_async_context(connected(one, "chat", price=PRICE)) for one in servers]
         end, called = await answered(store, *models)
     assert (end.result, end.usage.cost_usd) == ("ok", None)
     assert called.usage.cost_usd is not None

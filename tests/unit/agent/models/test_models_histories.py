@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from model_files import PDF, base64_of, png
 from model_server import ModelServer, ToolCall, calls, say
 from model_talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
 
@@ -79,15 +80,15 @@ async def test_a_history_of_another_provider_is_rebuilt_in_legal_form(wire: str)
 async def test_images_and_documents_are_sent(wire: str):
     blocks = (
         Text(text="look"),
-        Image(media_type="image/png", data="aWJt"),
-        Document(name="a.pdf", media_type="application/pdf", data="cGRm"),
+        Image.from_bytes(png()),
+        Document.from_bytes(PDF, "a.pdf"),
     )
     message = Message(role="user", origin="person", blocks=blocks)
     async with ModelServer([say("seen")]) as server, connected(server, wire) as model:
         await talk(model, asked(message))
         raw = server.requests[0].raw
-    assert b"aWJt" in raw
-    assert b"cGRm" in raw
+    assert base64_of(png()) in raw
+    assert base64_of(PDF) in raw
     assert b"image/png" in raw
 
 

@@ -30,14 +30,13 @@ from sandbur.state.calls import PendingCall
 
 pytestmark = pytest.mark.slow
 
-NO_PORTS = cast(Any, None)
 ASKING = [way for way in TRANSITIONS if way[1] == "human_confirm" and way[0] != EFFECT]
 """The ways to the question. After a round that stopped, whatever comes next would ask, too."""
 ALWAYS = TransitionCondition("always", lambda s: True)
 
 
 def graph(*transitions: tuple[str, str, TransitionCondition]) -> Graph:
-    return build_graph(NO_PORTS, transitions)
+    return build_graph(transitions)
 
 
 def replaced(old: tuple[str, str], *new: tuple[str, str, TransitionCondition]) -> Transitions:
@@ -50,7 +49,7 @@ def replaced(old: tuple[str, str], *new: tuple[str, str, TransitionCondition]) -
 
 
 async def test_no_path_of_the_graph_reaches_an_effect_that_nobody_allowed() -> None:
-    proof = await prove(build_graph(NO_PORTS))
+    proof = await prove(build_graph())
     assert proof.holds
     assert (proof.actions, proof.transitions) == (len(ACTIONS), len(TRANSITIONS))
     assert proof.states > 1000
@@ -103,8 +102,8 @@ async def shortcut(state: ApplicationState, ports: Ports) -> Changes:
 
 
 async def test_an_action_that_writes_calls_past_the_gate_is_found() -> None:
-    bound = {name: action.bind(ports=NO_PORTS) for name, action in {**ACTIONS, "shortcut": shortcut}.items()}
-    builder = cast(Any, GraphBuilder()).with_actions(**bound)
+    actions = {**ACTIONS, "shortcut": shortcut}
+    builder = cast(Any, GraphBuilder()).with_actions(**actions)
     ways = [way for way in TRANSITIONS if way[:2] != ("step_summarizer", "router")]
     added = (("step_summarizer", "shortcut", OTHERWISE), ("shortcut", "router", OTHERWISE))
     proof = await prove(cast(Graph, builder.with_transitions(*ways, *added).build()))
@@ -154,7 +153,7 @@ def states() -> Sequence[ApplicationState]:
 
 def test_burr_takes_the_way_that_the_proof_takes() -> None:
     """The proof asks the conditions by itself, for Burr is slow; both go by the same order."""
-    built = build_graph(NO_PORTS)
+    built = build_graph()
     for state in states():
         for action in ("router", "human_confirm", "vibe_planner", "step_summarizer"):
             held: State[Any] = ApplicationTyping().construct_state(state)

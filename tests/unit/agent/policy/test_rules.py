@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.agent.policy.rules import exact_rule, literal_of, parse_rule, parse_rules
+from sandbur.agent.policy.rules import exact_rule, idle_rules, literal_of, parse_rule, parse_rules
 from sandbur.state.errors import UsageError
 
 TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "glob", "grep")
@@ -57,10 +57,14 @@ def test_an_unknown_tool_gets_the_near_name(text: str, near: str) -> None:
     assert caught.value.hint == f"Did you mean `{near}`?"
 
 
-def test_a_tool_like_no_other_gets_the_list() -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_rule("zzz", TOOLS)
-    assert all(tool in caught.value.hint for tool in TOOLS)
+def test_a_tool_like_no_other_may_be_one_that_is_yet_to_come() -> None:
+    assert parse_rule("find_customer", TOOLS).tool == "find_customer"
+
+
+def test_a_rule_that_names_no_tool_of_a_session_is_found() -> None:
+    rules = ["find_customer", "read_file(*.env)", "find_*", "mcp__time__*"]
+    assert idle_rules(rules, ["find_customer"]) == []
+    assert idle_rules(rules, []) == ["find_customer", "find_*"]
 
 
 def test_without_a_list_of_tools_only_the_form_is_checked() -> None:

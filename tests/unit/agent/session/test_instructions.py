@@ -8,6 +8,7 @@ import pytest
 from command import Command
 
 from sandbur.agent.config.trust import trust_link
+from sandbur.agent.extensions.definition import SessionPlace
 from sandbur.agent.prompts import MAX_BYTES, find_instructions, session_prompt, system_prompt
 
 
@@ -110,7 +111,7 @@ def test_a_bad_file_stops_no_start(tmp_path: Path, kind: str) -> None:
     assert (ended.code, "left out" in ended.err, str(path) in ended.err) == (0, True, True)
 
 
-def test_a_link_out_of_the_repository_is_not_read_until_somebody_says_so(
+async def test_a_link_out_of_the_repository_is_not_read_until_somebody_says_so(
     tmp_path: Path, env: dict[str, str]
 ) -> None:
     folder = nested(tmp_path)
@@ -123,7 +124,7 @@ def test_a_link_out_of_the_repository_is_not_read_until_somebody_says_so(
     found = find_instructions(folder, env)
     assert [each.text for each in found.instructions] == ["REPO"]
     assert [(each.link, each.target) for each in found.outside] == [(link, secret)]
-    prompt, (notice,) = session_prompt(folder, [], env)
+    prompt, (notice,) = await session_prompt(SessionPlace("s", folder), [], env)
     assert "SECRET" not in prompt
     assert f"{link} leads outside, to {secret}" in notice
     trust_link(link, secret, env)
@@ -155,13 +156,13 @@ def test_a_strangers_file_above_the_working_folder_is_passed_over(
     assert texts(folder, env) == ["REPO", "SUB"]
 
 
-def test_a_long_file_is_cut_behind_a_line_and_that_is_said(tmp_path: Path, env: dict[str, str]) -> None:
+async def test_a_long_file_is_cut_behind_a_line_and_that_is_said(tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "AGENTS.md").write_text("häuser\n" * 20_000, encoding="utf-8")
     (found,) = find_instructions(tmp_path, env).instructions
     assert len(found.text.encode()) <= MAX_BYTES
     assert set(found.text.splitlines()) == {"häuser"}
     assert found.cut_bytes + len(found.text.encode()) + 1 == 160_000
-    prompt, notices = session_prompt(tmp_path, [], env)
+    prompt, notices = await session_prompt(SessionPlace("s", tmp_path), [], env)
     assert f"the last {found.cut_bytes} bytes are left out" in prompt
     assert len(notices) == 1
     assert str(found.path) in notices[0]
@@ -173,18 +174,19 @@ def test_a_long_line_is_cut_between_characters(tmp_path: Path, env: dict[str, st
     assert found.text == "x" + "ä" * ((MAX_BYTES - 1) // 2)
 
 
-def test_the_prompt_is_short_and_the_same_every_time(tmp_path: Path, env: dict[str, str]) -> None:
-    prompt, notices = session_prompt(tmp_path, [Path("/added")], env)
+async def test_the_prompt_is_short_and_the_same_every_time(tmp_path: Path, env: dict[str, str]) -> None:
+    place = SessionPlace("s", tmp_path)
+    prompt, notices = await session_prompt(place, [Path("/added")], env)
     assert notices == []
-    assert prompt == session_prompt(tmp_path, [Path("/added")], env)[0]
+    assert prompt == (await session_prompt(place, [Path("/added")], env))[0]
     assert len(prompt.encode()) < 2500
     for word in (str(tmp_path), "/added", "start_plan", "submit_plan", "finish_step", "denied", "unknown"):
         assert word in prompt
 
 
-def test_the_prompt_carries_the_instructions_after_its_own(tmp_path: Path, env: dict[str, str]) -> None:
+async def test_the_prompt_carries_the_instructions_after_its_own(tmp_path: Path, env: dict[str, str]) -> None:
     folder = nested(tmp_path)
-    prompt, _ = session_prompt(folder, [], env)
+    prompt, _ = await session_prompt(SessionPlace("s", folder), [], env)
     own = system_prompt(folder, [])
     assert prompt.startswith(own)
     rest = prompt[len(own) :]

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from answering import GOOD, reporting
 from burr.tracking.server import schema
 from fastapi import HTTPException
 from old_stores import opened
+from scripted import collect
 from secret_samples import drawn
 from tracked import chat, every_kind, planned
 from tracking_reader import HERE, answer, asking, attributes, ended, logs
@@ -219,3 +221,12 @@ async def test_a_session_that_was_deleted_and_came_back_is_read_afresh(
     text = (await answer(backend, "s")).body.decode()
     assert "after" in text
     assert "before" not in text.partition('"steps"')[2]
+
+
+async def test_an_answer_in_a_form_is_data(store: Store, backend: StoreBackend, tmp_path: Path) -> None:
+    session, _ = await reporting(store, tmp_path, GOOD)
+    await collect(session.send("go"))
+    store.forget("s1")
+    page = await logs(backend, "s1")
+    results = [step.step_end_log.result for step in page.steps]
+    assert [result.get("output") for result in results] == [None, json.loads(GOOD)]

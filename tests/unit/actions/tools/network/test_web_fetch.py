@@ -68,6 +68,7 @@ def test_broken_html_is_read_as_a_browser_shows_it(html: str, text: str) -> None
 @pytest.mark.parametrize(
     "html", ["<div>" * 300_000 + "deep", "<" * 500_000, "<a b='" * 100_000, "&" * 500_000]
 )
+@pytest.mark.slow
 def test_a_page_that_is_made_to_be_slow_is_read_in_time(html: str) -> None:
     assert "text" in read_without_libraries(html.encode())
 

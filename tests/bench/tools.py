@@ -1,0 +1,133 @@
+"""Prints what a function costs as a tool, as ratios to pydantic alone. Usage: python tests/bench/tools.py
+
+1. The schema of a tool, built from its signature: `TypeAdapter` of the same fields is the baseline.
+2. A call: `validate_json` of the same arguments and the bare function are the baseline.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, Literal
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+
+from pydantic import BaseModel, Field, TypeAdapter
+from tool_calls import context
+
+from sandbur import Depends, RunContext, tool
+from sandbur.actions.tools.functions.reading import ToolOptions
+from sandbur.actions.tools.functions.run_scope import RunScope
+from sandbur.actions.tools.functions.schema_tool import tool_from_schema
+
+ROUNDS, CALLS = 60, 400
+ARGUMENTS = '{"email": "a@b.c", "limit": 5, "home": {"street": "A 1", "city": "B"}, "tags": ["x", "y"]}'
+MOST_SCHEMA_MS, MOST_CALL_MS = 2.0, 0.1
+
+
+class Address(BaseModel):
+    street: str
+    city: str = "Berlin"
+
+
+async def get_db() -> str:
+    return "db"
+
+
+async def find(
+    email: str,
+    limit: Annotated[int, Field(ge=1)] = 10,
+    home: Address | None = None,
+    tags: list[str] = [],  # noqa: B006
+    order: Literal["up", "down"] = "up",
+) -> str:
+    """Look a customer up.
+
+    Args:
+        email: the address they signed up with
+        limit: how many
+    """
+    return email
+
+
+async def find_injected(
+    email: str,
+    run: RunContext,
+    db: Annotated[str, Depends(get_db)],
+    limit: int = 10,
+    home: Address | None = None,
+    tags: list[str] = [],  # noqa: B006
+) -> str:
+    return email
+
+
+def find_blocking(email: str, limit: int = 10, home: Address | None = None, tags: list[str] = []) -> str:  # noqa: B006
+    return email
+
+
+def milliseconds(work: Callable[[], Any], rounds: int) -> float:
+    work()
+    times: list[float] = []
+    for _ in range(rounds):
+        began = time.process_time()
+        work()
+        times.append(time.process_time() - began)
+    return median(times) * 1000
+
+
+async def per_call(tool_of: Any, scope: RunScope | None = None) -> float:
+    """Return the milliseconds from the model's text to the result."""
+    within = context(scope=scope)
+    times: list[float] = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        await tool_of.run(tool_of.parse(ARGUMENTS), within)
+        times.append(time.perf_counter() - began)
+    return median(times) * 1000
+
+
+class Fields(BaseModel):
+    email: str
+    limit: Annotated[int, Field(ge=1)] = 10
+    home: Address | None = None
+    tags: list[str] = []
+    order: Literal["up", "down"] = "up"
+
+
+def plain_schema() -> Any:
+    fields = {name: (one.annotation, one) for name, one in Fields.model_fields.items()}
+    from pydantic import create_model
+
+    kind: Any = create_model("Plain", **fields)  # pyright: ignore
+    return TypeAdapter(kind).json_schema()
+
+
+async def main() -> None:
+    built, plain = milliseconds(lambda: tool(find), ROUNDS), milliseconds(plain_schema, ROUNDS)
+    print(
+        f"schema of a tool: {built:.2f} ms (limit {MOST_SCHEMA_MS:g}), {built / plain:.2f} x pydantic alone"
+    )
+    adapter: Any = TypeAdapter(Fields)
+    bare = milliseconds(lambda: [adapter.validate_json(ARGUMENTS) for _ in range(100)], CALLS) / 100
+    schema = tool(find).spec.parameters
+    kinds = {
+        "async function": (tool(find), None),
+        "injected": (tool(find_injected), RunScope()),
+        "function in a thread": (tool(find_blocking), None),
+        "JSON schema": (tool_from_schema(schema, lambda_of, ToolOptions("find")), None),
+    }
+    for name, (made, scope) in kinds.items():
+        took = await per_call(made, scope)
+        print(
+            f"call, {name}: {took:.3f} ms (limit {MOST_CALL_MS:g}), {took / bare:.0f} x validate_json alone"
+        )
+
+
+async def lambda_of(arguments: dict[str, Any]) -> str:
+    return arguments["email"]
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,82 @@
+"""Many sessions of one agent in one process, on a server that takes nothing but TLS."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Authority
+from model_server import Answer, ModelServer, Request, call, say
+
+import sandbur
+
+PROGRAM = Path(__file__).parents[3] / "support" / "many_sessions.py"
+MOST_IDLE_CONNECTIONS = 100
+"""What the client keeps of connections that nobody uses."""
+
+
+def doubled(request: Request) -> Answer:
+    last = request.body["messages"][-1]["role"]
+    return say("42") if last == "tool" else call("double", number=21)
+
+
+def counted(how: str, sessions: int, folder: Path) -> tuple[dict[str, Any], int]:
+    """Return what there is of the process at each moment, and the number of connections it made."""
+    authority = Authority(folder)
+    tls = authority.issue("127.0.0.1").server_context()
+    env = {**os.environ, "SSL_CERT_FILE": str(authority.certificate)}
+    with ModelServer(doubled, record=False, tls=tls) as server:
+        command = [sys.executable, str(PROGRAM), how, str(sessions), server.base_url, str(folder)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), server.connections
+
+
+@pytest.mark.slow
+def test_200_sessions_at_once_share_client_tls_context_graph_and_schemas(tmp_path: Path) -> None:
+    told, _ = counted("at_once", 200, tmp_path)
+    height = told["height"]
+    assert height["Session"] == height["WireModel"] == 200
+    assert height["clients"] == height["contexts"] == height["Graph"] == 1
+    assert height["FunctionBasedStreamingAction"] == told["before"]["FunctionBasedStreamingAction"]
+    assert height["schemas of read_result"] == 1
+    assert height["descriptors"] <= told["before"]["descriptors"] + MOST_IDLE_CONNECTIONS + 10
+    assert told["closed"]["clients"] == 0
+    assert told["closed"]["descriptors"] == told["before"]["descriptors"]
+
+
+@pytest.mark.slow
+def test_300_sessions_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
+    told, connections = counted("in_a_row", 300, tmp_path)
+    assert told["ended"] == told["first"]
+    assert told["closed"]["descriptors"] == told["before"]["descriptors"]
+    assert told["closed"]["SessionWriter"] == told["closed"]["WireModel"] == 0
+    # One for the agent before them, and one that all of them used.
+    assert connections == 2
+
+
+HEAVY = {"openai", "anthropic", "mcp", "rich", "prompt_toolkit", "burr", "pydantic", "httpx2", "sqlite3"}
+
+
+def loaded(code: str) -> set[str]:
+    """Return the top-level packages, and the modules of Sandbur, that `code` loads."""
+    program = f"import sys; before = set(sys.modules); {code}; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    names = done.stdout.split()
+    return {name if name.startswith("sandbur") else name.partition(".")[0] for name in names}
+
+
+def test_an_import_of_sandbur_loads_nothing_that_is_not_used() -> None:
+    found = loaded("import sandbur")
+    assert not found & HEAVY
+    assert {name for name in found if name.startswith("sandbur")} == {"sandbur"}
+
+
+def test_the_class_agent_loads_no_provider_no_graph_and_no_terminal() -> None:
+    found = loaded("import sandbur; sandbur.Agent")
+    assert not found & (HEAVY - {"pydantic"})
+    assert not {name for name in found if name.startswith(("sandbur.ui", "sandbur.agent.extensions.mcp"))}
+    assert sandbur.Agent.__module__ in found

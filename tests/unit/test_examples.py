@@ -1,0 +1,204 @@
+"""Every program in `examples/`, run as a newcomer runs it: a process of its own, warnings are errors."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from command import Command
+from places import ROOT
+
+EXAMPLES = ROOT / "examples"
+PRINTED = {
+    "own_tool": [
+        "convert: error: convert: to must be 'EUR', 'USD' or 'JPY', got a string. Expected: .*",
+        "convert: ok: 54.5",
+        "book: ok: Done.",
+        "50 euros are 54.50 dollars; it is in the ledger.",
+        r"ledger: \['54.50 lunch'\]",
+    ],
+    "injection": [
+        "database opened",
+        "database closed",
+        r'the model was given \["anvil","rope"\] 3',
+        "You have ordered an anvil and a rope.",
+    ],
+    "structured_output": ["damage of A-17, urgency 4"],
+    "middleware": [
+        r"look_up took 0\.\d s",
+        r"ring took 0\.\d s",
+        "Ada has 555-0100, and can be called tomorrow.",
+    ],
+    "mcp_tools": ["mcp__clock__difference: 3.5 hours", "Tokyo is 3.5 hours ahead of Kolkata."],
+    "images": [
+        "The third quarter is too low.",
+        "Now it is right.",
+        r"\[image/png, 126 bytes\] 126 bytes",
+        r"\[targets.txt, text/plain, 25 bytes\] 25 bytes",
+        r"\[image/png, 128 bytes\] 128 bytes",
+    ],
+    "resume_after_kill": [
+        "killed",
+        "killed",
+        "send_mail: outcome_unknown, so it is not run again by itself.",
+        "Paid, and told so.",
+        "ended by itself",
+        "1 payment, 1 mail",
+    ],
+    "burr_graph": [
+        r'write: Dear Ada, you have ordered \["anvil","rope"\].',
+        "review: shorter",
+        "write: Dear Ada, two things.",
+        "review: good",
+    ],
+}
+SERVERS = ("fastapi_app", "approval_by_web")
+ELSEWHERE = ("own_model", "scripted_test", "mcp_clock_server", "tool_server")
+"""What other tests run, or other examples."""
+
+
+def line(name: str, *words: str) -> list[str]:
+    return [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *words]
+
+
+def run(command: Command, name: str, *words: str) -> list[str]:
+    """Run an example in the test's folder; return what it printed."""
+    done = subprocess.run(
+        line(name, *words), cwd=command.folder, env=command.env, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@contextmanager
+def served(command: Command, name: str) -> Iterator[httpx2.Client]:
+    """Start an example that is a web server; lend a client of it. It has to end without a complaint."""
+    log = command.folder / "server.log"
+    with log.open("w") as file:
+        server = subprocess.Popen(
+            line(name), cwd=command.folder, env={**command.env, "PORT": "0"}, stdin=subprocess.DEVNULL,
+            stdout=file, stderr=file,
+        )  # fmt: skip
+    try:
+        with httpx2.Client(base_url=address(server, log), timeout=60) as client:
+            yield client
+        server.terminate()
+        server.wait(30)
+        assert not re.search("Error|Traceback|Warning", log.read_text()), log.read_text()
+    finally:
+        server.kill()
+        server.wait()
+
+
+def address(server: "subprocess.Popen[bytes]", log: Path) -> str:
+    """Wait until the server says where it listens."""
+    while not (found := re.search(r"running on (http://[\d.:]+)", log.read_text())):
+        assert server.poll() is None, log.read_text()
+        time.sleep(0.05)
+    return found[1]
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PRINTED, *SERVERS, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_is_short_and_says_what_it_shows(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text.startswith('"""')
+    assert len(text.splitlines()) <= (150 if path.stem == "own_model" else 100)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_prints_what_it_is_about(command: Command, name: str) -> None:
+    printed = run(command, name)
+    assert len(printed) == len(PRINTED[name]), printed
+    for said, expected in zip(printed, PRINTED[name], strict=True):
+        assert re.fullmatch(expected, said), said
+
+
+def test_an_application_that_is_done_does_nothing_again(command: Command) -> None:
+    assert len(run(command, "burr_graph", "letters.db")) == 4
+    assert run(command, "burr_graph", "letters.db") == []
+
+
+def test_a_named_model_takes_the_place_of_the_scripted_one(command: Command) -> None:
+    command.env |= {"SANDBUR_MODEL": "demo"}
+    run(command, "own_tool")
+    (session,) = json.loads(command.run("sessions", "list", "--json").out)
+    assert session["model"] == "demo"
+
+
+def test_the_example_of_a_test_passes(command: Command) -> None:
+    # Beside no configuration of ours.
+    shutil.copy(EXAMPLES / "scripted_test.py", command.folder)
+    words = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:asyncio", "scripted_test.py"]
+    done = subprocess.run(
+        words, cwd=command.folder, env=command.env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+def events_of(answer: str) -> list[tuple[str, dict[str, object]]]:
+    """Return the server-sent events of a whole answer: name and data."""
+    found = re.findall(r"event: (\w+)\ndata: (.*)\n\n", answer)
+    return [(name, json.loads(data)) for name, data in found]
+
+
+def test_the_web_app_answers_many_chats_at_once_and_remembers_each(command: Command) -> None:
+    with served(command, "fastapi_app") as client, ThreadPoolExecutor(12) as pool:
+
+        def ask(chat: int) -> str:
+            return client.post(f"/chats/chat-{chat}", json={"text": f"What is twice {chat}?"}).text
+
+        for chat, answer in enumerate(pool.map(ask, range(12))):
+            events = events_of(answer)
+            assert [name for name, _ in events] == ["ToolFinished", "TextDelta", "RunFinished"]
+            assert events[-1][1]["result"] == f"It is {2 * chat}."
+        again = client.post("/chats/chat-3", json={"text": "And then?"}).text
+        assert events_of(again)[-1][1]["result"] == "Which number?"
+        said = [one["text"] for one in client.get("/chats/chat-3").json()]
+        assert said == ["What is twice 3?", "It is 6.", "And then?", "Which number?"]
+        assert client.get("/chats/nobody").status_code == 404
+
+
+def test_the_web_app_streams_and_refuses_a_second_answer_to_one_chat(command: Command) -> None:
+    with served(command, "fastapi_app") as client:
+        with client.stream("POST", "/chats/7", json={"text": "What is twice 21?"}) as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            second = client.post("/chats/7", json={"text": "What is twice 4?"}).text
+            first = "".join(answer.iter_text())
+        ((name, error),) = events_of(second)
+        assert (name, error["code"]) == ("Error", "session_held")
+        assert events_of(first)[-1][1]["result"] == "It is 42."
+
+
+def test_a_refund_waits_for_the_web_page_over_a_restart(command: Command) -> None:
+    with served(command, "approval_by_web") as client:
+        page = client.get("/refunds/17").text
+    (call,) = re.findall(r"name=call value='([^']+)'", page)
+    with served(command, "approval_by_web") as client:
+        assert call in client.get("/refunds/17").text
+        approved = client.post("/refunds/17", data={"call": call, "verdict": "approve"}).text
+        assert "5.00 refunded for order 17" in approved
+        assert "Nothing waits." in approved
+        late = client.post("/refunds/17", data={"call": call, "verdict": "deny"}).text
+        assert late == approved
+
+
+def test_a_refund_may_be_denied_with_a_reason(command: Command) -> None:
+    with served(command, "approval_by_web") as client:
+        (call,) = re.findall(r"name=call value='([^']+)'", client.get("/refunds/18").text)
+        form = {"call": call, "verdict": "deny", "reason": "<b>too late"}
+        denied = client.post("/refunds/18", data=form).text
+    assert "&lt;b&gt;too late" in denied
+    assert "<b>" not in denied

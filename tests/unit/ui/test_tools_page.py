@@ -1,0 +1,33 @@
+"""The page about tools of one's own: its programs run, and what it says of errors is what is said."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from command import Command
+from places import ROOT
+
+from sandbur.actions.ports import BadArguments
+
+PAGE = (ROOT / "docs" / "tools.md").read_text("utf-8")
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_of_the_page_runs(command: Command, program: str) -> None:
+    (command.folder / "program.py").write_text(program)
+    words = [sys.executable, "-W", "error", "program.py"]
+    done = subprocess.run(words, cwd=command.folder, env=command.env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("21.5 degrees.\n" if "print(" in program else "")
+
+
+def test_what_the_page_says_of_wrong_arguments_is_what_a_model_is_told() -> None:
+    names: dict[str, object] = {}
+    exec(compile(next(text for text in PROGRAMS if "def order" in text), "page", "exec"), names)
+    order: object = names["order"]
+    sentence = re.findall(r"`(order: .*?Expected): ", PAGE)[0]
+    with pytest.raises(BadArguments, match=re.escape(sentence)):
+        order.parse('{"dish": "soup", "size": "s", "to": {"street": "A"}, "count": 12}')  # pyright: ignore
