@@ -18,8 +18,9 @@ RECOVERIES = {"effects": "tool_ran:1", "rules": "started_after_commit:2", "tools
 
 _START = 0.3 if FULL else 0.0
 """The part of a short run that is the start of Python: the moments behind it are worth more."""
-_SURE = {"effect_mid": 1}
-"""Point -> how often it is reached for certain: output is told of when it comes, but not each piece of it."""
+_SURE = {"effect_mid": 1, "finished_before_commit": 1, "finished_after_commit": 1}
+"""Point -> how often it is reached for certain: output comes in any number of pieces, and a result waits for
+the next write unless another call runs beside it."""
 
 
 def recordings(store: str = "") -> list[Trial]:

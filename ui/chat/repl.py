@@ -71,6 +71,8 @@ Look = Callable[[], Awaitable[SandburError | None]]
 """Sees what other processes do; what it returns ends the waiting, where that can be ended."""
 
 _LOOK_S = 1.0
+_END_S = 2.0
+"""How long a prompt may take to put the terminal in order; on a dead one prompt_toolkit can wait for good."""
 
 
 async def at_prompt(
@@ -80,7 +82,11 @@ async def at_prompt(
     waiting = asyncio.ensure_future(answer)
 
     def stop() -> None:
-        if signals.received is not None and not leave(exit_code(signals.received)):
+        if signals.received is None:
+            return
+        if leave(exit_code(signals.received)):
+            asyncio.get_running_loop().call_later(_END_S, waiting.cancel)
+        else:
             waiting.cancel()
 
     with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
@@ -216,12 +222,28 @@ class Chat:
         try:
             await asyncio.to_thread(import_session)
             session = await opening
-            await run_in_terminal(lambda: self.enter(session)) if not reading.done() else self.enter(session)
+            if reading.done():
+                self.enter(session)
+            else:
+                await self._enter_above(session, reading)
             return await reading
+        except OSError:
+            raise Leave(exit_code(signal.SIGHUP)) from None
         finally:
-            if not reading.done():
-                self._composer.leave(1)
-                await asyncio.gather(reading, return_exceptions=True)
+            if not reading.done() and self._composer.leave(1):
+                await asyncio.wait([reading], timeout=_END_S)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _enter_above(self, session: "Session", reading: "asyncio.Future[str]") -> None:
+        """Enter it above the prompt; that waits no longer than there is a prompt."""
+        entering = asyncio.ensure_future(run_in_terminal(lambda: self.enter(session)))
+        await asyncio.wait([entering, reading], return_when=asyncio.FIRST_COMPLETED)
+        if reading.done() and reading.exception() is not None:
+            entering.cancel()
+            await asyncio.gather(entering, return_exceptions=True)
+        else:
+            await entering
 
     async def run(self, first: str | None) -> int:
         """Carry on what is open, then answer messages; return the exit code."""
