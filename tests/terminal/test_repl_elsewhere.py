@@ -13,7 +13,7 @@ from databases import DATABASES, fresh_url
 from model_server import ModelServer, say, stall
 from tmux_window import ASKS, DEAF_S, Terminal, opened, wait
 
-from sandbur.ui.chat.composer import UNREAD_S
+from sandbur.ui.chat.input.composer import UNREAD_S
 
 
 @pytest.fixture

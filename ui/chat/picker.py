@@ -16,8 +16,8 @@ from ...state.errors import UsageError
 from ...state.session import SessionSummary
 from ..terminal.lines import local_time
 from ..terminal.sanitize import one_line
-from .composer import Leave, leave_app
-from .keys import exits
+from .input.composer import Leave, leave_app
+from .input.keys import exits
 
 _ROWS = 12
 

@@ -25,16 +25,16 @@ from ..terminal.drive import StopSignals, drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say, typing_unseen
-from .always import Always
-from .approvals import Approvals, Settling
-from .composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
-from .consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
-from .keys import Waking
+from .decisions.always import Always
+from .decisions.approvals import Approvals, Settling
+from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
+from .decisions.questions import CommandTyped, Questions
+from .input.composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
+from .input.keys import Waking
 from .picker import pick_session
-from .questions import CommandTyped, Questions
 from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
-from .rewind import is_rewind, picked_step, rewound
-from .server_prompts import is_server_prompt, prompt_lines, written
+from .slash.rewind import is_rewind, picked_step, rewound
+from .slash.server_prompts import is_server_prompt, prompt_lines, written
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime

@@ -68,7 +68,7 @@ async def agreed(plan: "RestorePlan", folder: Path, is_sure: bool) -> None:
         say(f"  {'goes' if step.content is None else 'is brought back'}: {one_line(str(step.path))}")
     if not is_interactive():
         raise UsageError("Nothing was done: these changes have to be confirmed.", "Add --yes.")
-    from ..chat.questions import OneKey
+    from ..chat.decisions.questions import OneKey
 
     if (await OneKey("Change them? [y/n] ", "yn", safe="n").ask()).key != "y":
         raise UsageError("Nothing was done.")

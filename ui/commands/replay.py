@@ -140,7 +140,7 @@ async def _may_run(store: "Store", session_id: str, command: ReplayCommand) -> b
         put(f"  step {seq}: {one_line(title(call.tool, call.arguments))}")
     if len(calls) > _MOST_CALLS:
         put(f"  and {len(calls) - _MOST_CALLS} more")
-    from ..chat.questions import OneKey
+    from ..chat.decisions.questions import OneKey
 
     answer = await OneKey("Run them? [y/n] ", "yn", safe="n").ask()
     return answer.key == "y"

@@ -16,10 +16,10 @@ from rich.console import Console
 from sandbur.agent.config.trust import trust
 from sandbur.agent.policy.offers import Offer
 from sandbur.state.calls import CallDecision, PendingCall
-from sandbur.ui.chat.always import Always
-from sandbur.ui.chat.approvals import Approvals
-from sandbur.ui.chat.composer import Leave
-from sandbur.ui.chat.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.chat.decisions.always import Always
+from sandbur.ui.chat.decisions.approvals import Approvals
+from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.chat.input.composer import Leave
 from sandbur.ui.terminal.render import Renderer
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,14 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from sandbur.ui.chat.composer import UNREAD_S, Composer, Leave, PromptStatus, SlashCompleter, input_history
+from sandbur.ui.chat.input.composer import (
+    UNREAD_S,
+    Composer,
+    Leave,
+    PromptStatus,
+    SlashCompleter,
+    input_history,
+)
 from sandbur.ui.terminal.terminal import Glyphs
 
 STANDING = PromptStatus("interactive", "demo", "0123456789")

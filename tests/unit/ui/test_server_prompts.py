@@ -7,7 +7,7 @@ import pytest
 from mcp_servers import configured, opened
 
 from sandbur.state.errors import UsageError
-from sandbur.ui.chat.server_prompts import is_server_prompt, prompt_lines, written
+from sandbur.ui.chat.slash.server_prompts import is_server_prompt, prompt_lines, written
 
 ASKING = str(Path(__file__).parents[2] / "support" / "asking_mcp.py")
 

@@ -86,7 +86,7 @@ async def _confirm(name: str) -> None:
             "Nothing was imported: the settings above have to be confirmed.",
             "Add --yes if you trust whoever made the file.",
         )
-    from ...chat.questions import OneKey
+    from ...chat.decisions.questions import OneKey
 
     if (await OneKey("Import it with these settings? [y/n] ", "yn", safe="n").ask()).key != "y":
         raise UsageError("Nothing was imported.")

@@ -13,7 +13,7 @@ from prompt_toolkit.application import Application, get_app_or_none, run_in_term
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ..terminal.render import Renderer
+from ...terminal.render import Renderer
 
 
 def stop_at_prompt(_: KeyPressEvent) -> None:

@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...actions.turn.commands import is_command
-from ...state.errors import UsageError
-from ..terminal.sanitize import one_line
+from ....actions.turn.commands import is_command
+from ....state.errors import UsageError
+from ...terminal.sanitize import one_line
 
 if TYPE_CHECKING:
-    from ...agent.extensions.mcp.prompts import Prompts, ServerPrompt
+    from ....agent.extensions.mcp.prompts import Prompts, ServerPrompt
 
 _LIST = "/mcp"
 _BEGINS = "/mcp__"

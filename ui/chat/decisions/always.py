@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ...agent.config.keep import ConfigPlace, keep, place_for
-from ...agent.policy.offers import EDITING, Offer
-from ...state.calls import PendingCall
-from ...state.errors import SandburError
-from ..terminal.lines import Line
-from ..terminal.sanitize import exposed, one_line
+from ....agent.config.keep import ConfigPlace, keep, place_for
+from ....agent.policy.offers import EDITING, Offer
+from ....state.calls import PendingCall
+from ....state.errors import SandburError
+from ...terminal.lines import Line
+from ...terminal.sanitize import exposed, one_line
 from .questions import Questions
 
 _KEYS = {"exact": "x", "prefix": "p", "edits": "w"}

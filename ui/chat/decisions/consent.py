@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ...agent.config.disclosure import Disclosure, disclosed
-from ...agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, read_bytes
-from ...agent.config.trust import trust, trust_file, trust_link
-from ...agent.config.yolo import acknowledge, is_acknowledged
-from ...state.errors import ConfigError
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import make_console
+from ....agent.config.disclosure import Disclosure, disclosed
+from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, read_bytes
+from ....agent.config.trust import trust, trust_file, trust_link
+from ....agent.config.yolo import acknowledge, is_acknowledged
+from ....state.errors import ConfigError
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import make_console
 from .questions import OneKey
 
 MAX_HARMLESS_LINES = 20
@@ -61,7 +61,7 @@ def _lines(told: Disclosure) -> list[str]:
 
 async def ask_about_links(cwd: Path) -> None:
     """Ask about instructions that are a link out of the repository; who says no is asked again next time."""
-    from ...agent.prompts import find_instructions
+    from ....agent.prompts import find_instructions
 
     console = make_console(sys.stdout)
     for found in find_instructions(cwd, os.environ).outside:
@@ -73,7 +73,7 @@ async def ask_about_links(cwd: Path) -> None:
 
 async def ask_about_tools(cwd: Path) -> None:
     """Ask about tools that a project brings as Python; who says no is asked again next time."""
-    from ...agent.extensions.found_tools import project_tools
+    from ....agent.extensions.found_tools import project_tools
 
     console = make_console(sys.stdout)
     try:

@@ -23,10 +23,10 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search, stop_search
 from prompt_toolkit.styles import Style
 
-from ...agent.config.settings import MODES
-from ..headless import clean
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import Glyphs
+from ....agent.config.settings import MODES
+from ...headless import clean
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import Glyphs
 from .keys import Pastes, quick_escape, stop_at_prompt
 
 COMMANDS = {

@@ -14,15 +14,15 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.utils import is_dumb_terminal
 
-from ...actions.turn.commands import is_command
-from ..headless import clean
-from ..terminal.lines import Line
-from ..terminal.output import is_behind
-from ..terminal.render import Renderer
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import forget_typed
-from .composer import leave_app
-from .keys import ESCAPE_S, Pastes, exits, quick_escape, stop_at_prompt
+from ....actions.turn.commands import is_command
+from ...headless import clean
+from ...terminal.lines import Line
+from ...terminal.output import is_behind
+from ...terminal.render import Renderer
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import forget_typed
+from ..input.composer import leave_app
+from ..input.keys import ESCAPE_S, Pastes, exits, quick_escape, stop_at_prompt
 
 DEAF_S = 0.2
 """Keys that come sooner after the question appeared, or after another such key, were not meant for it."""

@@ -4,20 +4,20 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...state.application import ApplicationState
-from ..commands.fork import restored_lines
-from ..terminal.lines import step_line
-from ..terminal.render import Renderer
-from ..terminal.sanitize import one_line
-from .composer import Leave
-from .picker import Choice, Picker
-from .questions import Questions
+from ....state.application import ApplicationState
+from ...commands.fork import restored_lines
+from ...terminal.lines import step_line
+from ...terminal.render import Renderer
+from ...terminal.sanitize import one_line
+from ..decisions.questions import Questions
+from ..input.composer import Leave
+from ..picker import Choice, Picker
 
 if TYPE_CHECKING:
-    from ...agent.runtime import Runtime
-    from ...agent.session.session import Session
-    from ...state.store.store import Store
-    from ...state.store.timeline import TimelineStep
+    from ....agent.runtime import Runtime
+    from ....agent.session.session import Session
+    from ....state.store.store import Store
+    from ....state.store.timeline import TimelineStep
 
 _WHAT = {
     "c": "the conversation only; files stay as they are",
@@ -50,7 +50,7 @@ async def picked_step(
     store: "Store", session_id: str, words: Sequence[str], renderer: Renderer, at_prompt: AtPrompt
 ) -> "TimelineStep | None":
     """Return the step that the command names, or that the person picks; None if there is none."""
-    from ...state.store.timeline import timeline
+    from ....state.store.timeline import timeline
 
     steps = timeline(store.database, session_id)
     if not steps:

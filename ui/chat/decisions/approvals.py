@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ...state.calls import CallDecision, PendingCall
-from ...state.messages import json_object
-from ..headless import clean
-from ..terminal.drive import ctrl_c_left_alone
-from ..terminal.lines import Line, preview, unknown_lines
-from ..terminal.sanitize import one_line
+from ....state.calls import CallDecision, PendingCall
+from ....state.messages import json_object
+from ...headless import clean
+from ...terminal.drive import ctrl_c_left_alone
+from ...terminal.lines import Line, preview, unknown_lines
+from ...terminal.sanitize import one_line
 from .always import Always
 from .questions import Questions
 

@@ -1,0 +1,1 @@
+"""The input line: keys, pastes, history, completion."""
