@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
-from ...state.errors import UsageError
-from ..argument_types import one_of
-from ..grammar import Command, switch, word
-from ..open_session import said_by
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import put, say
+from ....state.errors import UsageError
+from ...argument_types import one_of
+from ...grammar import Command, switch, word
+from ...open_session import said_by
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import put, say
 
 if TYPE_CHECKING:
-    from ...agent.config.keep import ConfigPlace
-    from ...agent.config.settings import Setting, Settings
+    from ....agent.config.keep import ConfigPlace
+    from ....agent.config.settings import Setting, Settings
 
 ACTIONS = ("list", "get", "set", "unset", "path")
 
@@ -56,7 +56,7 @@ class ConfigCommand(Command):
 
     async def run(self) -> int:
         """Do it; return 1 from `unset` for what was not set."""
-        from ...agent.config.edit_settings import set_value, setting_named, unset_value
+        from ....agent.config.edit_settings import set_value, setting_named, unset_value
 
         if self.action == "path":
             for line in _paths(self):
@@ -83,13 +83,13 @@ class ConfigCommand(Command):
 
 
 def _loaded(command: ConfigCommand) -> "Settings":
-    from ...agent.config.load import load_settings
+    from ....agent.config.load import load_settings
 
     return load_settings(said_by(command), os.environ)
 
 
 def _list(command: ConfigCommand) -> None:
-    from ...agent.config.settings import SETTINGS
+    from ....agent.config.settings import SETTINGS
 
     settings = _loaded(command)
     rows = [row for row in SETTINGS if row.about]
@@ -188,8 +188,8 @@ _SPELLED: "Mapping[str, Callable[[Setting], str]]" = {
 
 def _place(command: ConfigCommand) -> "ConfigPlace":
     """Return the file to change: the person's own, or the project's where that is theirs to change."""
-    from ...agent.config.keep import ConfigPlace, place_for
-    from ...agent.config.paths import config_home
+    from ....agent.config.keep import ConfigPlace, place_for
+    from ....agent.config.paths import config_home
 
     if not command.project:
         return ConfigPlace(config_home(os.environ) / "config.toml", None)
@@ -210,8 +210,8 @@ def _warn_of_others(settings: "Settings", key: str, place: "ConfigPlace") -> Non
 
 
 def _paths(command: ConfigCommand) -> Iterator[str]:
-    from ...agent.config.load import HOOKS_NAME, project_folders
-    from ...agent.config.paths import CONFIG_NAME, MCP_JSON, config_home
+    from ....agent.config.load import HOOKS_NAME, project_folders
+    from ....agent.config.paths import CONFIG_NAME, MCP_JSON, config_home
 
     settings = _loaded(command)
     own = config_home(os.environ)
