@@ -78,8 +78,11 @@ def test_the_man_page_is_one(command: Command, tmp_path: Path) -> None:
     page.write_text(command.run("manual", "--man").out)
     shown = subprocess.run(
         [needed("man"), "-l", str(page)],
-        env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert shown.stderr == ""
     assert "carry an interrupted run on from the exact action" in shown.stdout
     assert "sandbur config set --project max_budget_usd 2" in shown.stdout
