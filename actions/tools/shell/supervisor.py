@@ -45,7 +45,9 @@ def main(shell: str, most_bytes: int, orders: int, words: list[str]) -> None:
     watch.run(wake)
     report = (watch.report() + sandbox.cleared()).encode()
     with suppress(OSError):
-        _write_whole(f"{folder}/{ENDED}", report)
+        file = os.open(f"{folder}/{ENDED}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        if os.write(file, report) == len(report):
+            os.rename(f"{folder}/{ENDED}.tmp", f"{folder}/{ENDED}")  # noqa: PTH104
     os.set_blocking(1, True)
     with suppress(OSError):
         os.write(1, report)
@@ -59,12 +61,9 @@ def waker() -> int:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     for number in WATCHED:
-        signal.signal(number, _wake_up)
+        # Nothing to do: the pipe gets the signal's number.
+        signal.signal(number, lambda number, frame: None)
     return wake
-
-
-def _wake_up(number: int, frame: object) -> None:
-    """Do nothing: the wake-up pipe got the signal's number."""
 
 
 def _is_abandoned() -> bool:
@@ -161,12 +160,6 @@ def _control_process(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _write_whole(path: str, content: bytes) -> None:
-    file = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    if os.write(file, content) == len(content):
-        os.rename(f"{path}.tmp", path)  # noqa: PTH104
-
-
 READY = "ready-"
 """And the marker: nobody has started the command yet. Who renames this file to `STARTED` runs it."""
 STARTED = "started"
@@ -192,8 +185,7 @@ class Pump:
         """Why nothing could be kept any more."""
         self._file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
         self._room = most_bytes
-        self._is_untold = False
-        self._next_news = 0.0
+        self._is_untold, self._next_news = False, 0.0
         os.set_blocking(source, False)
         os.set_blocking(1, False)
         with suppress(OSError, AttributeError):
@@ -271,10 +263,8 @@ class Watch:
         self._status: int | None = None
         self._reason = ""
         self._left: list[str] = []
-        self._too_many = 0
-        self._survivors = 0
-        self._is_orphan = False
-        self._is_stopping = False
+        self._too_many = self._survivors = 0
+        self._is_orphan = self._is_stopping = False
         self._deadline = 0.0
         self._next: Callable[[], None] | None = None
         self._tasks_before = _tasks()
@@ -357,12 +347,9 @@ class Watch:
         poll.unregister(0)
         self._is_orphan = True
         if self._is_stopping or self._status is not None:
-            self._stop_as_orphan()
+            self._stop("agent", ORPHAN_GRACE_S)
         else:
-            self._plan(self._stop_as_orphan, ORPHAN_LINGER_S)
-
-    def _stop_as_orphan(self) -> None:
-        self._stop("agent", ORPHAN_GRACE_S)
+            self._plan(lambda: self._stop("agent", ORPHAN_GRACE_S), ORPHAN_LINGER_S)
 
     def _stop(self, reason: str, grace_s: float) -> None:
         # What came after the end of the command did not end it.
@@ -380,15 +367,15 @@ class Watch:
         self._terminate(ORPHAN_GRACE_S if self._is_orphan else LEFTOVER_GRACE_S)
 
     def _terminate(self, grace_s: float) -> None:
-        self._signal(signal.SIGTERM)
+        signal_tree(self._shell, signal.SIGTERM)
         # A stopped process hears SIGTERM only when it goes on.
-        self._signal(signal.SIGCONT)
+        signal_tree(self._shell, signal.SIGCONT)
         self._plan(self._kill, grace_s)
 
     def _kill(self) -> None:
         give_up = time.monotonic() + KILLING_S
         self._kill_the_first()
-        self._signal(signal.SIGKILL)
+        signal_tree(self._shell, signal.SIGKILL)
         self._plan(lambda: self._kill_again(give_up), 0.02)
 
     def _kill_the_first(self) -> None:
@@ -400,7 +387,7 @@ class Watch:
 
     def _kill_again(self, give_up: float) -> None:
         """Kill what was started between looking and killing."""
-        alive = self._signal(signal.SIGKILL)
+        alive = signal_tree(self._shell, signal.SIGKILL)
         if time.monotonic() > give_up:
             self._survivors = max(alive, 1)
         self._plan(lambda: self._kill_again(give_up), 0.05)
@@ -429,9 +416,6 @@ class Watch:
         if asking is not None and before == self._stillness:
             self._asking = asking[1]
             self._stop("input", STOP_GRACE_S)
-
-    def _signal(self, number: int) -> int:
-        return signal_tree(self._shell, number)
 
 
 def signal_tree(group: int, number: int) -> int:
