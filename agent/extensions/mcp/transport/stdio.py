@@ -58,7 +58,7 @@ async def program(
             bufsize=0,
             start_new_session=True,
         )
-    except BaseException:
+    except BaseException:  # also what is no `OSError`: the other end of the lifeline must not stay
         os.close(held)
         raise
     finally:
