@@ -13,8 +13,8 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from sandbur.state.calls import CallDecision, PendingCall
-from sandbur.ui.chat.decisions.approvals import Settling
 from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.chat.decisions.settling import Settling
 from sandbur.ui.terminal.lines import ago
 from sandbur.ui.terminal.render import Renderer
 
