@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...state.store.store import Store
     from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
+    from .aftermath import Aftermath
     from .companion import Companion
 
 _MAX_CHARS = 120
@@ -226,6 +227,12 @@ class Session:
         from ..policy.circumstances import circumstances
 
         return circumstances(call, self._ports, self.state.execution_mode, is_edited)
+
+    async def aftermath(self, call: PendingCall) -> "Aftermath":
+        """Look, for a moment, at what a call of unknown outcome may have left."""
+        from .aftermath import aftermath
+
+        return await aftermath(call, self._ports)
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})

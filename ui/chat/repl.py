@@ -201,7 +201,7 @@ class Chat:
         self._entered = session
         always = Always(self._questions, session, Path(session.settings.cwd), self._runtime.env)
         self._approvals = Approvals(self._questions, always, session.settings.cwd, session.circumstances)
-        self._settling = Settling(self._questions, session.settings.cwd)
+        self._settling = Settling(self._questions, session.settings.cwd, session.aftermath)
 
     def recall(self) -> None:
         """Show where a resumed session stands."""

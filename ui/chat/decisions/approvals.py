@@ -116,8 +116,8 @@ class Approvals:
         dot = self._renderer.glyphs.dot
         count = f" {dot} {place + 1} of {len(calls)}" if len(calls) > 1 else ""
         about = self._about(call, call.arguments != calls[place].arguments)
-        others = _others(calls, place) if lists_others else ()
-        body = [*self._body(call, is_full), *_facts(about), *others]
+        others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
+        body = [*self._body(call, is_full), *self._facts(about), *others]
         self._questions.show(f"{one_line(call.tool)} wants to run{count}", body)
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
@@ -128,6 +128,26 @@ class Approvals:
         half = _SHOWN_LINES // 2
         gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
         return [*lines[:half], gap, *lines[-half:]]
+
+    def _facts(self, about: Circumstances) -> Iterator[Line]:
+        """Yield why it asks, where it leads and what it runs in."""
+        told = self._questions.told
+        if about.problem:
+            yield from told("cannot run:  ", one_line(about.problem), "red")
+        if about.why and about.why != about.problem:
+            yield from told("asks why:    ", one_line(about.why), "yellow")
+        if places := [*about.leads, *(f"{host} (network)" for host in about.hosts)]:
+            yield from told("leads to:    ", ", ".join(map(one_line, places)))
+        if about.sandbox:
+            yield from told("sandbox:     ", one_line(about.sandbox))
+
+    def _others(self, calls: Sequence[PendingCall], place: int) -> Iterator[Line]:
+        """Yield a line for each call of the turn."""
+        yield "", ""
+        for number, call in enumerate(calls):
+            mark = "this one" if number == place else "decided" if number < place else "waits"
+            name = exposed(title(call.tool, call.arguments))
+            yield "dim", self._questions.cut(f"{number + 1} of {len(calls)}  {mark:<8}  {name}")
 
     def _choices(self, call: PendingCall, left: int) -> dict[str, str]:
         choices = {"y": "yes, once"}
@@ -158,25 +178,3 @@ class Approvals:
 
     async def _ask_line(self, text: str) -> str | None:
         return await self._questions.line("Edit: ", text)
-
-
-def _facts(about: Circumstances) -> Iterator[Line]:
-    """Yield why it asks, where it leads and what it runs in."""
-    if about.problem:
-        yield "red", f"cannot run:  {one_line(about.problem)}"
-    if about.why and about.why != about.problem:
-        yield "yellow", f"asks why:    {one_line(about.why)}"
-    if places := [*about.leads, *(f"{host} (network)" for host in about.hosts)]:
-        yield "", f"leads to:    {', '.join(map(one_line, places))}"
-    if about.sandbox:
-        yield "", f"sandbox:     {one_line(about.sandbox)}"
-
-
-def _others(calls: Sequence[PendingCall], place: int) -> Iterator[Line]:
-    """Yield a line for each of the other calls of the turn."""
-    if len(calls) < 2:
-        return
-    yield "", ""
-    for number, call in enumerate(calls):
-        mark = "this one" if number == place else "decided" if number < place else "waits"
-        yield "dim", f"{number + 1} of {len(calls)}  {mark:<8}  {exposed(title(call.tool, call.arguments))}"
