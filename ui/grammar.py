@@ -122,7 +122,7 @@ class Listed(NamedTuple):
 COMMANDS: Mapping[str, Listed] = {
     "sessions": Listed(
         "sessions.command.SessionsCommand",
-        "list, show, verify, delete, prune, export or import sessions",
+        "list, show, rename, verify, delete, prune, export or import sessions",
     ),
     "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
     "deny": Listed("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),

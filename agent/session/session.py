@@ -19,7 +19,7 @@ from ...state.calls import CallDecision, PendingCall
 from ...state.databases.database import overheard
 from ...state.errors import StoreError, UsageError
 from ...state.messages import UserContent, encodable, person_said
-from ...state.session import SessionSettings
+from ...state.session import SessionSettings, given_title
 from ...state.trace import RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from burr.core import Application
 
     from ...state.store.store import Store
+    from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
+    from .aftermath import Aftermath
     from .companion import Companion
 
 _MAX_CHARS = 120
@@ -173,6 +175,14 @@ class Session:
         else:
             self.change_mode(EDITING)
 
+    async def rename(self, title: str) -> str:
+        """Give the session another title, durably; return it as it is kept. Raises `UsageError` for none."""
+        kept = given_title(self._ports.masker.text(encodable(title)))
+        if not kept:
+            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+        await self._position.rename(kept)
+        return kept
+
     def change_mode(self, mode: ExecutionMode) -> None:
         """Change what runs unasked; recorded with the next step."""
         self._position.change(execution_mode=mode)
@@ -211,6 +221,18 @@ class Session:
             edits = self._gate_of(self.settings).judge(tool, arguments, EDITING)
             offered += [Offer("edits")] if edits.decision == "allow" else []
         return tuple(offered)
+
+    def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
+        """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
+        from ..policy.circumstances import circumstances
+
+        return circumstances(call, self._ports, self.state.execution_mode, is_edited)
+
+    async def aftermath(self, call: PendingCall) -> "Aftermath":
+        """Look, for a moment, at what a call of unknown outcome may have left."""
+        from .aftermath import aftermath
+
+        return await aftermath(call, self._ports)
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
