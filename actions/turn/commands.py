@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from ...state.application import ApplicationState, ExecutionMode
 
-_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?", re.DOTALL)
 MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
 
 _MODE_MEANINGS = {
@@ -30,15 +30,19 @@ class CommandAnswer:
 
 
 def is_command(text: str) -> bool:
-    return _COMMAND.fullmatch(text.strip()) is not None
+    return parted(text) is not None
+
+
+def parted(text: str) -> tuple[str, str] | None:
+    """Return the name of a command and the words behind it; None if `text` is a message."""
+    match = _COMMAND.fullmatch(text.strip())
+    return None if match is None else (match[1], (match[2] or "").strip())
 
 
 def chosen_mode(text: str) -> ExecutionMode | None:
     """Return the mode that a text would change to, if it is the command for that."""
-    match = _COMMAND.fullmatch(text.strip())
-    if match is None or match[1].lower() != "mode":
-        return None
-    return _mode((match[2] or "").strip())
+    typed = parted(text)
+    return _mode(typed[1]) if typed is not None and typed[0].lower() == "mode" else None
 
 
 def _mode(argument: str) -> ExecutionMode | None:
@@ -47,10 +51,10 @@ def _mode(argument: str) -> ExecutionMode | None:
 
 def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
     """Return what a command does, or None if `text` is a message."""
-    match = _COMMAND.fullmatch(text)
-    if match is None:
+    typed = parted(text)
+    if typed is None:
         return None
-    name, argument = match[1].lower(), (match[2] or "").strip()
+    name, argument = typed[0].lower(), typed[1]
     if name == "mode":
         return _change_mode(argument, state)
     if name == "help":
