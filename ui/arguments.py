@@ -12,7 +12,6 @@ from .commands.chat import ChatCommand
 from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, parser_for
 
 INSTEAD = {
-    "config": "Settings are flags, SANDBUR_* variables and ~/.config/sandbur/config.toml.",
     "init": "A folder needs no setting up; an AGENTS.md in it is read.",
     "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
     "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or whichever is set.",

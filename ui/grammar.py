@@ -105,7 +105,7 @@ class Listed(NamedTuple):
 COMMANDS: Mapping[str, Listed] = {
     "sessions": Listed(
         "sessions.command.SessionsCommand",
-        "list, show, verify, delete, prune, export or import sessions",
+        "list, show, rename, verify, delete, prune, export or import sessions",
     ),
     "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
     "deny": Listed("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
@@ -123,7 +123,7 @@ COMMANDS: Mapping[str, Listed] = {
         "what the gate says to a command, would have said to past calls, and which rules would help",
     ),
     "graph": Listed("graph.GraphCommand", "print the state machine"),
-    "doctor": Listed("doctor.DoctorCommand", "check this installation"),
+    "doctor": Listed("setup.doctor.DoctorCommand", "check this installation"),
     "ui": Listed(
         "tracking.UiCommand",
         "open the tracking UI on the store: runs, steps, state, model and tool calls",
@@ -149,7 +149,12 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp.command.McpCommand",
         "list, add, remove or test tool servers (MCP), or serve runs to others",
     ),
-    "trust": Listed("trust.TrustCommand", "list the projects whose configuration counts, or take trust back"),
+    "config": Listed(
+        "setup.config.ConfigCommand", "list, get or set what is configured"
+    ),
+    "trust": Listed(
+        "setup.trust.TrustCommand", "list whose configuration counts, or take trust back"
+    ),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")

@@ -19,7 +19,7 @@ from ...state.calls import CallDecision, PendingCall
 from ...state.databases.database import overheard
 from ...state.errors import StoreError, UsageError
 from ...state.messages import UserContent, encodable, person_said
-from ...state.session import SessionSettings
+from ...state.session import SessionSettings, given_title
 from ...state.trace import RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION
@@ -209,6 +209,14 @@ class Session:
             self.allow_always(offer.rule)
         else:
             self.change_mode(EDITING)
+
+    async def rename(self, title: str) -> str:
+        """Give the session another title, durably; return it as it is kept. Raises `UsageError` for none."""
+        kept = given_title(self._ports.masker.text(encodable(title)))
+        if not kept:
+            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+        await self._position.rename(kept)
+        return kept
 
     def change_mode(self, mode: ExecutionMode) -> None:
         """Change what runs unasked; recorded with the next step."""

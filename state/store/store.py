@@ -141,6 +141,11 @@ class Store:
     def find(self, text: str) -> str:
         return self.index.find(text)
 
+    def rename(self, session_id: str, title: str) -> str:
+        """Give a session another title, durably; return it as it is kept: on one line, not too long."""
+        self.index.summary(session_id)
+        return self.index.rename(session_id, title)
+
     def delete(self, session_id: str) -> None:
         self.index.delete(session_id)
         self._writers.pop(session_id, None)

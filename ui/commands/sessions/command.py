@@ -103,7 +103,7 @@ def _block_text(block: "Block") -> str:
             return ""
 
 
-ACTIONS = ("list", "show", "verify", "delete", "prune", "export", "import")
+ACTIONS = ("list", "show", "rename", "verify", "delete", "prune", "export", "import")
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
@@ -115,7 +115,7 @@ class SessionsCommand(Command):
     GROUPS = ("prune", "place")
     action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(ACTIONS))
     session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
-    file: str = word("FILE", "where export writes; - is stdout", nargs="?")
+    file: str = word("FILE", "where export writes, - is stdout; for rename: TITLE", nargs="?")
     json: bool = switch("--json", "JSON on stdout")
     steps: bool = switch("--steps", "show: every step in one line")
     verbose: bool = switch("-v --verbose", "verify: every move of every call")
@@ -145,12 +145,14 @@ class SessionsCommand(Command):
     def check(self) -> None:
         """Check how many words follow `sandbur sessions ACTION`, and that its flags are for this action."""
         action, command = self.action, f"sandbur sessions {self.action}"
-        if action in ("show", "verify", "delete", "export") and not self.session:
+        if action in ("show", "rename", "verify", "delete", "export") and not self.session:
             raise UsageError(f"`{command}` needs the ID of a session.", "`sandbur sessions` lists them.")
         if action == "import" and not self.session:
             raise UsageError(f"`{command}` needs a FILE, or - for stdin.")
+        if action == "rename" and not self.file.strip():
+            raise UsageError(f"`{command}` needs a TITLE.", 'sandbur sessions rename ID "a new title"')
         extra = self.session if action in ("list", "prune") else self.file
-        if extra and action != "export":
+        if extra and action not in ("export", "rename"):
             helps = "show ID` shows one" if action == "list" else "--help` helps"
             raise UsageError(f"`{extra}` is one word too many.", f"`sandbur sessions {helps}.")
         usual = SessionsCommand()
@@ -176,6 +178,7 @@ class SessionsCommand(Command):
 _DOING = {
     "list": (".command", "list_sessions"),
     "show": (".command", "show_session"),
+    "rename": (".command", "rename_session"),
     "verify": (".verify", "verify_session"),
     "delete": (".command", "delete_session"),
     "prune": (".prune", "prune_sessions"),
@@ -233,6 +236,21 @@ async def delete_session(command: SessionsCommand) -> int:
         runtime.store.delete(session_id)
         clear_scratch(runtime.settings.home, session_id)
     say(f"Deleted session {session_id}.")
+    return 0
+
+
+async def rename_session(command: SessionsCommand) -> int:
+    from ....agent.session.secrets import masker_for
+    from ...headless import clean
+
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        masked = masker_for(runtime.env, runtime.settings.cwd).text(clean(command.file))
+        kept = runtime.store.rename(session_id, masked)
+    if command.json:
+        put(json.dumps({"id": session_id, "title": kept}))
+    else:
+        say(f"Session {session_id} is called: {one_line(kept)}")
     return 0
 
 
