@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Model, Ports
+from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
@@ -96,6 +96,16 @@ class Session:
         return self._ports.model.name
 
     @property
+    def toolbox(self) -> Toolbox:
+        """Its tools by name, those too that the model is not told of yet."""
+        return self._ports.toolbox
+
+    @property
+    def offered(self) -> ToolOffer:
+        """What the model is told now beside the conversation."""
+        return self._ports.offer(self.state.equipment)
+
+    @property
     def next_action(self) -> str:
         """The action that the graph stands before."""
         return self._position.next_action
@@ -113,6 +123,25 @@ class Session:
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
         return self._start("prompt", {"user_input": said}, is_command=answer is not None)
+
+    def note(self, command: str, notice: str) -> AsyncIterator[Event]:
+        """Record a command that has been done by changes of this object or of its settings."""
+        said = self._ports.masker.text(encodable(command))
+        if self.next_action != "prompt":
+            return self._kept(notice)
+        return self._start("prompt", {"user_input": said, "noted": notice}, is_command=True)
+
+    async def _kept(self, notice: str) -> AsyncIterator[Event]:
+        """Write the settings down in the middle of a turn, which stays where it is."""
+        summary = self._position.store.index.summary(self.id)
+        async for waiting in self._claimed(""):
+            yield waiting
+        try:
+            await self._position.take()
+        finally:
+            await self._position.release(summary.status, summary.wake_at)
+        async for event in self._answer(notice):
+            yield event
 
     def _taken(self, message: UserContent) -> UserContent:
         """Return a message without secrets in its words; nothing is looked for in files."""
@@ -162,9 +191,17 @@ class Session:
 
     def allow_always(self, rule: str) -> None:
         """Let what `rule` covers pass unasked for the rest of this session."""
-        changed = self._allowing(rule)
+        self.change_rules(allow=(*self.settings.allow, rule))
+
+    def change_rules(self, **rules: tuple[str, ...]) -> None:
+        """Replace the rules of these kinds, for the rest of this session; raises `UsageError`."""
+        changed = self.settings.model_copy(update=rules)
         self._change_gate(self._gate_of(changed))
         self.settings = changed
+
+    def carry_over(self, earlier: "Session") -> None:
+        """Take what was changed in another object of this session and is not recorded yet."""
+        self._position.change(**earlier._position.unrecorded)
 
     def accept(self, offer: "Offer") -> None:
         """Let what was offered pass unasked for the rest of this session."""

@@ -56,8 +56,8 @@ def test_a_mode_typed_at_the_question_judges_the_call_again(terminal: Terminal) 
     terminal.see(ASKS)
     time.sleep(DEAF_S)
     terminal.type("/help")
-    terminal.see("/rewind      go back")
-    terminal.see(ASKS, after="/rewind      go back")
+    terminal.see("go back to an earlier step")
+    terminal.see(ASKS, after="go back to an earlier step")
     time.sleep(DEAF_S)
     assert not (terminal.folder / "made").exists()
     terminal.type("/mode yolo")
@@ -119,7 +119,7 @@ def test_escape_leaves_the_question_at_once(terminal: Terminal) -> None:
     terminal.see(ASKS)
     time.sleep(DEAF_S)
     terminal.type("/help")
-    terminal.see("/rewind      go back")
+    terminal.see("go back to an earlier step")
 
 
 def test_always_is_asked_once(terminal: Terminal) -> None:
