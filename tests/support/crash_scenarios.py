@@ -1,9 +1,9 @@
 """What the agent is asked to do while it is killed: runs whose every effect can be counted afterwards."""
 
-import hashlib
 import json
 import re
 import sqlite3
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -61,7 +61,8 @@ class Scenario:
         return bool(self.prepare or self.between)
 
     def responder(self) -> Callable[[Request], Answer]:
-        return lambda request: self.respond(Past(request))
+        trial = uuid.uuid4().hex
+        return lambda request: self.respond(Past(request, trial))
 
 
 def wanted(tool: str, /, **arguments: Any) -> ToolCall:
@@ -187,9 +188,7 @@ def _asked(past: Past) -> Answer:
 
 def _kept(past: Past) -> Answer:
     """Write a file into the memory of the session and one into the store, change both, and look."""
-    # Trials on one server share what is in its store; the system prompt names the folder of each.
-    name = hashlib.sha256(past.head.encode()).hexdigest()[:8]
-    paths = (f"/memory/{name}.md", f"/store/{name}.md")
+    paths = (f"/memory/{past.trial}.md", f"/store/{past.trial}.md")
     shown = [text for _, text in past.results.values() if text.strip().startswith("1\t")]
     return rounds(
         past,
