@@ -149,6 +149,7 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp.command.McpCommand",
         "list, add, remove or test tool servers (MCP), or serve runs to others",
     ),
+    "acp": Listed("acp.AcpCommand", "serve an editor that speaks the Agent Client Protocol"),
     "trust": Listed("trust.TrustCommand", "list the projects whose configuration counts, or take trust back"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
