@@ -32,6 +32,7 @@ from .run import Limits, Observe, Run, finished, nobody
 if TYPE_CHECKING:
     from burr.core import Application
 
+    from ...actions.ports import Tool
     from ...state.store.store import Store
     from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
@@ -318,6 +319,10 @@ class Session:
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
+
+    def tool(self, name: str) -> "Tool | None":
+        """Return what the session has of that name."""
+        return self._ports.toolbox.get(name)
 
     def shown_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""
