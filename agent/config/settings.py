@@ -23,10 +23,11 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables",
+    "variables", "resuming",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
+Resuming = Literal["ask", "go"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -261,6 +262,12 @@ class Settings:
         "SANDBUR_MAX_RESULT_TOKENS",
         harmless=True,
         about="how much of a tool's result a new session puts into its history; the rest can be read back",
+    )
+    resume: Resuming = _row(
+        "ask",
+        "resuming",
+        "SANDBUR_RESUME",
+        about="whether the chat goes on with an interrupted run at Enter (`ask`) or at once (`go`)",
     )
     durability: "Durability" = _row(
         "full",
