@@ -94,6 +94,11 @@ class Session:
         return self._ports.model.name
 
     @property
+    def sandbox(self) -> str:
+        """Kind and network of what its commands run in."""
+        return self._ports.sandbox
+
+    @property
     def next_action(self) -> str:
         """The action that the graph stands before."""
         return self._position.next_action

@@ -35,6 +35,7 @@ from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
 from .slash.rewind import is_rewind, picked_step, rewound
 from .slash.server_prompts import is_server_prompt, prompt_lines, written
+from .standing import facts_of
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
@@ -448,6 +449,7 @@ class Chat:
                 say(resume_line(self._session.id))
 
             self._waking.note_modes()
+            self._renderer.status = facts_of(self._session, self._runtime.settings)
             self._renderer.begin()
             finished, received = await drive(self._session, events, self._renderer, leave)
             draft = as_draft(typed_so_far())
