@@ -34,6 +34,7 @@ from .input.keys import Waking
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .slash.dispatch import commanded
+from .standing import facts_of
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
@@ -446,6 +447,7 @@ class Chat:
                 say(resume_line(self._session.id))
 
             self._waking.note_modes()
+            self._renderer.status = facts_of(self._session, self._runtime.settings)
             self._renderer.begin()
             finished, received = await drive(self._session, events, self._renderer, leave)
             draft = as_draft(typed_so_far())
