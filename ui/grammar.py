@@ -149,12 +149,8 @@ COMMANDS: Mapping[str, Listed] = {
         "mcp.command.McpCommand",
         "list, add, remove or test tool servers (MCP), or serve runs to others",
     ),
-    "config": Listed(
-        "setup.config.ConfigCommand", "list, get or set what is configured"
-    ),
-    "trust": Listed(
-        "setup.trust.TrustCommand", "list whose configuration counts, or take trust back"
-    ),
+    "config": Listed("setup.config.ConfigCommand", "list, get or set what is configured"),
+    "trust": Listed("setup.trust.TrustCommand", "list whose configuration counts, or take trust back"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")

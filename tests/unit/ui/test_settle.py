@@ -166,9 +166,7 @@ def test_output_with_control_sequences_is_shown_harmless(command: Command) -> No
     assert "\x1b" not in said.err
 
 
-def test_the_model_can_be_asked_to_find_out_and_nothing_runs_again(
-    command: Command, session_id: str
-) -> None:
+def test_the_model_can_be_asked_to_find_out_and_nothing_runs_again(command: Command, session_id: str) -> None:
     call_id = stopped(command, session_id)["call_id"]
     told = command.run("settle", session_id, call_id, "--as", "check", "--result", "see effects", *FORMAT)
     assert told.result["status"] == "done"
