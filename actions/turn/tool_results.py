@@ -71,8 +71,9 @@ _SETTLED = {
 }
 _TO_CHECK = (
     "The process died while this ran (started {at}). Nobody knows whether it took effect, and the user asks"
-    " you to find out.{note} It was not run again. First look, with tools that only read, at what it would have"
-    " changed; do not do any of it again before you know. Then say what you found. Output so far: {output}"
+    " you to find out.{note} It was not run again. First look, with tools that only read, at what it would"
+    " have changed; do not do any of it again before you know. Then say what you found."
+    " Output so far: {output}"
 )
 _SUPERSEDED = "Not run: the user interrupted and said something else."
 

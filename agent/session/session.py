@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from burr.core import Application
 
     from ...state.store.store import Store
+    from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
+    from .aftermath import Aftermath
     from .companion import Companion
 
 _MAX_CHARS = 120
@@ -261,6 +263,18 @@ class Session:
             edits = self._gate_of(self.settings).judge(tool, arguments, EDITING)
             offered += [Offer("edits")] if edits.decision == "allow" else []
         return tuple(offered)
+
+    def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
+        """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
+        from ..policy.circumstances import circumstances
+
+        return circumstances(call, self._ports, self.state.execution_mode, is_edited)
+
+    async def aftermath(self, call: PendingCall) -> "Aftermath":
+        """Look, for a moment, at what a call of unknown outcome may have left."""
+        from .aftermath import aftermath
+
+        return await aftermath(call, self._ports)
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})

@@ -25,9 +25,10 @@ from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say, typing_unseen
 from .decisions.always import Always
-from .decisions.approvals import Approvals, Settling
+from .decisions.approvals import Approvals
 from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
+from .decisions.settling import Settling
 from .input.composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
 from .input.keys import Waking
 from .picker import pick_session
@@ -207,8 +208,8 @@ class Chat:
     def _take(self, session: "Session") -> None:
         self._entered = session
         always = Always(self._questions, session, Path(session.settings.cwd), self._runtime.env)
-        self._approvals = Approvals(self._questions, always, session.settings.cwd)
-        self._settling = Settling(self._questions, session.settings.cwd)
+        self._approvals = Approvals(self._questions, always, session.settings.cwd, session.circumstances)
+        self._settling = Settling(self._questions, session.settings.cwd, session.aftermath)
 
     def recall(self) -> None:
         """Show where a resumed session stands."""

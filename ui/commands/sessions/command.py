@@ -2,15 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ....state.errors import UsageError
 from ...argument_types import duration, one_of, position, size
-from ...grammar import ID, Command, flag, switch, word
+from ...grammar import ID, Action, Command, flag, switch, word
 from ...open_session import opened
 from ...terminal.lines import (
     local_time,
@@ -103,17 +103,48 @@ def _block_text(block: "Block") -> str:
             return ""
 
 
-ACTIONS = ("list", "show", "rename", "verify", "delete", "prune", "export", "import")
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
 """Cells."""
 
 
+_ACTIONS: Mapping[str, Action] = {
+    "list": Action("", "every session of the store, the newest first", ("--json",), (
+        ("sandbur sessions", "a table"),
+        ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
+    )),
+    "show": Action("ID", "a session: plan, messages, what waits", ("--json", "--steps"), (
+        ("sandbur sessions show 3f2a", "the start of an id is enough"),
+        ("sandbur sessions show 3f2a --steps", "its steps, with the numbers for `fork --at`"),
+    )),
+    "rename": Action("ID TITLE", "call a session something else", (), (
+        ('sandbur sessions rename 3f2a "the slow build"', "a title names it as an id does"),
+    )),
+    "verify": Action("ID", "whether its record is whole, and every move of its calls in order",
+                     ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "every move"),)),
+    "delete": Action("ID", "remove a session for good"),
+    "prune": Action("", "remove sessions that nobody uses any more",
+                    ("--older-than", "--keep", "--max-size", "--dry-run", "--json"), (
+        ("sandbur sessions prune --dry-run", "only say what would go"),
+        ("sandbur sessions prune --older-than 8w --keep 50", ""),
+        ("sandbur sessions prune --max-size 500MB", "the oldest go, too, until the rest fits"),
+    )),
+    "export": Action("ID [FILE]", "write a session into a file", ("--format",), (
+        ("sandbur sessions export 3f2a run.jsonl", "to import it elsewhere"),
+        ("sandbur sessions export 3f2a run.html --format html", "to read it"),
+    )),
+    "import": Action("FILE", "take a session from such a file", ("--yes",), (
+        ("sandbur sessions import run.jsonl", "asks about the settings that it brings"),
+    )),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class SessionsCommand(Command):
     GROUPS = ("prune", "place")
-    action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(ACTIONS))
+    ACTIONS: ClassVar = _ACTIONS
+    action: str = word("|".join(_ACTIONS), None, "list", nargs="?", type=one_of(tuple(_ACTIONS)))
     session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
     file: str = word("FILE", "where export writes, - is stdout; for rename: TITLE", nargs="?")
     json: bool = switch("--json", "JSON on stdout")
