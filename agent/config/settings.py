@@ -23,10 +23,11 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables",
+    "variables", "editing",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
+Editing = Literal["emacs", "vi"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -191,6 +192,8 @@ class Settings:
         flag=("--var", "NAME=VALUE", "what {var.NAME} is in HTTP tools; repeatable"),
     )  # fmt: skip
     """What a session's configured tools send beside what the model gives, as `NAME=VALUE`."""
+    editing: Editing = _row("emacs", "editing", "SANDBUR_EDITING", harmless=True)
+    """How the chat's input line is edited."""
     home: Path
     """The data folder; no setting, but resolved with them, as what follows."""
     notices: tuple[str, ...] = ()

@@ -4,24 +4,25 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import run_in_terminal
 
 from ...actions.events import Event, RunFinished
-from ...actions.turn.commands import chosen_mode
+from ...actions.turn.commands import MODES, chosen_mode
 from ...agent.config.paths import data_home
+from ...agent.config.yolo import is_acknowledged
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..headless import DEMO_GOAL, clean, refuse_yolo, resume_line
 from ..open_session import attached, open_session, opened
-from ..terminal.drive import StopSignals, drive, exit_code
+from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say, typing_unseen
@@ -29,8 +30,13 @@ from .decisions.always import Always
 from .decisions.approvals import Approvals, Settling
 from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
-from .input.composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
-from .input.keys import Waking
+from .input.completion import SlashCompleter
+from .input.composer import Composer, Leave, PromptStatus
+from .input.history import input_history
+from .input.keys import Does, key_lines
+from .input.suspend import Waking
+from .input.typed import as_draft, typed_so_far
+from .input.waiting import END_S, at_prompt
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
 from .slash.rewind import is_rewind, picked_step, rewound
@@ -39,6 +45,7 @@ from .slash.server_prompts import is_server_prompt, prompt_lines, written
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
+    from ...state.application import ExecutionMode
     from ...state.calls import CallDecision
     from ...state.messages import Document, Image
     from ..commands.chat import ChatCommand
@@ -64,54 +71,6 @@ def warm_up(runtime: "Runtime", model: str) -> None:
             prewarm(model, runtime.env, runtime.settings.providers)
 
     Thread(target=work, daemon=True).start()
-
-
-Answer = TypeVar("Answer")
-Look = Callable[[], Awaitable[SandburError | None]]
-"""Sees what other processes do; what it returns ends the waiting, where that can be ended."""
-
-_LOOK_S = 1.0
-_END_S = 2.0
-"""How long a prompt may take to put the terminal in order; on a dead one prompt_toolkit can wait for good."""
-
-
-async def at_prompt(
-    answer: Coroutine[None, None, Answer], leave: Callable[[int], bool], look: Look | None = None
-) -> Answer:
-    """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is taken every second."""
-    waiting = asyncio.ensure_future(answer)
-
-    def stop() -> None:
-        if signals.received is None:
-            return
-        if leave(exit_code(signals.received)):
-            asyncio.get_running_loop().call_later(_END_S, waiting.cancel)
-        else:
-            waiting.cancel()
-
-    with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
-        try:
-            return await _awaited(waiting, leave, look)
-        except asyncio.CancelledError:
-            if signals.received is None:
-                raise
-            raise Leave(exit_code(signals.received)) from None
-        except OSError:
-            raise Leave(exit_code(signal.SIGHUP)) from None
-
-
-async def _awaited(
-    waiting: "asyncio.Future[Answer]", leave: Callable[[int], bool], look: Look | None
-) -> Answer:
-    try:
-        while look is not None and not (await asyncio.wait([waiting], timeout=_LOOK_S))[0]:
-            found = await look()
-            if found is not None and not waiting.done() and leave(0):
-                await asyncio.gather(waiting, return_exceptions=True)
-                raise found
-        return await waiting
-    finally:
-        waiting.cancel()
 
 
 async def chat(command: "ChatCommand") -> int:
@@ -170,8 +129,17 @@ class Chat:
         """The message that was put back when its answer was interrupted."""
         self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
         self._questions = Questions(self._renderer)
-        history = input_history(data_home(os.environ), self._masked)
-        self._composer = Composer(history, self._renderer.glyphs, self._standing)
+        settings = runtime.settings
+        history = input_history(data_home(os.environ), settings.cwd, self._masked)
+        does: Does = {"mode": self._change_mode, "help": self._show_keys}
+        self._composer = Composer(
+            history,
+            self._renderer.glyphs,
+            self._standing,
+            SlashCompleter(),
+            does,
+            is_vi=settings.editing == "vi",
+        )
         self._waking = Waking(self._renderer)
 
     @property
@@ -231,7 +199,7 @@ class Chat:
             raise Leave(exit_code(signal.SIGHUP)) from None
         finally:
             if not reading.done() and self._composer.leave(1):
-                await asyncio.wait([reading], timeout=_END_S)
+                await asyncio.wait([reading], timeout=END_S)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
@@ -456,6 +424,20 @@ class Chat:
         self._taken_back = unanswered(self._session.state) if finished.status == "interrupted" else ""
         self._composer.put_in(draft or self._taken_back)
         return finished
+
+    def _show_keys(self) -> None:
+        self._renderer.lines(key_lines(in_run=False))
+
+    def _change_mode(self) -> None:
+        """Go on to the next mode; yolo is one of them only for who knows what it does."""
+        session = self._entered
+        if session is None:
+            return
+        knows = is_acknowledged(self._runtime.settings.home)
+        modes: list[ExecutionMode] = [mode for mode in MODES if knows or mode != "yolo"]
+        now = session.state.execution_mode
+        following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
+        session.change_mode(following)
 
     def _standing(self) -> PromptStatus:
         session = self._entered

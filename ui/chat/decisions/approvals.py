@@ -1,20 +1,16 @@
 """Asks the person about waiting calls: exactly what would run, then one key, or why it may not."""
 
-import asyncio
 import json
 import os
 import shlex
-import tempfile
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from ....state.calls import CallDecision, PendingCall
 from ....state.messages import json_object
-from ...headless import clean
-from ...terminal.drive import ctrl_c_left_alone
 from ...terminal.lines import Line, preview, unknown_lines
 from ...terminal.sanitize import one_line
+from ..input.editor import EditorFailed, in_editor
 from .always import Always
 from .questions import Questions
 
@@ -47,22 +43,10 @@ def _pretty(arguments: str, values: dict[str, Any]) -> str:
 
 
 async def _in_editor(editor: list[str], text: str) -> str:
-    """Return the text as the editor left it; the file is readable for its owner only."""
-    descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=".txt")
-    path = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        with ctrl_c_left_alone():
-            process = await asyncio.create_subprocess_exec(*editor, name)
-            code = await process.wait()
-        if code != 0:
-            raise BadEdit(f"{editor[0]} ended with an error; nothing was changed.")
-        return clean(path.read_text("utf-8", errors="replace"))
-    except OSError as error:
-        raise BadEdit(f"The editor {editor[0]} cannot be started: {error.strerror}.") from None
-    finally:
-        path.unlink(missing_ok=True)
+        return await in_editor(editor, text)
+    except EditorFailed as problem:
+        raise BadEdit(str(problem)) from None
 
 
 _SHOWN_LINES = 60
