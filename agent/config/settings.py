@@ -52,6 +52,8 @@ class Setting(NamedTuple):
     flag: Flag | None
     is_harmless: bool
     """Whatever a project sets it to, no more happens than without it."""
+    about: str
+    """What it is for, as a clause; empty for what no file can say."""
 
 
 def _row(
@@ -62,10 +64,11 @@ def _row(
     group: Group = "",
     flag: tuple[str, str, str] | None = None,
     harmless: bool = False,
+    about: str = "",
 ) -> Any:
     """Declare a setting; `flag` is its names, what stands for its value, and its help."""
     made = None if flag is None else Flag(tuple(flag[0].split()), *flag[1:])
-    return field(metadata={"row": (default, kind, merge, variable, group, made, harmless)})
+    return field(metadata={"row": (default, kind, merge, variable, group, made, harmless, about)})
 
 
 _RULE = "tool or tool(glob); repeatable"
@@ -76,124 +79,260 @@ class Settings:
     """The resolved settings of a process."""
 
     model: str | None = _row(
-        None, "line", "SANDBUR_MODEL", group="run",
+        None,
+        "line",
+        "SANDBUR_MODEL",
+        group="run",
         flag=("-m --model", "PROVIDER/MODEL", "such as anthropic/..., ollama/..., demo"),
-    )  # fmt: skip
-    """`provider/model`, aliases replaced; None: choose by what is set up."""
+        about="the model, as PROVIDER/MODEL or an alias; without one: whichever key is set, then Ollama",
+    )
     agent: str | None = _row(
-        None, "line", "SANDBUR_AGENT", group="run",
+        None,
+        "line",
+        "SANDBUR_AGENT",
+        group="run",
         flag=("--agent", "MODULE:NAME", "an agent of yours, such as support.bot:agent"),
-    )  # fmt: skip
-    """Where a `sandbur.Agent` is that new sessions belong to."""
+        about="an agent of a program of yours, as MODULE:NAME, that new sessions belong to",
+    )
     fallback_models: tuple[str, ...] = _row(
-        (), "names", "SANDBUR_FALLBACK_MODEL", group="run",
+        (),
+        "names",
+        "SANDBUR_FALLBACK_MODEL",
+        group="run",
         flag=("--fallback-model", "A,B", "used if MODEL is down"),
-    )  # fmt: skip
+        about="models that are used, in this order, while the first one is down",
+    )
     effort: "Effort | None" = _row(
-        None, "effort", "SANDBUR_EFFORT", group="run",
+        None,
+        "effort",
+        "SANDBUR_EFFORT",
+        group="run",
         flag=("--effort", "LEVEL", "how much the model thinks: " + " | ".join(EFFORTS)),
-    )  # fmt: skip
-    """None: as the provider has it."""
+        about="how much the model thinks; without it as the provider has it",
+    )
     mode: "ExecutionMode" = _row(
-        "interactive", "mode", "SANDBUR_MODE", group="run", flag=("--mode", "MODE", " | ".join(MODES))
+        "interactive",
+        "mode",
+        "SANDBUR_MODE",
+        group="run",
+        flag=("--mode", "MODE", " | ".join(MODES)),
+        about="what runs unasked; `yolo` counts only as a flag",
     )
     allow: tuple[str, ...] = _row(
-        (), "rules", "SANDBUR_ALLOW", "all", "run", ("--allow", "RULE", f"never ask: {_RULE}")
+        (),
+        "rules",
+        "SANDBUR_ALLOW",
+        "all",
+        "run",
+        ("--allow", "RULE", f"never ask: {_RULE}"),
+        about="rules for calls that never ask; those of all sources count together",
     )
-    """No source can take a rule away from another."""
     ask: tuple[str, ...] = _row(
-        (), "rules", "SANDBUR_ASK", "all", "run", ("--ask", "RULE", f"always ask: {_RULE}")
+        (),
+        "rules",
+        "SANDBUR_ASK",
+        "all",
+        "run",
+        ("--ask", "RULE", f"always ask: {_RULE}"),
+        about="rules for calls that always ask; beats `allow`, and is beaten by `deny`",
     )
-    """Beats `allow`, and is beaten by `deny`."""
     deny: tuple[str, ...] = _row(
-        (), "rules", "SANDBUR_DENY", "all", "run", ("--deny", "RULE", f"never run: {_RULE}"), harmless=True
+        (),
+        "rules",
+        "SANDBUR_DENY",
+        "all",
+        "run",
+        ("--deny", "RULE", f"never run: {_RULE}"),
+        harmless=True,
+        about="rules for calls that never run; those of all sources count together",
     )
-    catastrophic: Catastrophic = _row("ask", "catastrophic")
-    """Whether what no undo reaches asks in every mode; only the user's own file may say `run`."""
+    catastrophic: Catastrophic = _row(
+        "ask",
+        "catastrophic",
+        about="whether what no undo reaches asks in every mode; only your own file may say `run`",
+    )
     add_dirs: tuple[Path, ...] = _row(
-        (), "folders", "SANDBUR_ADD_DIR", "all", "run",
+        (),
+        "folders",
+        "SANDBUR_ADD_DIR",
+        "all",
+        "run",
         ("--add-dir", "DIR", "one more folder to work in; repeatable"),
-    )  # fmt: skip
+        about="folders to work in beside the working folder",
+    )
     sandbox: "SandboxWish" = _row(
-        "off", "sandbox", "SANDBUR_SANDBOX", group="run",
+        "off",
+        "sandbox",
+        "SANDBUR_SANDBOX",
+        group="run",
         flag=("--sandbox", "WISH", "confine shell commands: " + " | ".join(SANDBOXES)),
-    )  # fmt: skip
+        about="what shell commands are confined by; `required` refuses to run without one",
+    )
     allow_net: tuple[str, ...] = _row(
-        (), "domains", "SANDBUR_ALLOW_NET", group="run",
-        flag=("--allow-net", "DOMAIN", "what a sandbox may reach, such as pypi.org or *.npmjs.org;"
-              " no DOMAIN: everything; repeatable"),
-    )  # fmt: skip
+        (),
+        "domains",
+        "SANDBUR_ALLOW_NET",
+        group="run",
+        flag=(
+            "--allow-net",
+            "DOMAIN",
+            "what a sandbox may reach, such as pypi.org or *.npmjs.org; no DOMAIN: everything; repeatable",
+        ),
+        about="domains that a sandbox may reach; `*` is everything",
+    )
     tools: tuple[str, ...] = _row(
-        (), "names", "SANDBUR_TOOLS", group="run",
-        flag=("--tools", "A,B", "only these tools, or groups of tools"), harmless=True,
-    )  # fmt: skip
+        (),
+        "names",
+        "SANDBUR_TOOLS",
+        group="run",
+        flag=("--tools", "A,B", "only these tools, or groups of tools"),
+        harmless=True,
+        about="the only tools, or groups of tools, that there are",
+    )
     disallowed_tools: tuple[str, ...] = _row(
-        (), "names", "SANDBUR_DISALLOWED_TOOLS", "all", "run",
-        ("--disallowed-tools", "A,B", "never these tools, or groups of tools"), harmless=True,
-    )  # fmt: skip
-    groups: tuple[str, ...] = _row((), "names", "SANDBUR_GROUPS")
-    """Groups of tools that are active from the beginning."""
-    available_groups: tuple[str, ...] = _row((), "names", "SANDBUR_AVAILABLE_GROUPS")
-    """Groups that the model may make active."""
-    max_listed_tools: int = _row(40, "count", "SANDBUR_MAX_LISTED_TOOLS", harmless=True)
-    """With more tools than this, beside those that ship, the model finds them by a search."""
+        (),
+        "names",
+        "SANDBUR_DISALLOWED_TOOLS",
+        "all",
+        "run",
+        ("--disallowed-tools", "A,B", "never these tools, or groups of tools"),
+        harmless=True,
+        about="tools, or groups of tools, that there are not",
+    )
+    groups: tuple[str, ...] = _row(
+        (), "names", "SANDBUR_GROUPS", about="groups of tools that are active from the beginning"
+    )
+    available_groups: tuple[str, ...] = _row(
+        (), "names", "SANDBUR_AVAILABLE_GROUPS", about="groups of tools that the model may make active"
+    )
+    max_listed_tools: int = _row(
+        40,
+        "count",
+        "SANDBUR_MAX_LISTED_TOOLS",
+        harmless=True,
+        about="with more tools than this, beside those that ship, the model finds them by a search",
+    )
     max_turns: int | None = _row(
-        None, "count", "SANDBUR_MAX_TURNS", group="limits",
-        flag=("--max-turns", "N", "stop after N model calls"), harmless=True,
-    )  # fmt: skip
-    """Model calls of one run."""
+        None,
+        "count",
+        "SANDBUR_MAX_TURNS",
+        group="limits",
+        flag=("--max-turns", "N", "stop after N model calls"),
+        harmless=True,
+        about="model calls of one run, then it stops",
+    )
     max_budget_usd: float | None = _row(
-        None, "amount", "SANDBUR_MAX_BUDGET_USD", group="limits",
-        flag=("--max-budget-usd", "X", "stop when X US dollars are spent"), harmless=True,
-    )  # fmt: skip
+        None,
+        "amount",
+        "SANDBUR_MAX_BUDGET_USD",
+        group="limits",
+        flag=("--max-budget-usd", "X", "stop when X US dollars are spent"),
+        harmless=True,
+        about="US dollars of one run, then it stops",
+    )
     timeout_s: float | None = _row(
-        None, "seconds", "SANDBUR_TIMEOUT", group="limits",
-        flag=("--timeout", "SECONDS", "stop after this time"), harmless=True,
-    )  # fmt: skip
+        None,
+        "seconds",
+        "SANDBUR_TIMEOUT",
+        group="limits",
+        flag=("--timeout", "SECONDS", "stop after this time"),
+        harmless=True,
+        about="seconds of one run, then it stops",
+    )
     cwd: Path = _row(Path(), "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
     store: str = _row(
-        "", "line", "SANDBUR_STORE", group="place",
+        "",
+        "line",
+        "SANDBUR_STORE",
+        group="place",
         flag=("--store", "URL", "sqlite:///PATH, postgresql://..., mysql://..."),
-    )  # fmt: skip
-    """A URL, a file's with an absolute path; without one the store in `home`."""
-    tenant: str = _row("", "tenant", "SANDBUR_TENANT")
-    """Whose sessions of the store these are; empty: nobody's in particular."""
-    compress_at: float = _row(0.8, "share", "SANDBUR_COMPRESS_AT", harmless=True)
-    max_result_tokens: int = _row(20_000, "tokens", "SANDBUR_MAX_RESULT_TOKENS", harmless=True)
-    """How much of a tool's result a new session puts into its history."""
-    durability: "Durability" = _row("full", "durability", "SANDBUR_DURABILITY")
-    otel: bool = _row(False, "switch", "SANDBUR_OTEL")
-    """Whether runs are told to an OpenTelemetry collector; the standard `OTEL_*` variables say to which."""
-    web_tools: bool = _row(True, "switch", "SANDBUR_WEB_TOOLS")
-    """Whether new sessions have tools that reach out over the network; the gate judges every call of them."""
-    search_provider: "SearchProvider | None" = _row(None, "search", "SANDBUR_SEARCH_PROVIDER")
-    """Who is asked for pages; without one there is no search."""
-    search_url: str | None = _row(None, "address", "SANDBUR_SEARCH_URL")
-    """Where that is, if not at the usual place."""
-    search_key_env: str | None = _row(None, "line", "SANDBUR_SEARCH_KEY_ENV")
-    """The variable that holds its key, if not the usual one; `search_url` gets no other."""
-    prices: "Mapping[str, Price]" = _row({}, "prices", merge="entries", harmless=True)
-    """`provider/model` -> the user's own price."""
-    context_windows: Mapping[str, int] = _row({}, "windows", merge="entries", harmless=True)
-    """`provider/model` -> tokens."""
-    aliases: Mapping[str, str] = _row({}, "aliases", merge="entries")
-    """A name of one's own -> `provider/model`, or another alias."""
-    providers: "Mapping[str, ProviderOverride]" = _row({}, "providers", merge="entries")
-    mcp_servers: "Mapping[str, McpServer]" = _row({}, "mcp_servers", merge="entries")
-    """Name -> the tool server; with those of a trusted `.mcp.json`."""
-    hooks: "tuple[HookCommand, ...]" = _row((), "hooks", merge="all")
-    """Commands that are told what happens, of all sources together: none takes a hook of another away."""
-    http_tools: "Mapping[str, Configured[HttpToolTable]]" = _row({}, "tables", merge="entries")
-    """Name -> the request that is a tool."""
-    openapi: "Mapping[str, Configured[OpenApiTable]]" = _row({}, "tables", merge="entries")
-    """Name -> the API of which some operations are tools."""
+        about="where sessions are kept; without it a file in the data folder",
+    )
+    tenant: str = _row("", "tenant", "SANDBUR_TENANT", about="whose sessions of a shared store these are")
+    compress_at: float = _row(
+        0.8,
+        "share",
+        "SANDBUR_COMPRESS_AT",
+        harmless=True,
+        about="the part of the context window at which the history is compressed",
+    )
+    max_result_tokens: int = _row(
+        20_000,
+        "tokens",
+        "SANDBUR_MAX_RESULT_TOKENS",
+        harmless=True,
+        about="how much of a tool's result a new session puts into its history; `read_result` reads the rest",
+    )
+    durability: "Durability" = _row(
+        "full",
+        "durability",
+        "SANDBUR_DURABILITY",
+        about="`full` survives a power loss, `normal` only a crash",
+    )
+    otel: bool = _row(
+        False,
+        "switch",
+        "SANDBUR_OTEL",
+        about="whether runs are told to an OpenTelemetry collector; the `OTEL_*` variables say to which",
+    )
+    web_tools: bool = _row(
+        True,
+        "switch",
+        "SANDBUR_WEB_TOOLS",
+        about="whether new sessions have tools that reach out over the network; the gate judges every call",
+    )
+    search_provider: "SearchProvider | None" = _row(
+        None,
+        "search",
+        "SANDBUR_SEARCH_PROVIDER",
+        about="who is asked for web pages; without one there is no search",
+    )
+    search_url: str | None = _row(
+        None, "address", "SANDBUR_SEARCH_URL", about="where that is, if not at the usual place"
+    )
+    search_key_env: str | None = _row(
+        None, "line", "SANDBUR_SEARCH_KEY_ENV", about="the variable that holds its key, if not the usual one"
+    )
+    prices: "Mapping[str, Price]" = _row(
+        {},
+        "prices",
+        merge="entries",
+        harmless=True,
+        about="your own prices, by PROVIDER/MODEL, in US dollars for a million tokens",
+    )
+    context_windows: Mapping[str, int] = _row(
+        {}, "windows", merge="entries", harmless=True, about="context windows in tokens, by PROVIDER/MODEL"
+    )
+    aliases: Mapping[str, str] = _row({}, "aliases", merge="entries", about="names of your own for models")
+    providers: "Mapping[str, ProviderOverride]" = _row(
+        {}, "providers", merge="entries", about="servers of your own, or other addresses of known providers"
+    )
+    mcp_servers: "Mapping[str, McpServer]" = _row(
+        {}, "mcp_servers", merge="entries", about="tool servers by name; `sandbur mcp` changes them"
+    )
+    hooks: "tuple[HookCommand, ...]" = _row(
+        (), "hooks", merge="all", about="commands that are told what happens, and may refuse it"
+    )
+    http_tools: "Mapping[str, Configured[HttpToolTable]]" = _row(
+        {}, "tables", merge="entries", about="tools that are HTTP requests, by name"
+    )
+    openapi: "Mapping[str, Configured[OpenApiTable]]" = _row(
+        {}, "tables", merge="entries", about="APIs of which some operations are tools, by name"
+    )
     variables: tuple[str, ...] = _row(
-        (), "variables", group="run",
+        (),
+        "variables",
+        group="run",
         flag=("--var", "NAME=VALUE", "what {var.NAME} is in HTTP tools; repeatable"),
-    )  # fmt: skip
-    """What a session's configured tools send beside what the model gives, as `NAME=VALUE`."""
-    editing: Editing = _row("emacs", "editing", "SANDBUR_EDITING", harmless=True)
-    """How the chat's input line is edited."""
+        about="what {var.NAME} is in HTTP tools, as NAME=VALUE",
+    )
+    editing: Editing = _row(
+        "emacs",
+        "editing",
+        "SANDBUR_EDITING",
+        harmless=True,
+        about="how the input line of the chat is edited: `emacs` or `vi`",
+    )
     home: Path
     """The data folder; no setting, but resolved with them, as what follows."""
     notices: tuple[str, ...] = ()
