@@ -25,7 +25,7 @@ from ..open_session import attached, open_session, opened
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
-from ..terminal.terminal import make_console, say, typing_unseen
+from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals, Settling
 from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
@@ -34,8 +34,8 @@ from .input.completion import SlashCompleter
 from .input.composer import Composer, Leave, PromptStatus
 from .input.history import input_history
 from .input.keys import Does, key_lines
+from .input.live import Inbox, LiveLine
 from .input.suspend import Waking
-from .input.typed import as_draft, typed_so_far
 from .input.waiting import END_S, at_prompt
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
@@ -140,7 +140,8 @@ class Chat:
             does,
             is_vi=settings.editing == "vi",
         )
-        self._waking = Waking(self._renderer)
+        self._live = LiveLine(self._renderer, self._composer, {}, is_vi=settings.editing == "vi")
+        self._waking = Waking(self._renderer, self._live.wake)
 
     @property
     def _session(self) -> "Session":
@@ -409,16 +410,17 @@ class Chat:
 
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True
-        with typing_unseen() as restore:
+        session = self._session
+        with self._live.open(session, session if isinstance(session, Inbox) else None) as restore:
 
             def leave() -> None:
                 restore()
-                say(resume_line(self._session.id))
+                say(resume_line(session.id))
 
             self._waking.note_modes()
             self._renderer.begin()
-            finished, received = await drive(self._session, events, self._renderer, leave)
-            draft = as_draft(typed_so_far())
+            finished, received = await drive(session, events, self._renderer, leave)
+        draft = await self._live.settled()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
         self._taken_back = unanswered(self._session.state) if finished.status == "interrupted" else ""
@@ -426,7 +428,7 @@ class Chat:
         return finished
 
     def _show_keys(self) -> None:
-        self._renderer.lines(key_lines(in_run=False))
+        self._renderer.lines(key_lines(False, self._renderer.console.width))
 
     def _change_mode(self) -> None:
         """Go on to the next mode; yolo is one of them only for who knows what it does."""

@@ -72,6 +72,10 @@ class AnswerView:
         self._width, self._new_chars, self._shown_at = self._console.width, 0, now
         self._rests_until = now + _REST * (time.monotonic() - began)
 
+    def keep(self, foot: Sequence[ScreenRow]) -> None:
+        """Show another foot below what is shown."""
+        self._live.draw(self._rows, foot)
+
     def _is_due(self, now: float) -> bool:
         if self._width != self._console.width:
             return bool(self._splitter.open_block)

@@ -39,12 +39,12 @@ from .lines import (
     tools_line,
     usage_text,
 )
-from .live import LiveRegion
+from .live import LiveRegion, ScreenRow
 from .sanitize import one_line, plain
 from .terminal import can_redraw, glyphs_for
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
 """How long the clock of the status stands still."""
@@ -73,6 +73,8 @@ class Renderer:
         """True once the model was called in this run."""
         self._titles: dict[str, str] = {}
         self._plan: tuple[VibeStep, ...] = ()
+        self.composing: Callable[[], RenderableType | None] = lambda: None
+        """Gives the rows that stand last: what is being typed during a run."""
         self._shows: dict[type, Callable[[Any], None]] = {
             TextDelta: self._text_delta,
             ThinkingDelta: self._thinking,
@@ -109,13 +111,23 @@ class Renderer:
     def tick(self) -> None:
         if not can_redraw(self.console):
             return
-        from rich.console import Group
-
         now = time.monotonic()
         pause = _PAUSE_WHILE_TEXT_FLOWS_S if self._text.is_flowing(now) else _PAUSE_S
         if now - self._moment >= pause:
             self._moment = now
-        self._text.draw(now, self._live.rows(Group(*self._status.lines(self._moment))))
+        self._text.draw(now, self._foot())
+
+    def refresh(self) -> None:
+        """Draw the foot now, below what is shown."""
+        if can_redraw(self.console):
+            self._text.keep(self._foot())
+
+    def _foot(self) -> "list[ScreenRow]":
+        from rich.console import Group
+
+        typed = self.composing()
+        last = [] if typed is None else [typed]
+        return self._live.rows(Group(*self._status.lines(self._moment), *last))
 
     def lines(self, lines: Iterable[Line], *, prose: bool = False) -> None:
         """Print lines above the live region; prose is wrapped between words, all else stays as it is."""

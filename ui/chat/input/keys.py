@@ -1,6 +1,8 @@
 """The keys of the chat, one row each: what binds them, what `?` shows and what the documentation says."""
 
+import textwrap
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from prompt_toolkit.application import Application
@@ -63,6 +65,8 @@ KEYS = (
     Key("help", "?", (("?",),), "on an empty line: shows the keys", "on an empty line: shows the keys"),
 )  # fmt: skip
 
+_SIGNS = (("@", "names a file or a folder to read"), ("!", "begins a command that runs in the workspace"))
+
 Does = Mapping[Action, Callable[[], None]]
 """What keys do that is the business of the chat and not of the line."""
 
@@ -71,12 +75,19 @@ def sequences_of(action: Action) -> tuple[tuple[str, ...], ...]:
     return next(key.sequences for key in KEYS if key.action == action)
 
 
-def key_lines(in_run: bool) -> list[Line]:
-    """Return a line for each key that has a meaning now."""
+def key_lines(in_run: bool, width: int) -> list[Line]:
+    """Return lines that tell of each key that has a meaning now."""
     told = [(key.label, key.in_run if in_run else key.at_prompt) for key in KEYS]
-    width = max(len(label) for label, _ in told)
-    lines: list[Line] = [("dim", f"{label.ljust(width)}  {means}") for label, means in told if means]
-    return lines if in_run else [*lines, ("dim", f"{'@'.ljust(width)}  names a file or folder to read")]
+    told += (
+        []
+        if in_run
+        else [("@", "names a file or folder to read"), ("!", "begins a command that runs in the workspace")]
+    )
+    column = max(len(label) for label, _ in told) + 2
+    if column + max(len(means) for _, means in told) < width:
+        return [("dim", f"{label.ljust(column)}{means}") for label, means in told if means]
+    wrapped = partial(textwrap.wrap, width=max(8, width - 1), initial_indent="    ", subsequent_indent="    ")
+    return [("dim", line) for label, means in told if means for line in (label, *wrapped(means))]
 
 
 def exits(**how: Any) -> Callable[[KeyPressEvent], None]:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import termios
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -29,8 +29,10 @@ def _stop() -> None:
 class Waking:
     """Takes the terminal up again after a stop that nothing was put away for: in a run, or from outside."""
 
-    def __init__(self, renderer: Renderer) -> None:
+    def __init__(self, renderer: Renderer, in_run: Callable[[], None]) -> None:
+        """`in_run` takes up the keys of a run again."""
         self._renderer = renderer
+        self._in_run = in_run
         self._run_modes: list[Any] | None = None
         self._redrawing: Awaitable[None] | None = None
 
@@ -62,3 +64,4 @@ class Waking:
         elif self._run_modes is not None:
             with suppress(termios.error, OSError):
                 termios.tcsetattr(0, termios.TCSADRAIN, self._run_modes)
+            self._in_run()
