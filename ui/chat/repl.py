@@ -30,11 +30,12 @@ from .decisions.always import Always
 from .decisions.approvals import Approvals, Settling
 from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
-from .input.completion import SlashCompleter
+from .input.completion import completer_for
 from .input.composer import Composer, Leave, PromptStatus
 from .input.history import input_history
 from .input.keys import Does, key_lines
 from .input.live import Inbox, LiveLine
+from .input.mentions import without_files
 from .input.suspend import Waking
 from .input.waiting import END_S, at_prompt
 from .picker import pick_session
@@ -136,7 +137,7 @@ class Chat:
             history,
             self._renderer.glyphs,
             self._standing,
-            SlashCompleter(),
+            completer_for(settings.cwd),
             does,
             is_vi=settings.editing == "vi",
         )
@@ -243,7 +244,7 @@ class Chat:
         elif not await self._may_ask_less(text):
             self._renderer.lines([("yellow", "The mode stays as it is.")])
         elif text.strip() and not (is_open and text.strip() == self._taken_back):
-            await self._turn(self._send(text), text)
+            await self._turn(await self._send(text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
         return self._leaves(text)
@@ -260,14 +261,27 @@ class Chat:
             self._renderer.lines([("yellow", one_line(str(problem)))], prose=True)
             return
         self._renderer.lines([("dim", plain(said))], prose=True)
-        await self._turn(self._send(said), said)
+        await self._turn(await self._send(said), said)
 
-    def _send(self, text: str) -> AsyncIterator[Event]:
-        """Send a message, the first one with its files; a command leaves them for what comes after it."""
+    async def _send(self, text: str) -> AsyncIterator[Event]:
+        """Send a message with what it names, the first one with the files of the flags, too.
+
+        A command leaves those for what comes after it.
+        """
+        from ...actions.turn.model_call import refusal_of
+        from .input.named_files import with_named_files
+
+        session = self._session
         self._sent_files = () if text.startswith("/") else self._files
+        refusal = partial(refusal_of, session.model)
+        cwd = Path(session.settings.cwd)
+        named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
+        told = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.said]
+        self._renderer.lines(told, prose=True)
         if not self._sent_files:
-            return self._session.send(text)
-        events = self._session.send((*self._files, text))
+            return session.send(named.content)
+        content = (named.content,) if isinstance(named.content, str) else named.content
+        events = session.send((*self._sent_files, *content))
         self._files = ()
         return events
 
@@ -322,7 +336,11 @@ class Chat:
             self._tell_of(other)
         else:
             await self._reload()
-        is_stored = before.turn_open and before.user_input == self._session.state.user_input == text.strip()
+        is_stored = (
+            before.turn_open
+            and before.user_input == self._session.state.user_input
+            and without_files(before.user_input) == text.strip()
+        )
         kept = "\n".join(part for part in ("" if is_stored else text, self._draft) if part)
         self._composer.put_in(kept)
         self._draft = ""
@@ -423,7 +441,8 @@ class Chat:
         draft = await self._live.settled()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
-        self._taken_back = unanswered(self._session.state) if finished.status == "interrupted" else ""
+        was_stopped = finished.status == "interrupted"
+        self._taken_back = without_files(unanswered(self._session.state)) if was_stopped else ""
         self._composer.put_in(draft or self._taken_back)
         return finished
 

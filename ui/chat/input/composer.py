@@ -36,6 +36,7 @@ from ...terminal.terminal import Glyphs
 from .editor import EditorFailed, chosen_editor, in_editor
 from .history import WholeTexts
 from .keys import Action, Does, quick_escape, sequences_of
+from .mentions import as_mention, without_files
 from .pastes import Pastes
 from .suspend import stop_at_prompt
 from .typed import keep_for_prompt
@@ -137,7 +138,7 @@ class Composer:
 
     def put_in(self, text: str) -> None:
         """Let the next `read` begin with this text, not sent yet."""
-        self._typed = "\n".join(part for part in (self._typed, text) if part)
+        self._typed = "\n".join(part for part in (self._typed, without_files(text)) if part)
 
     def taken(self) -> str:
         """Take back what was put in."""
@@ -279,9 +280,13 @@ class Composer:
         buffer.text = text.rstrip("\n")
         buffer.cursor_position = len(buffer.text)
 
+    def pasted(self, text: str) -> str:
+        """Return what a paste puts on the line: a dropped picture is a file to attach."""
+        return self.pastes.folded(as_mention(text))
+
     def _paste(self, event: KeyPressEvent) -> None:
         """Insert a short paste as it is, a long one as a mark that stands for it."""
-        event.current_buffer.insert_text(self.pastes.folded(event.data))
+        event.current_buffer.insert_text(self.pasted(event.data))
 
 
 def _is_followed(event: KeyPressEvent) -> bool:

@@ -252,7 +252,7 @@ class LiveLine:
         self._modes.set()
 
     def _paste(self, event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(self._composer.pastes.folded(event.data))
+        event.current_buffer.insert_text(self._composer.pasted(event.data))
 
     def _show_keys(self) -> None:
         self._renderer.lines(key_lines(True, self._renderer.console.width))
