@@ -192,9 +192,11 @@ class Session:
 
     def judge_reading(self, path: str) -> Verdict:
         """Return what the gate says to a file that the person names in a message."""
-        from ..policy.reading import reading_verdict
+        from ...actions.tools.registry import builtin_tools
+        from ..policy.judge import Judge
 
-        return reading_verdict(self._gate_of(self.settings), path, self.state.execution_mode)
+        judge = Judge(self._gate_of(self.settings), builtin_tools())
+        return judge.reading_verdict(path, self.state.execution_mode)
 
     def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""

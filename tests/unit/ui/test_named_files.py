@@ -9,8 +9,9 @@ from model_files import png
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document as Typed
 
+from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.reading import reading_verdict
+from sandbur.agent.policy.judge import Judge
 from sandbur.agent.policy.rules import parse_rules
 from sandbur.state.content import Image
 from sandbur.ui.chat.input.completion import FileCompleter
@@ -20,8 +21,8 @@ from sandbur.ui.chat.input.project_files import ProjectFiles
 
 
 def sent(text: str, cwd: Path, deny: Sequence[str] = ()) -> Mentioned:
-    gate = Policy([], parse_rules(deny), cwd)
-    return with_named_files(text, cwd, lambda path: reading_verdict(gate, path, "interactive"), lambda _: "")
+    judge = Judge(Policy([], parse_rules(deny), cwd), builtin_tools())
+    return with_named_files(text, cwd, lambda path: judge.reading_verdict(path, "interactive"), lambda _: "")
 
 
 def test_a_file_goes_with_the_message_in_a_block_and_is_no_part_of_a_draft(tmp_path: Path) -> None:
@@ -84,14 +85,11 @@ def test_a_picture_that_is_dropped_on_the_line_is_attached(tmp_path: Path) -> No
     cwd, picture = tmp_path / "project", tmp_path / "my square.png"
     cwd.mkdir()
     picture.write_bytes(png(30, 30))
-    for pasted in (
-        f"'{picture}'",
-        str(picture).replace(" ", "\\ "),
-        f"file://{str(picture).replace(' ', '%20')}",
-    ):
+    text = str(picture)
+    for pasted in (f"'{text}'", text.replace(" ", "\\ "), f"file://{text.replace(' ', '%20')}"):
         assert as_mention(pasted) == f'@"{picture}" '
     assert as_mention("see /tmp/none.png") == "see /tmp/none.png"
-    content = sent(f"what is {as_mention(f"'{text}'")}?", cwd).content
+    content = sent(f'what is @"{picture}" ?', cwd).content
     assert isinstance(content[0], Image)
     assert content[1] == f'what is @"{picture}" ?'
 
@@ -99,7 +97,7 @@ def test_a_picture_that_is_dropped_on_the_line_is_attached(tmp_path: Path) -> No
 def test_files_are_found_by_letters_of_their_path_without_what_git_ignores(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitignore").write_text("built/\n")
-    for name in ("src/parser.py", "src/parsing/deep.py", "docs/a_parser.md", "built/parser.py", "server.pem"):
+    for name in ("src/parser.py", "src/parsing/deep.py", "docs/a_parser.md", "built/parser.py", "server.key"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -107,7 +105,7 @@ def test_files_are_found_by_letters_of_their_path_without_what_git_ignores(tmp_p
     found = ["src/parsing/", "src/parser.py", "docs/a_parser.md", "src/parsing/deep.py"]
     assert files.matching("pars") == found
     assert files.matching("sppy") == ["src/parser.py", "src/parsing/deep.py"]
-    assert files.matching("pem") == []
+    assert files.matching("key") == []
     assert files.matching("./s") == ["./src/"]
 
 

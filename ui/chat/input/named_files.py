@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....actions.ports import BadArguments, Verdict
+from ....actions.ports import Verdict
 from ....actions.turn.commands import is_command
 from ....actions.workspace.beneath import real_path
 from ....actions.workspace.paths import FileProblem, counted, open_regular, resolved, shown_from
@@ -88,10 +88,7 @@ def _found(name: str, cwd: Path, judge: Judge, refusal: Refusal, room: int) -> s
     path = resolved(name, cwd)
     real = real_path(path)
     shows = real.suffix.lower() in SHOWN_FILES
-    try:
-        verdict = judge(name)
-    except BadArguments as problem:
-        raise FileProblem(str(problem)) from None
+    verdict = judge(name)
     # A picture comes from wherever somebody dropped it from; what a rule denies it is not.
     if is_secret_file(str(real)) or is_secret_file(str(path)):
         raise FileProblem(f"{name} is a file that holds secrets.")
