@@ -35,9 +35,7 @@ class Judge:
 
     def reading_verdict(self, path: str, mode: ExecutionMode) -> Verdict:
         """Return the verdict on a look at a file or a folder."""
-        tools = (
-            tool for tool in self._toolbox.values() if tool.traits.shows and not tool.traits.writes_files
-        )
+        shows = (tool for tool in self._toolbox.values() if tool.traits.shows)
         tool = next(one for one in shows if one.traits.subject == "path" and not one.traits.writes_files)
         return self.verdict(tool.spec.name, json.dumps({tool.traits.subject: path}), mode)
 

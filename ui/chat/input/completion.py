@@ -1,7 +1,7 @@
 """What the menu below the line offers: commands and their arguments, and files behind `@`."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,32 +15,26 @@ from prompt_toolkit.completion import (
 )
 from prompt_toolkit.document import Document
 
-from ....agent.config.settings import MODES
+from ..slash.command import SlashContext
+from ..slash.table import completions
 from .mentions import mention
 
 if TYPE_CHECKING:
     from .project_files import ProjectFiles
 
-COMMANDS = {
-    "/mode": "change what runs unasked",
-    "/rewind": "go back to an earlier step",
-    "/help": "show the commands",
-    "/exit": "leave; the session can be resumed",
-}
+FindsContext = Callable[[], SlashContext | None]
+"""Returns the chat once its session is open."""
 
 
 class SlashCompleter(Completer):
-    """Completes a command at the start of the input, and the modes after `/mode`."""
+    """Completes a command at the start of the input, and what may stand behind it."""
+
+    def __init__(self, context: FindsContext = lambda: None) -> None:
+        self._context = context
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        text = document.text_before_cursor
-        if text.startswith("/mode ") and text.count(" ") == 1:
-            typed = text.removeprefix("/mode ")
-            yield from (Completion(mode, -len(typed)) for mode in MODES if mode.startswith(typed))
-        elif text.startswith("/") and " " not in text:
-            for name, meaning in COMMANDS.items():
-                if name.startswith(text):
-                    yield Completion(name, -len(text), display_meta=meaning)
+        for one, length in completions(document.text_before_cursor, self._context()):
+            yield Completion(one.text, -length, display_meta=one.meaning)
 
 
 _OPEN_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
@@ -66,6 +60,6 @@ class FileCompleter(Completer):
             yield Completion(mention(path), -len(found[0]), display=path)
 
 
-def completer_for(folder: Path) -> Completer:
+def completer_for(folder: Path, context: FindsContext) -> Completer:
     """Return what completes the input in a folder; files are looked for in a thread."""
-    return merge_completers([SlashCompleter(), ThreadedCompleter(FileCompleter(folder))])
+    return merge_completers([SlashCompleter(context), ThreadedCompleter(FileCompleter(folder))])

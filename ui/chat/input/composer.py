@@ -1,6 +1,5 @@
 """The input line at the prompt: several lines, history, completion, pastes, Ctrl-C that keeps the draft."""
 
-import os
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -266,12 +265,12 @@ class Composer:
     async def _edited(self, buffer: Buffer) -> None:
         """Let the person change the text in an editor; nothing is sent by that."""
         try:
-            editor = chosen_editor(os.environ)
+            editor = chosen_editor()
             if not editor:
                 self.tell("Set VISUAL or EDITOR, and Ctrl-G opens the text in it.")
                 return
             async with in_terminal():
-                text = await in_editor(editor, self.pastes.unfolded(buffer.text), ".md")
+                text = await in_editor(editor, self.pastes.unfolded(buffer.text) + "\n", ".md")
         except EditorFailed as problem:
             self.tell(one_line(str(problem)))
             return

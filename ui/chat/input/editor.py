@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,16 +16,15 @@ class EditorFailed(Exception):
     """The text stays as it was; the message says why."""
 
 
-def chosen_editor(environment: Mapping[str, str]) -> list[str]:
+def chosen_editor() -> Sequence[str]:
     """Return the words that start $VISUAL or $EDITOR; empty without one. Raises `EditorFailed`."""
-    named = environment.get("VISUAL") or environment.get("EDITOR") or ""
     try:
-        return shlex.split(named)
+        return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError:
-        raise EditorFailed(f"The editor {named} cannot be started: a quote is not closed.") from None
+        raise EditorFailed("$EDITOR cannot be read: a quote in it is not closed.") from None
 
 
-async def in_editor(editor: list[str], text: str, suffix: str = ".txt") -> str:
+async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> str:
     """Return the text as the editor left it; the file is readable for its owner only.
 
     Raises `EditorFailed`.
@@ -33,13 +32,14 @@ async def in_editor(editor: list[str], text: str, suffix: str = ".txt") -> str:
     descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=suffix)
     path = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
         with ctrl_c_left_alone():
             code = await _ended(await asyncio.create_subprocess_exec(*editor, name))
         if code != 0:
             raise EditorFailed(f"{editor[0]} ended with an error; nothing was changed.")
-        return clean(path.read_text("utf-8", errors="replace"))
+        # As bytes: no line end becomes another one.
+        return clean(path.read_bytes().decode("utf-8", "replace"))
     except OSError as error:
         raise EditorFailed(f"The editor {editor[0]} cannot be started: {error.strerror}.") from None
     finally:
