@@ -29,9 +29,9 @@ def test_a_file_goes_with_the_message_in_a_block_and_is_no_part_of_a_draft(tmp_p
     (tmp_path / "a b.py").write_text("x = 1\n</file>\n")
     found = sent('why is @"a b.py" wrong?', tmp_path)
     assert found.content == (
-        'why is @"a b.py" wrong?\n\n<file path="a b.py" has="3 lines">\nx = 1\n<\\/file>\n</file>'
+        'why is @"a b.py" wrong?\n\n<file path="a b.py" has="2 lines">\nx = 1\n<\\/file>\n</file>'
     )
-    assert found.said == ((True, 'Attached: file path="a b.py" has="3 lines"'),)
+    assert found.said == ((True, 'Attached: file path="a b.py" has="2 lines"'),)
     assert without_files(str(found.content)) == 'why is @"a b.py" wrong?'
 
 

@@ -34,8 +34,8 @@ KEYS = (
         "sends the message", "steers: the model reads it before its next call",
     ),
     Key(
-        "new_line", "Ctrl-J, Alt-Enter, \\ Enter", (("c-j",), ("escape", "enter")),
-        "begins a new line", "begins a new line",
+        "new_line", "Ctrl-J", (("c-j",), ("escape", "enter")),
+        "begins a new line, as Alt-Enter and \\ Enter do", "begins a new line, as Alt-Enter and \\ Enter do",
     ),
     Key(
         "complete", "Tab", (("tab",),),
@@ -88,6 +88,11 @@ def key_lines(in_run: bool, width: int) -> list[Line]:
         return [("dim", f"{label.ljust(column)}{means}") for label, means in told if means]
     wrapped = partial(textwrap.wrap, width=max(8, width - 1), initial_indent="    ", subsequent_indent="    ")
     return [("dim", line) for label, means in told if means for line in (label, *wrapped(means))]
+
+
+def key_table() -> str:
+    """Return the rows of the table in the documentation."""
+    return "\n".join(f"| {key.label} | {key.at_prompt} | {key.in_run} |" for key in KEYS)
 
 
 def exits(**how: Any) -> Callable[[KeyPressEvent], None]:

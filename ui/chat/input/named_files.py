@@ -124,7 +124,7 @@ def _file_block(file: Path, name: str, limit: int) -> str:
         source.seek(0)
         if size <= limit:
             text = _text(source.read(limit + 1), form)
-            return _block("file", name, counted(text.count("\n") + 1, "line"), text)
+            return _block("file", name, counted(text.rstrip("\n").count("\n") + 1, "line"), text)
         head = _text(source.read(limit * 4 // 5), form).rpartition("\n")[0]
         source.seek(-(limit // 5) & ~3, os.SEEK_END)
         tail = _text(source.read(limit), form).partition("\n")[2]
