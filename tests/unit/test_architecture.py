@@ -49,6 +49,7 @@ ONE_IMPORTER = {
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
     "agent/extensions/hooks/answers.py": "what a hook's exit code and output mean, whoever asked it",
     "agent/extensions/hooks/program.py": "how a hook is run, whatever it is asked",
+    "agent/session/inbox.py": "what is said during a run, and nothing of the run",
     "agent/extensions/middleware/layer.py": "what may go wrong in one middleware, whatever it goes around",
     "agent/extensions/middleware/model_layers.py": "model calls go through layers in their own way",
     "agent/extensions/middleware/tool_layers.py": "tool calls go through layers in their own way",
