@@ -63,11 +63,22 @@ WorkflowMode = Literal["chat", "ops", "vibe"]
 Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
-ASKED_ONCE_MORE, ENDED_BY_TOOL = 2, 3
-GRAPH_VERSION = 3
+ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED = 2, 3, 4
+GRAPH_VERSION = 4
 """2: a call that is to be asked about once more goes from `execute_tools` back to `human_confirm`.
 3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for an answer once more.
+4: a person has the history compressed, from `prompt` to `context_compressor` and back.
 """
+
+
+class InboxTaken(Record):
+    """Which of the messages that came during a run are in the histories: the newest number of each kind."""
+
+    steer: int = 0
+    queue: int = 0
+
+
+NOTHING_TAKEN = InboxTaken()
 
 
 class ApplicationState(Record):
@@ -111,6 +122,7 @@ class ApplicationState(Record):
     """What the runtime has to tell the model after the results of the pending calls."""
     equipment: Equipment = Field(default=NO_EQUIPMENT, exclude_if=lambda found: found == NO_EQUIPMENT)
     """The tools that the model is offered beside those of the beginning."""
+    inbox_taken: InboxTaken = Field(default=NOTHING_TAKEN, exclude_if=lambda taken: taken == NOTHING_TAKEN)
     graph_version: int = GRAPH_VERSION
 
     @property

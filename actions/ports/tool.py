@@ -158,6 +158,8 @@ class ToolTraits:
 
     subject: str = ""
     """The argument that says what a call is about; rules are matched against it."""
+    told_by: tuple[str, ...] = ()
+    """The arguments that tell a person in one line what a call is about; none: the subject does."""
     runs_commands: bool = False
     """The subject is a shell command: rules look into it."""
     writes_files: bool = False
@@ -265,6 +267,15 @@ class Recoverable(Protocol):
 
     async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
         """End what is left of the call and say what is known; it is never run again here."""
+        ...
+
+
+@runtime_checkable
+class LeavesProcesses(Protocol):
+    """A tool whose calls are processes that can be found."""
+
+    def still_running(self, context: ToolContext) -> Sequence[str]:
+        """Return the processes of a call that are there now, as `pid name`; nothing is done to them."""
         ...
 
 

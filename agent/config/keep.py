@@ -45,10 +45,10 @@ def place_for(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
         path = folder / CONFIG_NAME
         found = read_bytes(path, MAX_CONFIG_BYTES)
         if found is not None:
-            return _own(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
+            return own_place(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
     root = repository_root(cwd) or cwd
     if _leads_away(root):
-        return _own(env)
+        return own_place(env)
     return ConfigPlace(root / CONFIG_NAME, root)
 
 
@@ -92,7 +92,8 @@ def toml_string(text: str) -> str:
     )
 
 
-def _own(env: Mapping[str, str]) -> ConfigPlace:
+def own_place(env: Mapping[str, str]) -> ConfigPlace:
+    """Return the person's own file, which counts in every folder."""
     return ConfigPlace(config_home(env) / "config.toml", None)
 
 

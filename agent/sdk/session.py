@@ -9,6 +9,7 @@ from ...actions.events import Event, PendingDecision, RunFinished
 from ...state.calls import CallDecision, Settlement
 from ...state.errors import UsageError
 from ...state.messages import Message, UserContent
+from ...state.session import WaitingMessage
 from ...state.transcript import Transcript
 from .result import OutputT, RunResult, result_of
 
@@ -59,6 +60,10 @@ class AgentSession(Generic[OutputT]):
     @property
     def id(self) -> str:
         return self._entered.id
+
+    async def rename(self, title: str) -> str:
+        """Give the session another title, durably; return it as it is kept."""
+        return await self._entered.rename(title)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -123,7 +128,8 @@ class AgentSession(Generic[OutputT]):
     ) -> RunResult[OutputT]:
         """Say what came of a call whose outcome is unknown, and carry the run on.
 
-        `outcome` is `done`, `failed` or `rerun`; `result` is what the model reads of it.
+        `outcome` is `done`, `failed`, `rerun` or `check` (the model is to find out); `result` is what the
+        model reads of it.
         """
         decision = CallDecision(call_id=call_id, settle=outcome, result=result)
         return await self.decide([decision], record_only)
@@ -160,6 +166,30 @@ class AgentSession(Generic[OutputT]):
         Raises `UsageError` while a turn is open.
         """
         self._entered.change_history(Transcript())
+
+    async def steer(self, text: str) -> None:
+        """Say something while a run goes on: on disk when this returns, read before the model's next call.
+
+        What no run reads becomes part of the next one. Raises `UsageError` for a command.
+        """
+        await self._entered.steer(text)
+
+    async def queue(self, text: str) -> None:
+        """Keep a message for after the run: on disk when this returns, and sent by `next_queued`."""
+        await self._entered.queue(text)
+
+    @property
+    def waiting_messages(self) -> tuple[WaitingMessage, ...]:
+        """What was said and is in no history yet."""
+        return self._entered.waiting_messages
+
+    async def withdraw(self, number: int) -> str:
+        """Take a message that waits back, and return it; raises `UsageError` if it waits no more."""
+        return await self._entered.withdraw(number)
+
+    async def next_queued(self) -> str | None:
+        """Return the message that is to be sent now, None if there is none; `run` or `stream` takes it."""
+        return await self._entered.next_queued()
 
     @property
     def _entered(self) -> "Session":

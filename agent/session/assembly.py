@@ -110,6 +110,7 @@ class Assembly:
             self._limits(settings), gate_of, gate.change, nobody if telemetry is None else telemetry.note,
             companions=(*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
         )  # fmt: skip
+        await session.read_inbox()
         await self._accompany(session, ports, hooks, onion, model)
         session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
@@ -322,12 +323,13 @@ class Assembly:
 
     def _limits(self, session: SessionSettings) -> Limits:
         settings = self._settings
-        if settings.max_budget_usd is not None:
+        budget = settings.max_budget_usd if session.max_budget_usd is None else session.max_budget_usd
+        if budget is not None:
             from ..pricing import require_price
 
             for model in (session.model, *session.fallback_models):
                 require_price(model, settings.prices)
-        return Limits(settings.max_turns, settings.max_budget_usd, settings.timeout_s)
+        return Limits(settings.max_turns, budget, settings.timeout_s)
 
 
 def _onion_of(session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":

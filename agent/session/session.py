@@ -5,33 +5,38 @@ import os
 import pwd
 from collections.abc import AsyncIterator, Callable, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Model, Ports
+from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer, Verdict
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
-from ...state.application import ApplicationState, ExecutionMode
+from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, PendingCall
 from ...state.databases.database import overheard
 from ...state.errors import StoreError, UsageError
 from ...state.messages import UserContent, encodable, person_said
-from ...state.session import SessionSettings
+from ...state.session import SessionSettings, WaitingMessage, given_title
 from ...state.trace import RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION
 from ..wiring import conditions_of
+from .inbox import SessionInbox
 from .position import Position
 from .run import Limits, Observe, Run, finished, nobody
 
 if TYPE_CHECKING:
     from burr.core import Application
 
+    from ...actions.ports import Tool
     from ...state.store.store import Store
+    from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
+    from .aftermath import Aftermath
     from .companion import Companion
 
 _MAX_CHARS = 120
@@ -66,6 +71,10 @@ class Session:
         observe: Observe = nobody,
         companions: "Sequence[Companion]" = (),
     ) -> None:
+        self._inbox = SessionInbox(store.inbox(session_id), ports.masker)
+        ports = replace(ports, inbox=self._inbox)
+        self._next_taken: InboxTaken | None = None
+        """What the next message takes out of the inbox."""
         self.id = session_id
         self.settings = settings
         self.notices: tuple[str, ...] = ()
@@ -79,6 +88,7 @@ class Session:
         """What goes along with its runs."""
         self._position = Position(session_id, application, store)
         self._run: Run | None = None
+        self._is_running = False
         self._is_examined = False
 
     @property
@@ -92,6 +102,21 @@ class Session:
     @property
     def model_name(self) -> str:
         return self._ports.model.name
+
+    @property
+    def sandbox(self) -> str:
+        """Kind and network of what its commands run in."""
+        return self._ports.sandbox
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """Its tools by name, those too that the model is not told of yet."""
+        return self._ports.toolbox
+
+    @property
+    def offered(self) -> ToolOffer:
+        """What the model is told now beside the conversation."""
+        return self._ports.offer(self.state.equipment)
 
     @property
     def next_action(self) -> str:
@@ -112,6 +137,25 @@ class Session:
             return self._answer(answer.notice)
         return self._start("prompt", {"user_input": said}, is_command=answer is not None)
 
+    def note(self, command: str, notice: str) -> AsyncIterator[Event]:
+        """Record a command that has been done by changes of this object or of its settings."""
+        said = self._ports.masker.text(encodable(command))
+        if self.next_action != "prompt":
+            return self._kept(notice)
+        return self._start("prompt", {"user_input": said, "noted": notice}, is_command=True)
+
+    async def _kept(self, notice: str) -> AsyncIterator[Event]:
+        """Write the settings down in the middle of a turn, which stays where it is."""
+        summary = self._position.store.index.summary(self.id)
+        async for waiting in self._claimed(""):
+            yield waiting
+        try:
+            await self._position.take()
+        finally:
+            await self._position.release(summary.status, summary.wake_at)
+        async for event in self._answer(notice):
+            yield event
+
     def _taken(self, message: UserContent) -> UserContent:
         """Return a message without secrets in its words; nothing is looked for in files."""
         masker = self._ports.masker
@@ -121,6 +165,44 @@ class Session:
             if not isinstance(part, str) and (why := refusal_of(self._ports.model, part)):
                 raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
+
+    async def steer(self, text: str) -> None:
+        """Say something to the model while it works: it is on disk now, and read before its next call.
+
+        If no run reads it, it waits as one that is queued. Raises `UsageError` for a command.
+        """
+        await self._inbox.add("steer", text, self._ports.advice)
+
+    async def queue(self, text: str) -> None:
+        """Keep a message or a command, on disk now, that is to be sent when the run is over."""
+        await self._inbox.add("queue", text, None)
+
+    async def read_inbox(self) -> None:
+        """Get to know what waits since the last run, or came from another process."""
+        await self._inbox.open(self.state.inbox_taken)
+
+    @property
+    def waiting_messages(self) -> tuple[WaitingMessage, ...]:
+        """What was said and is in no history yet, as far as this process knows, in its order."""
+        return self._inbox.waiting(self._next_taken or self.state.inbox_taken)
+
+    async def withdraw(self, number: int) -> str:
+        """Take a message that waits back, and return it; raises `UsageError` if it waits no more."""
+        return await self._inbox.withdraw(number, self.state.inbox_taken, self._is_running)
+
+    async def next_queued(self) -> str | None:
+        """Return the message that is to be sent now; None: nothing waits, or a call does.
+
+        The next `send` takes it, in the step that puts it into the history; a command of the chat is taken
+        already.
+        """
+        if self.next_action == "human_confirm":
+            return None
+        found = await self._inbox.next_queued(self.state.inbox_taken)
+        if found is None:
+            return None
+        text, self._next_taken = found
+        return text
 
     def carry_on(self) -> AsyncIterator[Event]:
         """Go on from the exact action at which the session stands.
@@ -160,9 +242,17 @@ class Session:
 
     def allow_always(self, rule: str) -> None:
         """Let what `rule` covers pass unasked for the rest of this session."""
-        changed = self._allowing(rule)
+        self.change_rules(allow=(*self.settings.allow, rule))
+
+    def change_rules(self, **rules: tuple[str, ...]) -> None:
+        """Replace the rules of these kinds, for the rest of this session; raises `UsageError`."""
+        changed = self.settings.model_copy(update=rules)
         self._change_gate(self._gate_of(changed))
         self.settings = changed
+
+    def carry_over(self, earlier: "Session") -> None:
+        """Take what was changed in another object of this session and is not recorded yet."""
+        self._position.change(**earlier._position.unrecorded)
 
     def accept(self, offer: "Offer") -> None:
         """Let what was offered pass unasked for the rest of this session."""
@@ -172,6 +262,14 @@ class Session:
             self.allow_always(offer.rule)
         else:
             self.change_mode(EDITING)
+
+    async def rename(self, title: str) -> str:
+        """Give the session another title, durably; return it as it is kept. Raises `UsageError` for none."""
+        kept = given_title(self._ports.masker.text(encodable(title)))
+        if not kept:
+            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+        await self._position.rename(kept)
+        return kept
 
     def change_mode(self, mode: ExecutionMode) -> None:
         """Change what runs unasked; recorded with the next step."""
@@ -189,6 +287,14 @@ class Session:
         self._position.change(
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
+
+    def judge_reading(self, path: str) -> Verdict:
+        """Return what the gate says to a file that the person names in a message."""
+        from ...actions.tools.registry import builtin_tools
+        from ..policy.judge import Judge
+
+        judge = Judge(self._gate_of(self.settings), builtin_tools())
+        return judge.reading_verdict(path, self.state.execution_mode)
 
     def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
@@ -212,8 +318,24 @@ class Session:
             offered += [Offer("edits")] if edits.decision == "allow" else []
         return tuple(offered)
 
+    def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
+        """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
+        from ..policy.circumstances import circumstances
+
+        return circumstances(call, self._ports, self.state.execution_mode, is_edited)
+
+    async def aftermath(self, call: PendingCall) -> "Aftermath":
+        """Look, for a moment, at what a call of unknown outcome may have left."""
+        from .aftermath import aftermath
+
+        return await aftermath(call, self._ports)
+
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
+
+    def tool(self, name: str) -> "Tool | None":
+        """Return what the session has of that name."""
+        return self._ports.toolbox.get(name)
 
     def shown_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""
@@ -276,9 +398,11 @@ class Session:
             if first is None:
                 self._judge_again()
                 self._position.change(bad_rounds=0, **self._tried_again())
+            taken = self._taking(first, is_command)
             self._record_beginning(first)
             await self._sweep()
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
+            self._is_running = True
             try:
                 async for event in run.events(self._started()):
                     yield event
@@ -286,10 +410,21 @@ class Session:
                         yield PlanResumed(plan)
             finally:
                 await run.interrupt()
+                self._is_running = False
+                if not run.has_begun and taken != self.state.inbox_taken:
+                    self._position.change(inbox_taken=taken)
                 if not run.is_recorded:
                     self._ports.trace.add(RunEnded(status="interrupted", action=self.next_action))
         finally:
             await self._position.leave()
+
+    def _taking(self, first: str | None, is_command: bool) -> InboxTaken:
+        """Let the step that takes a message in tell that it waits no more; return what was taken before."""
+        before, after = self.state.inbox_taken, self._next_taken
+        if first == "prompt" and not is_command and after is not None:
+            self._next_taken = None
+            self._position.change(inbox_taken=after)
+        return before
 
     def _tried_again(self) -> dict[str, Any]:
         if not self.state.rejected_answers:

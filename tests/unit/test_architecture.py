@@ -75,6 +75,7 @@ ONE_IMPORTER = {
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
     "agent/extensions/hooks/answers.py": "what a hook's exit code and output mean, whoever asked it",
     "agent/extensions/hooks/program.py": "how a hook is run, whatever it is asked",
+    "agent/session/inbox.py": "what is said during a run, and nothing of the run",
     "agent/extensions/middleware/layer.py": "what may go wrong in one middleware, whatever it goes around",
     "agent/extensions/middleware/model_layers.py": "model calls go through layers in their own way",
     "agent/extensions/middleware/tool_layers.py": "tool calls go through layers in their own way",
@@ -89,13 +90,18 @@ ONE_IMPORTER = {
     "agent/extensions/toolset/word_index.py": "how texts are found by words, and nothing of tools",
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",
     "state/databases/migrations.py": "grows with each version of the schema",
+    "ui/acp/commands.py": "slash commands where there is no chat",
+    "ui/acp/questions.py": "what can be answered about a call, and what each answer means",
     "ui/arguments.py": "what words mean, and which were meant",
     "ui/chat/decisions/consent.py": "what a person agrees to before anything counts",
     "ui/chat/slash/rewind.py": "one slash command",
     "ui/chat/slash/server_prompts.py": "slash commands that servers bring",
+    "ui/chat/standing.py": "what the status line tells, for the prompt and for a run",
     "ui/report/style.py": "a style sheet",
     "ui/terminal/answer.py": "the words of an answer as they come, apart from the work that is shown",
     "ui/terminal/markdown.py": "markdown as it streams in, without a screen",
+    "ui/terminal/plan.py": "a plan and what its steps took, apart from when it is shown",
+    "ui/terminal/work.py": "the rows of what goes on, apart from when they are shown",
 }
 """Modules under 150 lines that only a neighbour imports, at its top, with their reason."""
 
@@ -201,6 +207,7 @@ def test_a_function_is_at_most_50_lines(name: str) -> None:
 
 
 TOOLS_ARE_NAMED = {
+    "ui/commands/setup/help.py": "examples of rules",
     "agent/models/demo/model.py": "plays a model, which calls tools by their names",
     "agent/policy/rules.py": "the example in a help text",
 }

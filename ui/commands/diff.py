@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ...state.errors import UsageError
 from ..grammar import ID, Command, switch, word
 from ..open_session import opened
-from ..terminal.lines import SIGNS, Line, coloured_diff, elapsed
+from ..terminal.diffs import Line, coloured_diff
+from ..terminal.lines import SIGNS, elapsed
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, put
 
@@ -153,7 +154,7 @@ def decision_text(call: "RecordedCall | None") -> str:
     edited = "edited and " if last.is_edited else ""
     reason = f": {one_line(last.reason)}" if last.reason and last.decision in ("denied", "invalid") else ""
     outcome = "" if call.outcome in ("", "ok", "denied") else f" ({one_line(call.outcome)})"
-    settled = "settled as " if last.decision in ("done", "failed", "rerun") else ""
+    settled = "settled as " if last.decision in ("done", "failed", "rerun", "check") else ""
     who = one_line(last.who or last.by)
     return f"{edited}{settled}{one_line(last.decision)} by {who}{reason}{outcome}"
 

@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ....state.errors import UsageError
 from ...argument_types import one_of
-from ...grammar import Command, switch, word
+from ...grammar import Action, Command, switch, word
 from ...open_session import said_by
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import put, say
@@ -21,14 +19,27 @@ if TYPE_CHECKING:
     from ....agent.config.keep import ConfigPlace
     from ....agent.config.settings import Setting, Settings
 
-ACTIONS = ("list", "get", "set", "unset", "path")
+
+_ACTIONS: Mapping[str, Action] = {
+    "list": Action("", "every setting that counts here, and who says so", ("--json",)),
+    "get": Action("KEY", "one setting", ("--json",), (("sandbur config get model", ""),)),
+    "set": Action("KEY VALUE", "set one; a value is written as in its SANDBUR_* variable", ("--project",),
+                  (
+        ("sandbur config set model anthropic/claude-sonnet-5-5", ""),
+        ("sandbur config set aliases.fast ollama/qwen3:8b", "one entry of a table"),
+        ("sandbur config set --project max_budget_usd 2", "for this project"),
+    )),
+    "unset": Action("KEY", "take one out", ("--project",)),
+    "path": Action("", "which files there are, and which are ignored"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigCommand(Command):
+    ACTIONS: ClassVar = _ACTIONS
     action: str = word(
-        "|".join(ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
-        "list", nargs="?", type=one_of(ACTIONS),
+        "|".join(_ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
+        "list", nargs="?", type=one_of(tuple(_ACTIONS)),
     )  # fmt: skip
     key: str = word("KEY", "get, set, unset: such as model, or aliases.NAME", nargs="?")
     value: str | None = word("VALUE", "set: as its SANDBUR_* variable would have it", None, nargs="?")
@@ -146,13 +157,13 @@ def _lines(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-_NAMES_ONLY = ("mcp_servers", "tables", "hooks")
+_ACTIONS_ONLY = ("mcp_servers", "tables", "hooks")
 """Kinds of which only names are told: their values may hold what is nobody else's business."""
 
 
 def _plain(row: "Setting", value: Any) -> Any:
     """Return a value as JSON has it, without what may be secret."""
-    if row.kind in _NAMES_ONLY:
+    if row.kind in _ACTIONS_ONLY:
         return [str(getattr(one, "command", one)) for one in cast("Mapping[str, Any]", value)]
     if row.kind == "variables":
         return [one.partition("=")[0] for one in value]
@@ -167,8 +178,8 @@ def _shown(value: Any) -> Any:
     """Return a single value without the password of an address."""
     if isinstance(value, Path | str):
         return re.sub(r"(?<=://)[^/@]*@", "", str(value))
-    if isinstance(value, BaseModel):
-        return {name: _shown(one) for name, one in value.model_dump(exclude_none=True).items()}
+    if (dump := getattr(value, "model_dump", None)) is not None:
+        return {name: _shown(one) for name, one in dump(exclude_none=True).items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {name: _shown(one) for name, one in asdict(value).items()}
     return value

@@ -1,0 +1,190 @@
+"""The one table of slash commands: help, completion and documentation are made of it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from itertools import groupby
+
+from ....agent.config.settings import MODES
+from ...argument_types import nearest
+from ...terminal.sanitize import one_line
+from .command import DONE, Complete, Run, SlashCommand, SlashContext, SlashOffer, SlashResult, at, tell, warn
+
+_MODE_MEANINGS = {
+    "interactive": "asks before anything but looking",
+    "plan": "changes nothing",
+    "auto-edit": "edits files of the workspace unasked",
+    "yolo": "asks nothing",
+}
+
+
+async def show_help(context: SlashContext, words: str) -> SlashResult:
+    """List the commands, or say what one of them is for."""
+    wanted = words.strip().removeprefix("/")
+    if not wanted:
+        context.renderer.lines(help_lines(context.more))
+        return DONE
+    command = find(wanted, context.more)
+    if command is None:
+        warn(context, unknown(wanted, context.more))
+    else:
+        tell(context, f"{usage_of(command)}   {command.summary}")
+    return DONE
+
+
+def _offered_by(home: str) -> Complete:
+    """Return what offers words, at `module.function` of this folder; imported when it is asked."""
+    module, _, name = home.rpartition(".")
+
+    def offered(context: SlashContext | None) -> Iterable[SlashOffer]:
+        return getattr(import_module(f".{module}", __package__), name)(context)
+
+    return offered
+
+
+_parts = _offered_by("texts.offered_parts")
+_models = _offered_by("choices.offered_models")
+_rules = _offered_by("choices.offered_rules")
+_sessions = _offered_by("conversations.offered_sessions")
+
+
+def _modes(_: SlashContext | None) -> Iterator[SlashOffer]:
+    return (SlashOffer(mode, _MODE_MEANINGS[mode]) for mode in MODES)
+
+
+def _row(
+    name: str,
+    usage: str,
+    summary: str,
+    home: str | Run,
+    aliases: tuple[str, ...] = (),
+    complete: Complete | None = None,
+    waits: bool = False,
+) -> SlashCommand:
+    run = at(home) if isinstance(home, str) else home
+    return SlashCommand(name, usage, summary, "", run, aliases, complete, at_question=not waits)
+
+
+_BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
+    "Chat": (
+        _row("help", "[COMMAND]", "show the commands", show_help),
+        _row("clear", "", "begin a new session in this chat", "conversations.clear", ("new",), waits=True),
+        _row("exit", "", "leave; the session can be resumed", "basics.leave", ("quit",)),
+        _row("copy", "[code]", "put the last answer on the clipboard", "texts.copy", complete=_parts),
+    ),
+    "Settings": (
+        _row("mode", "[MODE]", "change what runs unasked", "basics.change_mode", complete=_modes),
+        _row(
+            "model", "[PROVIDER/MODEL]", "go on with another model", "choices.change_model", complete=_models
+        ),
+        _row("budget", "[USD]", "limit what a run may cost", "choices.change_budget"),
+        _row(
+            "permissions",
+            "[allow RULE]",
+            "list the rules, add or remove one",
+            "choices.change_permissions",
+            ("rules",),
+            complete=_rules,
+        ),
+        _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
+        _row("mcp", "", "list what tool servers wrote to be sent", "server_prompts.show"),
+    ),
+    "Session": (
+        _row("plan", "", "show the plan and how far it is", "looking.show_plan"),
+        _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
+        _row("status", "", "show where the session stands", "looking.show_status"),
+        _row("cost", "", "show what the session used", "choices.show_cost", ("usage",)),
+        _row("rewind", "[STEP]", "go back to an earlier step", "rewind.rewind"),
+        _row("fork", "[STEP]", "go on in a copy of the session", "conversations.fork", waits=True),
+        _row(
+            "resume",
+            "[ID]",
+            "go on in another session",
+            "conversations.resume",
+            complete=_sessions,
+            waits=True,
+        ),
+        _row("sessions", "", "pick another session", "conversations.resume", waits=True),
+        _row("rename", "TITLE", "give the session a title", "conversations.rename"),
+        _row("export", "[FILE]", "write the session to a file", "conversations.export"),
+    ),
+    "Context": (
+        _row("context", "", "show what fills the model's window", "window.show_context"),
+        _row(
+            "compact",
+            "[FOCUS]",
+            "put a summary in the place of older messages",
+            "window.compress",
+            waits=True,
+        ),
+        _row("uncompact", "", "bring those messages back", "window.take_back", waits=True),
+        _row("memory", "[show]", "list the instructions in force, add to them", "files.show_memory"),
+        _row(
+            "init",
+            "[WISH]",
+            "have AGENTS.md written for this project",
+            "files.begin_instructions",
+            waits=True,
+        ),
+    ),
+    "Files": (
+        _row("diff", "[STEP]", "show what the session changed in files", "files.show_diff"),
+        _row("undo", "", "bring back the files of the last turn", "files.undo", waits=True),
+    ),
+    "Installation": (
+        _row("doctor", "", "check this installation", "looking.examine"),
+        _row("ui", "", "show sessions in the browser", "looking.open_ui"),
+    ),
+}
+COMMANDS = tuple(replace(row, group=group) for group, rows in _BY_GROUP.items() for row in rows)
+
+
+def find(name: str, more: Sequence[SlashCommand] = ()) -> SlashCommand | None:
+    """Return the command of this name, whose case does not count; the table's own go before `more`."""
+    wanted = name.lower()
+    return next(
+        (one for one in (*COMMANDS, *more) if wanted == one.name.lower() or wanted in one.aliases), None
+    )
+
+
+def unknown(name: str, more: Sequence[SlashCommand] = ()) -> str:
+    """Return the sentence about a command that there is not."""
+    names = [name for one in (*COMMANDS, *more) for name in (one.name, *one.aliases)]
+    near = nearest(name.lower(), names)
+    wish = f"Did you mean /{near}?" if near else "/help lists them."
+    return f"There is no command /{name[:40]}. {wish}"
+
+
+def usage_of(command: SlashCommand) -> str:
+    return f"{command.typed} {command.usage}".rstrip()
+
+
+def help_lines(more: Sequence[SlashCommand] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the list of the commands by their groups."""
+    everything = (*COMMANDS, *more)
+    width = min(26, max(len(usage_of(one)) for one in everything))
+    for group, members in groupby(everything, key=lambda one: one.group):
+        yield "bold", group
+        yield from (("", one_line(f"  {usage_of(one):<{width}}  {one.summary}")) for one in members)
+    yield "dim", "Anything else is a message to the agent."
+
+
+def completions(text: str, context: SlashContext | None = None) -> Iterator[tuple[SlashOffer, int]]:
+    """Yield what could stand where `text` ends, each with how many characters it takes the place of.
+
+    `text` is the input up to the cursor; `context` is there once the session is open.
+    """
+    if not text.startswith("/") or "\n" in text:
+        return
+    more = () if context is None else context.more
+    name, space, typed = text[1:].partition(" ")
+    if not space:
+        offered = (SlashOffer(one.typed, one.summary) for one in (*COMMANDS, *more))
+        yield from ((one, len(text)) for one in offered if one.text.lower().startswith(text.lower()))
+        return
+    command = find(name, more)
+    if command is None or command.complete is None or " " in typed:
+        return
+    for one in command.complete(context):
+        if one.text.lower().startswith(typed.lower()):
+            yield one, len(typed)
