@@ -16,6 +16,8 @@ KEEP_SHARE = 0.25
 _SUMMARY_SHARE = 0.5
 _ENOUGH_SHARE = 0.6
 """A history that is so much shorter without its old results needs no summary yet."""
+_ASKED_FROM = "prompt"
+"""Where the graph comes from when a person wants it."""
 _MAX_SUMMARY_CHARS = 12_000
 _MAX_BLOCK_CHARS = 2_000
 
@@ -27,7 +29,15 @@ _ASK = (
 
 
 @graph_action(
-    reads=["overflow_from", "chat_history", "vibe_plan", "active_step_id", "tokens_per_byte", "equipment"],
+    reads=[
+        "overflow_from",
+        "chat_history",
+        "vibe_plan",
+        "active_step_id",
+        "tokens_per_byte",
+        "equipment",
+        "user_input",
+    ],
     writes=["chat_history", "vibe_plan", "overflow_from", "return_to", "compressions", "usage", "turn_usage"],
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
@@ -36,20 +46,24 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
 
     found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
     history, count = shortened(found, ports.toolbox, 1)
-    if count and history.size_bytes <= found.size_bytes * _ENOUGH_SHARE:
+    is_asked = state.overflow_from == _ASKED_FROM
+    if not is_asked and count and history.size_bytes <= found.size_bytes * _ENOUGH_SHARE:
         ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
         return {**_replaced(state, found, history), **_handed_back(state, state.compressions + 1)}
     window_bytes = int(ports.model.context_window / state.tokens_per_byte)
     # Of a history that the provider found too long sooner than we, at most a half.
-    kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // 2)
+    kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // (8 if is_asked else 2))
     keep = _kept_messages(history, kept_bytes >> state.compressions)
     older = list(history)[: len(history) - keep]
     if not older:
+        if is_asked:
+            ports.emit(Notice("Nothing is old enough to be summarized."))
         return _handed_back(state, MAX_COMPRESSIONS)
     if ports.advice is not None:
         await ports.advice.before_compression()
-    text = "The conversation gets too long for the model: compressing the older part."
-    ports.emit(Notice(text, "compression"))
+    if not is_asked:
+        said = "The conversation gets too long for the model: compressing the older part."
+        ports.emit(Notice(said, "compression"))
     text, used = "", Usage()
     if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
         text, used = reply.message.text.strip(), reply.used
@@ -59,8 +73,12 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     if ports.advice is not None:
         await ports.advice.after_compression(summary)
     opening = runtime_said(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
+    shorter = history.compacted(opening, keep)
+    if is_asked:
+        said = f"A summary stands for {len(older)} messages now: {found.size_bytes:,} bytes have become"
+        ports.emit(Notice(f"{said} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
     return {
-        **_replaced(state, found, history.compacted(opening, keep)),
+        **_replaced(state, found, shorter),
         **_handed_back(state, state.compressions + 1),
         "usage": state.usage + used,
         "turn_usage": state.turn_usage + used,
@@ -71,7 +89,7 @@ async def _summarize(
     state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
 ) -> Reply | None:
     """Ask the model for a summary; None if not even the question fits."""
-    asked = runtime_said(_ASK.format(older=_rendered(older, max_chars)))
+    asked = runtime_said(_ASK.format(older=_rendered(older, max_chars)) + _focus(state))
     request = ModelRequest(
         ports.system, ports.offer(state.equipment).specs, (Transcript.of(asked),), purpose="summary"
     )
@@ -79,6 +97,13 @@ async def _summarize(
         return await called(state, ports, request, is_aside=True)
     except ContextFull:
         return None
+
+
+def _focus(state: ApplicationState) -> str:
+    """Return what the person asks the summary to keep, if they say so."""
+    _, _, words = state.user_input.strip().partition(" ")
+    is_said = state.overflow_from == _ASKED_FROM and words.strip()
+    return f"\n\nAbove all keep: {words.strip()}" if is_said else ""
 
 
 def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:
@@ -106,7 +131,10 @@ def _kept_messages(history: Transcript, max_bytes: int) -> int:
 
 def _pinned(state: ApplicationState) -> str:
     """Repeat word for word what no summary may lose."""
-    lines = [f"The user's last message: {state.user_input}", f"Mode: {state.execution_mode}"]
+    said = state.user_input
+    if state.overflow_from == _ASKED_FROM:
+        said = next((one.shown for one in reversed(state.chat_history) if one.origin == "person"), "")
+    lines = [f"The user's last message: {said}", f"Mode: {state.execution_mode}"]
     if state.current_goal:
         lines.append(f"Goal: {state.current_goal}")
     lines += [f"Plan step {s.step_id} [{s.status}]: {s.description}" for s in state.vibe_plan]

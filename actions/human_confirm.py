@@ -73,7 +73,7 @@ def _settled(
 ) -> tuple[PendingCall, str]:
     """Return a call of unknown outcome as the person settles it; approvals do not fit it."""
     if decision.settle is None:
-        return call, "its outcome is unknown, so it is to be settled as done, failed or rerun."
+        return call, "its outcome is unknown, so it is to be settled as done, failed, rerun or check."
     if decision.settle == "rerun":
         if problem := why_lost(call, ports):
             return call, f"it cannot run again: {problem}"

@@ -7,7 +7,7 @@ from ..state.messages import UserContent, assistant_said, person_said, runtime_s
 from .events import MessageAdded, Notice
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.commands import answer_command
+from .turn.commands import CommandAnswer, answer_command
 from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
@@ -33,14 +33,19 @@ _NEW_TURN: dict[str, Any] = {
 
 @graph_action(
     reads=["chat_history", "turn_open", "vibe_plan", "active_step_id", "pending_tool_calls", "equipment"],
-    writes=["chat_history", "user_input", "execution_mode", "equipment", *_NEW_TURN],
+    writes=["chat_history", "user_input", "execution_mode", "equipment", "graph_version", *_NEW_TURN],
 )
-async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent) -> Changes:
-    """Start a turn with a message, or answer a command and stay."""
+async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent, noted: str = "") -> Changes:
+    """Start a turn with a message, or answer a command and stay.
+
+    `noted` is told of a command that has been done already: its step records when.
+    """
     said = user_input.strip() if isinstance(user_input, str) else user_input
     message = person_said(said)
     text = message.shown
-    answer = answer_command(text, state) if isinstance(said, str) else None
+    answer = answer_command(text, state) if isinstance(said, str) and not noted else None
+    if noted:
+        answer = CommandAnswer(noted)
     if answer is not None:
         ports.emit(Notice(answer.notice))
         return {"user_input": text, **answer.changes}

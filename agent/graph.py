@@ -89,6 +89,7 @@ Transitions = tuple[tuple[str, str, TransitionCondition], ...]
 
 # Of one action's transitions the first that holds is taken.
 TRANSITIONS: Transitions = (
+    ("prompt", "context_compressor", OVERFLOW),
     ("prompt", "router", TURN_OPEN),
     ("prompt", "prompt", OTHERWISE),
     ("router", "context_compressor", OVERFLOW),
@@ -120,6 +121,7 @@ TRANSITIONS: Transitions = (
     ("step_summarizer", "vibe_planner", PLANNING),
     ("step_summarizer", "vibe_step_executor", WORKING),
     ("step_summarizer", "router", OTHERWISE),
+    ("context_compressor", "prompt", _back_to("prompt")),
     ("context_compressor", "vibe_planner", _back_to("vibe_planner")),
     ("context_compressor", "vibe_step_executor", _back_to("vibe_step_executor")),
     ("context_compressor", "vibe_result_analyzer", _back_to("vibe_result_analyzer")),

@@ -211,6 +211,21 @@ class Runtime:
         opened.notices = tuple(said for said in opened.notices if said not in self.settings.notices)
         return opened
 
+    async def reopen(self, session: "Session", **changes: Any) -> "Session":
+        """Open a session anew with some of its settings changed; `note` of it writes them down.
+
+        Raises `SandburError`, and then the session goes on as it was.
+        """
+        settings = session.settings.model_copy(update=changes)
+        definition, said = self._definition_of(settings)
+        new_state = ApplicationState(execution_mode=session.state.execution_mode)
+        with self.store.anew(session.id):
+            opened = await self._assembly.session(session.id, settings, new_state, definition)
+        await self._assembly.end_companions(session)
+        opened.carry_over(session)
+        opened.notices = tuple(said)
+        return opened
+
     async def fork(
         self, session_id: str, at: int | None = None, changes: Mapping[str, Any] | None = None
     ) -> str:
@@ -270,6 +285,7 @@ class Runtime:
             "ask": (*stored.ask, *said.get("ask", ())),
             "variables": {**stored.variables, **assigned(said.get("variables", ()))},
             "tool_choice": self._tool_choice(stored.tool_choice),
+            "max_budget_usd": said.get("max_budget_usd") if stored.max_budget_usd is not None else None,
         }
         return stored.model_copy(update={name: value for name, value in changes.items() if value})
 

@@ -20,8 +20,8 @@ Decision = Literal["undecided", "approved", "denied", "invalid"]
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
-Settlement = Literal["done", "failed", "rerun"]
-"""It took effect; it did not, or not as it should; it may run once more."""
+Settlement = Literal["done", "failed", "rerun", "check"]
+"""It took effect; it did not, or not as it should; it may run once more; the model is to find out."""
 
 
 class Recovery(Record):
@@ -189,7 +189,7 @@ class CallDecision(Record):
     settle: Settlement | None = None
     """Set for a call whose outcome is unknown; the fields above then say nothing."""
     result: str = ""
-    """What the model reads about a call that is settled as done or failed."""
+    """What the model reads about a call that is settled as done, failed or check."""
     by: str = ""
     """Who decided, for the record: user@host."""
 

@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import os
 import stat
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -100,9 +101,9 @@ class Attachment(Record):
         return f"[{self.media_type}, {spoken_size(self.size)}]"
 
     @property
+    @abstractmethod
     def request_bytes(self) -> int:
         """How much text costs about as many tokens."""
-        raise NotImplementedError
 
     @classmethod
     def _made(cls, content: bytes, media_type: str, **more: str) -> Self:

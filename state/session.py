@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -81,6 +82,8 @@ class SessionSettings(Record):
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """What the person says of it, for tools that are configured."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
+    max_budget_usd: float | None = Field(default=None, exclude_if=lambda budget: budget is None)
+    """What one run may cost, as the person said in it; None: as it is configured."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The last step that ran elsewhere, in a session that was imported."""
 
@@ -124,3 +127,35 @@ class SessionView:
     state: ApplicationState
     position: str | None
     """The action that ran last."""
+
+
+MOST_TITLE_CHARS = 60
+MOST_GIVEN_CHARS = 120
+"""Of a title that a person gives."""
+_SENTENCE = re.compile(r"(?<=[.!?\u2026])[\"')\]]*\s|(?<=[\u3002\uff01\uff1f])")
+_MARKS = re.compile(r"^(?:[#>*+-]+\s+|\d+[.)]\s+)+")
+
+
+def short_title(message: str) -> str:
+    """Return what a session is called by its first message: the first sentence, without marks of markdown."""
+    lines = [line.strip() for line in message.replace("\0", "").splitlines()]
+    spoken = [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("```")]
+    whole = " ".join((spoken[0] if spoken else " ".join(lines)).split())
+    plain = _MARKS.sub("", whole).replace("`", "").replace("**", "") or whole
+    sentence = _SENTENCE.split(plain, maxsplit=1)[0].rstrip(" ,;:")
+    sentence = sentence if sentence.endswith("..") else sentence.removesuffix(".")
+    return cut_at_word(sentence or plain, MOST_TITLE_CHARS)
+
+
+def given_title(text: str) -> str:
+    """Return a title that a person gives, on one line; empty if there is nothing in it."""
+    return cut_at_word(" ".join(text.replace("\0", "").split()), MOST_GIVEN_CHARS)
+
+
+def cut_at_word(text: str, most: int) -> str:
+    """Return a text that is not longer, cut between words where that leaves enough of it."""
+    if len(text) <= most:
+        return text
+    room = most - len(" ...")
+    head, blank, _ = text[: room + 1].rpartition(" ")
+    return f"{head if blank and len(head) > room // 2 else text[:room]} ..."

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from math import isfinite
 from uuid import UUID
@@ -12,15 +12,22 @@ _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MOST_DAYS = 36_500
 
 
-def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text in names:
+class OneOf:
+    """Reads one of these words."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+
+    def __call__(self, text: str) -> str:
+        if text in self.names:
             return text
-        near = nearest(text, names)
-        wish = f"did you mean `{near}`?" if near else "it is one of " + ", ".join(names)
+        near = nearest(text, self.names)
+        wish = f"did you mean `{near}`?" if near else "it is one of " + ", ".join(self.names)
         raise argparse.ArgumentTypeError(f"`{text}` does not fit; {wish}")
 
-    return check
+
+def one_of(names: Sequence[str]) -> OneOf:
+    return OneOf(names)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -12,8 +12,9 @@ from .commands.chat import ChatCommand
 from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, parser_for
 
 INSTEAD = {
-    "config": "Settings are flags, SANDBUR_* variables and ~/.config/sandbur/config.toml.",
     "init": "A folder needs no setting up; an AGENTS.md in it is read.",
+    "exec": 'Without a chat: sandbur -p "..."',
+    "run": 'Without a chat: sandbur -p "..."',
     "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
     "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or whichever is set.",
     "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
@@ -21,6 +22,30 @@ INSTEAD = {
     "upgrade": "Install a newer version over this one; `sandbur doctor` says where it is.",
 }
 
+
+ELSEWHERE = {
+    "--dangerously-skip-permissions": "-y",
+    "--dangerously-bypass-approvals-and-sandbox": "-y",
+    "--auto-approve": "-y",
+    "--full-auto": "--mode auto-edit",
+    "--permission-mode": "--mode",
+    "--approval-mode": "--mode",
+    "--ask-for-approval": "--mode interactive",
+    "--allowed-tools": "--allow RULE",
+    "--allowedTools": "--allow RULE",
+    "--disallowedTools": "--disallowed-tools",
+    "--json": "--output-format json",
+    "--stream-json": "--output-format stream-json",
+    "--cwd": "-C",
+    "--image": "--attach",
+    "--reasoning-effort": "--effort",
+    "--max-budget": "--max-budget-usd",
+    "--mcp-config": "`sandbur mcp add`",
+    "--append-system-prompt": "an AGENTS.md in the folder",
+    "--system-prompt": "an AGENTS.md in the folder",
+    "--settings": "`sandbur config`",
+}
+"""Flags of other agents -> what stands for them here."""
 
 WITH_PROGRAM = ("mcp",)
 """Commands that take a program and its arguments behind `--`."""
@@ -35,6 +60,7 @@ def parse(argv: Sequence[str]) -> Command:
     name = words.pop(at) if at is not None else "chat"
     parser = parser_for(name)
     words, last = _split_at_dashes(words)
+    parser.asked = words[0] if words else ""
     found, extra = parser.parse_known_intermixed_args(words)
     if last and name in WITH_PROGRAM:
         found.rest, last = tuple(last), []
@@ -87,13 +113,21 @@ def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
     manual = f"`{parser.prog} --help` shows what fits."
     if word.startswith("-") and word != "-":
         flag = word.split("=")[0]
-        near = nearest(flag, parser.options)
+        near = _instead(flag, parser) or nearest(flag, parser.options)
         raise UsageError(f"There is no flag {flag} here.", f"Did you mean {near}?" if near else manual)
     if parser.prog == "sandbur" and prompt:
         near = nearest(prompt, COMMANDS)
         hint = f"Did you mean `{near}`?" if near else f"A prompt of several words needs quotes; {manual}"
+        hint = INSTEAD.get(prompt, hint)
         raise UsageError(f"There is no command `{prompt}`.", hint)
     raise UsageError(f"`{word}` is one word too many.", manual)
+
+
+def _instead(flag: str, parser: Parser) -> str | None:
+    """Return what stands for a flag of another agent, where this command has it."""
+    ours = ELSEWHERE.get(flag)
+    is_here = ours is not None and (not ours.startswith("-") or ours.split()[0] in parser.options)
+    return ours if is_here else None
 
 
 def _check(command: Command) -> None:

@@ -40,12 +40,29 @@ def word(metavar: str, help: str | None = None, default: Any = "", **how: Any) -
     return field(default=default, metadata={"names": (), "group": "", "only": "", "how": how})
 
 
+Example = tuple[str, str]
+"""A command line, and what it does."""
+
+
+class Action(NamedTuple):
+    """One word of a command that has several, such as `prune` of `sandbur sessions`."""
+
+    words: str
+    """What follows it."""
+    about: str
+    flags: tuple[str, ...] = ()
+    """Those of the command's own flags that belong to it, by their longest name."""
+    examples: tuple[Example, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command(ABC):
     """One command line: a command's fields are its flags, and `run` does it."""
 
     GROUPS: ClassVar[tuple[str, ...]] = ("place",)
     """Of its own flags and of settings, in the order of its help."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = ()
+    ACTIONS: ClassVar[Mapping[str, Action]] = {}
     name: str = ""
     said: Said = field(default_factory=dict[str, Any])
     """The settings that the flags set."""
@@ -105,7 +122,7 @@ class Listed(NamedTuple):
 COMMANDS: Mapping[str, Listed] = {
     "sessions": Listed(
         "sessions.command.SessionsCommand",
-        "list, show, verify, delete, prune, export or import sessions",
+        "list, show, rename, verify, delete, prune, export or import sessions",
     ),
     "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
     "deny": Listed("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
@@ -123,7 +140,7 @@ COMMANDS: Mapping[str, Listed] = {
         "what the gate says to a command, would have said to past calls, and which rules would help",
     ),
     "graph": Listed("graph.GraphCommand", "print the state machine"),
-    "doctor": Listed("doctor.DoctorCommand", "check this installation"),
+    "doctor": Listed("setup.doctor.DoctorCommand", "check this installation"),
     "ui": Listed(
         "tracking.UiCommand",
         "open the tracking UI on the store: runs, steps, state, model and tool calls",
@@ -150,7 +167,10 @@ COMMANDS: Mapping[str, Listed] = {
         "list, add, remove or test tool servers (MCP), or serve runs to others",
     ),
     "acp": Listed("acp.AcpCommand", "serve an editor that speaks the Agent Client Protocol"),
-    "trust": Listed("trust.TrustCommand", "list the projects whose configuration counts, or take trust back"),
+    "config": Listed("setup.config.ConfigCommand", "list, get or set what is configured"),
+    "completion": Listed("setup.completion.CompletionCommand", "print what completes words in your shell"),
+    "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
+    "trust": Listed("setup.trust.TrustCommand", "list whose configuration counts, or take trust back"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
@@ -165,9 +185,13 @@ def declared(name: str) -> type[Command]:
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose complaints are errors of ours."""
 
-    def __init__(self, command: str, description: str, epilog: str = "") -> None:
+    asked: str = ""
+    """The word behind the command, of which help may be wanted."""
+
+    def __init__(self, name: str, description: str, epilog: str = "") -> None:
+        self.name = name
         super().__init__(
-            prog=f"sandbur {command}".strip(),
+            prog=f"sandbur {'' if name == 'chat' else name}".strip(),
             description=description,
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -182,11 +206,18 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(text if text.endswith("?") else f"{text}.", f"`{self.prog} --help` shows what fits.")
 
     def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
-        put(self.format_help(), end="")
+        from .commands.setup.help import help_text
+
+        put(help_text(self), end="")
 
     @property
     def options(self) -> list[str]:
         return [option for action in self._actions for option in action.option_strings]
+
+    @property
+    def words(self) -> list[str]:
+        """What stands on the line without a flag."""
+        return [str(action.metavar or action.dest) for action in self._actions if not action.option_strings]
 
     @property
     def options_with_value(self) -> set[str]:
@@ -201,7 +232,7 @@ def parser_for(name: str) -> Parser:
     listed = "\n".join(f"  {known:<22}{entry.summary}" for known, entry in COMMANDS.items())
     summary = COMMANDS.get(name, CHAT).summary
     parser = Parser(
-        "" if is_chat else name,
+        name,
         f"{summary[:1].upper()}{summary[1:]}.",
         f"commands:\n{listed}" if is_chat else "",
     )

@@ -269,6 +269,15 @@ class Recoverable(Protocol):
 
 
 @runtime_checkable
+class LeavesProcesses(Protocol):
+    """A tool whose calls are processes that can be found."""
+
+    def still_running(self, context: ToolContext) -> Sequence[str]:
+        """Return the processes of a call that are there now, as `pid name`; nothing is done to them."""
+        ...
+
+
+@runtime_checkable
 class NamesOtherPlaces(Protocol):
     """A tool whose calls may name paths that are none of the disk."""
 

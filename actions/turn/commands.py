@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from ...state.application import ApplicationState, ExecutionMode
+from ...state.application import COMPRESSED_WHEN_ASKED, ApplicationState, ExecutionMode
 
-_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?", re.DOTALL)
 MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
 
 _MODE_MEANINGS = {
@@ -16,11 +16,26 @@ _MODE_MEANINGS = {
     "yolo": "everything passes, except what a deny rule names",
 }
 HELP = """\
-/mode MODE   change what runs unasked: {modes}
-/rewind      go back to an earlier step, in a copy of the session
-/help        show this
-/exit        leave; the session can be resumed
+/mode MODE      change what runs unasked: {modes}
+/compact FOCUS  put a summary in the place of the older messages
+/help           show this
+/exit           leave; the session can be resumed
 Anything else is a message to the agent.""".format(modes=", ".join(MODES))
+
+
+_ELSEWHERE = {
+    "rewind": "sandbur fork ID --at SEQ",
+    "fork": "sandbur fork ID",
+    "model": "sandbur -r ID -m PROVIDER/MODEL",
+    "budget": "sandbur -r ID --max-budget-usd USD",
+    "permissions": "sandbur -r ID --allow RULE",
+    "export": "sandbur sessions export ID",
+    "sessions": "sandbur sessions list",
+    "status": "sandbur sessions show ID",
+    "doctor": "sandbur doctor",
+    "ui": "sandbur ui",
+}
+"""What does the same as a command of the chat, for somebody who is not in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +45,19 @@ class CommandAnswer:
 
 
 def is_command(text: str) -> bool:
-    return _COMMAND.fullmatch(text.strip()) is not None
+    return parted(text) is not None
+
+
+def parted(text: str) -> tuple[str, str] | None:
+    """Return the name of a command and the words behind it; None if `text` is a message."""
+    match = _COMMAND.fullmatch(text.strip())
+    return None if match is None else (match[1], (match[2] or "").strip())
 
 
 def chosen_mode(text: str) -> ExecutionMode | None:
     """Return the mode that a text would change to, if it is the command for that."""
-    match = _COMMAND.fullmatch(text.strip())
-    if match is None or match[1].lower() != "mode":
-        return None
-    return _mode((match[2] or "").strip())
+    typed = parted(text)
+    return _mode(typed[1]) if typed is not None and typed[0].lower() == "mode" else None
 
 
 def _mode(argument: str) -> ExecutionMode | None:
@@ -47,19 +66,32 @@ def _mode(argument: str) -> ExecutionMode | None:
 
 def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
     """Return what a command does, or None if `text` is a message."""
-    match = _COMMAND.fullmatch(text)
-    if match is None:
+    typed = parted(text)
+    if typed is None:
         return None
-    name, argument = match[1].lower(), (match[2] or "").strip()
+    name, argument = typed[0].lower(), typed[1]
     if name == "mode":
         return _change_mode(argument, state)
+    if name == "compact":
+        return _compress(state)
     if name == "help":
         return CommandAnswer(HELP)
-    if name == "rewind":
-        return CommandAnswer("/rewind works in the chat; elsewhere: sandbur fork ID --at SEQ")
+    if name in _ELSEWHERE:
+        return CommandAnswer(f"/{name} works in the chat; elsewhere: {_ELSEWHERE[name]}")
     if name in ("exit", "quit"):
         return CommandAnswer("Good-bye.", {"exit_chat": True})
     return CommandAnswer(f"There is no command /{name}. See /help.")
+
+
+def _compress(state: ApplicationState) -> CommandAnswer:
+    """Send the graph to the compressor, which hands back to the prompt."""
+    if state.turn_open:
+        return CommandAnswer("The history is compressed between turns only: let this one end first.")
+    if not len(state.chat_history):
+        return CommandAnswer("There is nothing to compress yet.")
+    version = max(state.graph_version, COMPRESSED_WHEN_ASKED)
+    changes = {"overflow_from": "prompt", "return_to": None, "compressions": 0, "graph_version": version}
+    return CommandAnswer("Compressing the older part of the conversation.", changes)
 
 
 def _change_mode(argument: str, state: ApplicationState) -> CommandAnswer:

@@ -270,3 +270,25 @@ def refusal_of(model: Model, file: Image | Document) -> str | None:
 def reads(model: Model, file: Image | Document) -> bool:
     """Tell whether a model says that it is given this file."""
     return refusal_of(model, file) == ""
+
+
+class WrappedModel:
+    """Is the model that it wraps; what is done about its calls, a subclass says."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def context_window(self) -> int:
+        return self._model.context_window
+
+    async def aclose(self) -> None:
+        await self._model.aclose()
+
+    def refusal_of(self, file: Image | Document) -> str | None:
+        """Return why the model is not given this file; implements `ReadsFiles`."""
+        return refusal_of(self._model, file)

@@ -69,6 +69,12 @@ _SETTLED = {
     "done": "The process died while this ran. The user says that it was done.",
     "failed": "The process died while this ran. The user says that it failed or did not take effect.",
 }
+_TO_CHECK = (
+    "The process died while this ran (started {at}). Nobody knows whether it took effect, and the user asks"
+    " you to find out.{note} It was not run again. First look, with tools that only read, at what it would"
+    " have changed; do not do any of it again before you know. Then say what you found."
+    " Output so far: {output}"
+)
 _SUPERSEDED = "Not run: the user interrupted and said something else."
 
 
@@ -141,13 +147,16 @@ def settled(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | N
     if recorded.starts <= known.starts:
         if known.settled_as == "rerun":
             return None
-        if known.settled_as is not None:
+        if known.settled_as in _SETTLED:
             said = f"\n{known.settled_result}" if known.settled_result else ""
             outcome: Outcome = "ok" if known.settled_as == "done" else "error"
             return result(call, outcome, _SETTLED[known.settled_as] + said)
     note = f" {known.note}" if known.note else ""
     output = f"\n{known.output}" if known.output else "none is known."
-    return result(call, "unknown", _UNKNOWN.format(at=recorded.at, note=note, output=output))
+    is_to_check = recorded.starts <= known.starts and known.settled_as == "check"
+    told = f"\nThe user adds: {known.settled_result}" if is_to_check and known.settled_result else ""
+    text = (_TO_CHECK if is_to_check else _UNKNOWN).format(at=recorded.at, note=note, output=output)
+    return result(call, "unknown", text + told)
 
 
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:

@@ -169,9 +169,8 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
         reach("content_mid")
         Path(temporary).replace(path)
-    except BaseException:
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def sweep_temporaries(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,15 +45,23 @@ def place_for(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
         path = folder / CONFIG_NAME
         found = read_bytes(path, MAX_CONFIG_BYTES)
         if found is not None:
-            return _own(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
+            return own_place(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
     root = repository_root(cwd) or cwd
     if _leads_away(root):
-        return _own(env)
+        return own_place(env)
     return ConfigPlace(root / CONFIG_NAME, root)
 
 
 def keep(place: ConfigPlace, key: str, value: str, env: Mapping[str, str]) -> None:
     """Add a rule to the list `key`, or set the line `key`; raises `ConfigError` and then changed nothing."""
+    rewrite(place, lambda text, path: _changed(text, key, value, path), env)
+
+
+def rewrite(place: ConfigPlace, changed: Callable[[str, Path], str], env: Mapping[str, str]) -> None:
+    """Replace the text of a configuration by what `changed` makes of it, as the bytes that are trusted.
+
+    Raises `ConfigError` and then changed nothing.
+    """
     try:
         path = real_path(place.path) if place.project is None else place.path
         expected = FileStat.of(path.lstat()) if path.exists() else None
@@ -65,7 +73,7 @@ def keep(place: ConfigPlace, key: str, value: str, env: Mapping[str, str]) -> No
             )
         if place.project is None:
             refuse_if_world_writable(path)
-        new = _changed(decoded(old, path), key, value, path).encode()
+        new = changed(decoded(old, path), path).encode()
         if new != old:
             path.parent.mkdir(mode=0o700 if place.project is None else 0o777, parents=True, exist_ok=True)
             replace_content(path, new, expected)
@@ -84,7 +92,8 @@ def toml_string(text: str) -> str:
     )
 
 
-def _own(env: Mapping[str, str]) -> ConfigPlace:
+def own_place(env: Mapping[str, str]) -> ConfigPlace:
+    """Return the person's own file, which counts in every folder."""
     return ConfigPlace(config_home(env) / "config.toml", None)
 
 
@@ -104,16 +113,21 @@ def _changed(text: str, key: str, value: str, path: Path) -> str:
     literal = toml_string(value)
     if key == "mode":
         wanted, line = {**old, key: value}, f"{key} = {literal}"
-        options = _other_lines(text, key, literal) if key in old else _more_lines(text, line)
+        options = _other_lines(text, key, literal) if key in old else more_lines(text, line)
     else:
         if value in old.get(key, ()):
             return text
         wanted, line = {**old, key: [*old.get(key, ()), value]}, f"{key} = [{literal}]"
-        options = _longer_arrays(text, key, literal) if key in old else _more_lines(text, line)
+        options = _longer_arrays(text, key, literal) if key in old else more_lines(text, line)
+    return first_that_says(wanted, options, path, f"Add this to it: {line}")
+
+
+def first_that_says(wanted: Mapping[str, Any], options: Iterable[str], path: Path, hint: str) -> str:
+    """Return the first text that means what is wanted; raises `ConfigError` with what a person can do."""
     for option in islice(options, _MOST_TRIES):
         if _says(option) == wanted and len(option.encode()) <= MAX_CONFIG_BYTES:
             return option
-    raise ConfigError(f"{path} cannot be changed without losing something.", f"Add this to it: {line}")
+    raise ConfigError(f"{path} cannot be changed without losing something.", hint)
 
 
 def _says(text: str) -> dict[str, Any] | None:
@@ -123,7 +137,7 @@ def _says(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _more_lines(text: str, line: str) -> Iterator[str]:
+def more_lines(text: str, line: str) -> Iterator[str]:
     """Yield the text with a line more: in front of a table, else at the end."""
     for header in _HEADER.finditer(text):
         yield f"{text[: header.start()]}{line}\n\n{text[header.start() :]}"

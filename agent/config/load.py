@@ -133,6 +133,13 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
         notices=tuple(notices),
         untrusted_config=untrusted,
         untrusted_servers=untrusted_servers,
+        sources={
+            row.key: saying
+            for row in SETTINGS
+            if (
+                saying := tuple(layer.name for layer in layers if layer.values.get(row.key) not in (None, []))
+            )
+        },
     )
 
 

@@ -260,7 +260,7 @@ class Settings:
         "tokens",
         "SANDBUR_MAX_RESULT_TOKENS",
         harmless=True,
-        about="how much of a tool's result a new session puts into its history; `read_result` reads the rest",
+        about="how much of a tool's result a new session puts into its history; the rest can be read back",
     )
     durability: "Durability" = _row(
         "full",
@@ -333,6 +333,8 @@ class Settings:
     """A project configuration that was ignored because nobody trusted its folder."""
     untrusted_servers: Path | None = None
     """A `.mcp.json` that was ignored because nobody trusted it."""
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Key -> who says something about it, the one that counts first; without an entry: the default."""
 
 
 SETTINGS = tuple(Setting(one.name, *one.metadata["row"]) for one in fields(Settings) if one.metadata)

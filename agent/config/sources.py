@@ -250,6 +250,18 @@ def read_environment(env: Mapping[str, str]) -> Values:
     return checked(values, "The environment", lambda key: _row(key).variable, ConfigError)
 
 
+def parsed_value(row: Setting, entry: str, text: str) -> Any:
+    """Return what a text says of a setting, or of an entry of a table; raises `UsageError`."""
+    name = f"{row.key}.{entry}" if entry else row.key
+    kind = _KINDS["count" if row.kind == "windows" else row.kind]
+    try:
+        value = text if row.kind == "aliases" else kind.read(text.strip())
+    except ValueError:
+        raise UsageError(f"`{name}` should be {kind.expected}, not `{text[:60]}`.") from None
+    checked({row.key: {entry: value} if entry else value}, "This", lambda key: f"`{key}`", UsageError)
+    return value
+
+
 def read_flags(said: Said) -> Values:
     """Return what the flags say about keys that files and variables know, too; raises `UsageError`."""
     given = {key: _plain(value) for key, value in said.items() if key in _ROWS and value != ()}

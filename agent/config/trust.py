@@ -144,9 +144,8 @@ def _write(path: Path, trusted: _TrustList) -> None:
                 file.flush()
                 os.fsync(descriptor)
             Path(temporary).replace(path)
-        except BaseException:
+        finally:
             Path(temporary).unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror}.", "Check the folder's rights."

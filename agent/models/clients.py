@@ -59,7 +59,7 @@ class Clients:
         shared.users += 1
         try:
             await asyncio.shield(shared.starting)
-        except BaseException:
+        except BaseException:  # cancelled, too: who does not get it is no user
             if shared.starting.done():
                 self._forget(shared)
             await self.give_back(shared)

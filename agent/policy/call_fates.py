@@ -13,7 +13,7 @@ from ...actions.ports import Ports, Tool, Verdict
 from ...actions.tools.registry import builtin_tools
 from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode
-from ...state.calls import CallDecision, PendingCall
+from ...state.calls import CallDecision, PendingCall, Settlement
 from ...state.messages import ToolUse
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]
@@ -118,7 +118,7 @@ def _decisions() -> Iterator[tuple[CallDecision, ...]]:
     for arguments in (None, next(_wishes(_ports(_VERDICTS[0])))[1], "no JSON"):
         yield (CallDecision(call_id=_ID, approved=True, arguments=arguments),)
         yield (CallDecision(call_id=_ID, approved=False, arguments=arguments),)
-    for settlement in ("done", "failed", "rerun"):
+    for settlement in get_args(Settlement):
         yield (CallDecision(call_id=_ID, settle=settlement),)
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -185,19 +185,17 @@ class Agent(Generic[OutputT]):
             raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")
         session_id = str(uuid.uuid4()) if session_id is None else session_id
         self._entered.add(session_id)
-        try:
+        async with AsyncExitStack() as undo:
+            undo.callback(self._entered.discard, session_id)
             await self._use()
-            try:
-                runtime = cast("Runtime", self._runtime)
-                if runtime.store.index.exists(session_id):
-                    return await runtime.resume(session_id, variables=variables)
-                return await runtime.create(_checked_id(session_id), variables=variables)
-            except BaseException:
-                await self._leave()
-                raise
-        except BaseException:
-            self._entered.discard(session_id)
-            raise
+            undo.push_async_callback(self._leave)
+            runtime = cast("Runtime", self._runtime)
+            if runtime.store.index.exists(session_id):
+                session = await runtime.resume(session_id, variables=variables)
+            else:
+                session = await runtime.create(_checked_id(session_id), variables=variables)
+            undo.pop_all()
+        return session
 
     async def _closed(self, session: "Session") -> None:
         try:

@@ -60,6 +60,10 @@ class AgentSession(Generic[OutputT]):
     def id(self) -> str:
         return self._entered.id
 
+    async def rename(self, title: str) -> str:
+        """Give the session another title, durably; return it as it is kept."""
+        return await self._entered.rename(title)
+
     @property
     def notices(self) -> tuple[str, ...]:
         """What its owner should know before the first run, such as tools that are gone."""
@@ -123,7 +127,8 @@ class AgentSession(Generic[OutputT]):
     ) -> RunResult[OutputT]:
         """Say what came of a call whose outcome is unknown, and carry the run on.
 
-        `outcome` is `done`, `failed` or `rerun`; `result` is what the model reads of it.
+        `outcome` is `done`, `failed`, `rerun` or `check` (the model is to find out); `result` is what the
+        model reads of it.
         """
         decision = CallDecision(call_id=call_id, settle=outcome, result=result)
         return await self.decide([decision], record_only)

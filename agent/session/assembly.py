@@ -322,12 +322,13 @@ class Assembly:
 
     def _limits(self, session: SessionSettings) -> Limits:
         settings = self._settings
-        if settings.max_budget_usd is not None:
+        budget = settings.max_budget_usd if session.max_budget_usd is None else session.max_budget_usd
+        if budget is not None:
             from ..pricing import require_price
 
             for model in (session.model, *session.fallback_models):
                 require_price(model, settings.prices)
-        return Limits(settings.max_turns, settings.max_budget_usd, settings.timeout_s)
+        return Limits(settings.max_turns, budget, settings.timeout_s)
 
 
 def _onion_of(session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":

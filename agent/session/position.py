@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...state.application import ApplicationState
 from ...state.errors import SandburError, SessionHeld, StoreError
-from ...state.session import SessionSettings
+from ...state.session import SessionSettings, short_title
 from ...state.store.lease import BEAT_S, new_runner
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ...state.store.store import Store
     from ...state.store.writer import SessionWriter
 
-MAX_TITLE_CHARS = 80
 _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
 """Burr's own fields: the action that ran last, and the number of its step."""
 
@@ -32,6 +31,8 @@ class Position:
         self._runner = new_runner()
         self._changes: dict[str, Any] = {}
         self._changed_behind = -1
+        self.title = ""
+        """What the person called a session that is not stored yet."""
         self.on_lost: Callable[[SandburError], None] = _ignore
         """Told when another process has taken the session over."""
 
@@ -71,10 +72,17 @@ class Position:
         """
         writer = self._writer
         known = writer.chain.records, writer.chain.digest
-        title = " ".join(message.split())[:MAX_TITLE_CHARS]
+        title = self.title or short_title(message)
         writer.claim = await self.store.index.claim(self.session_id, self._runner, known, settings, title)
         writer.once_committed(self._start_beating)
         self.renumber()
+
+    async def rename(self, title: str) -> None:
+        """Call the session by this title from now on; one that is not stored yet, once it is."""
+        index = self.store.index
+        if await self.store.database.offload(lambda: index.exists(self.session_id)):
+            await self.store.database.offload(lambda: index.rename(self.session_id, title))
+        self.title = title
 
     async def take(self) -> None:
         """Take the right to write before anything else is to be written."""

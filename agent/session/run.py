@@ -389,7 +389,7 @@ class Run:
             if self._was_interrupted and self._lost is None:
                 await self._keep_what_was_read("the user")
             raise
-        except Exception:
+        except Exception:  # whatever the work that ran out of time made of its cancellation
             if not limit.expired():
                 raise
             await self._keep_what_was_read("the time limit")

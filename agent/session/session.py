@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Model, Ports
+from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
@@ -19,7 +19,7 @@ from ...state.calls import CallDecision, PendingCall
 from ...state.databases.database import overheard
 from ...state.errors import StoreError, UsageError
 from ...state.messages import UserContent, encodable, person_said
-from ...state.session import SessionSettings
+from ...state.session import SessionSettings, given_title
 from ...state.trace import RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     from ...actions.ports import Tool
     from ...state.store.store import Store
+    from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
+    from .aftermath import Aftermath
     from .companion import Companion
 
 _MAX_CHARS = 120
@@ -95,6 +97,16 @@ class Session:
         return self._ports.model.name
 
     @property
+    def toolbox(self) -> Toolbox:
+        """Its tools by name, those too that the model is not told of yet."""
+        return self._ports.toolbox
+
+    @property
+    def offered(self) -> ToolOffer:
+        """What the model is told now beside the conversation."""
+        return self._ports.offer(self.state.equipment)
+
+    @property
     def next_action(self) -> str:
         """The action that the graph stands before."""
         return self._position.next_action
@@ -112,6 +124,25 @@ class Session:
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
         return self._start("prompt", {"user_input": said}, is_command=answer is not None)
+
+    def note(self, command: str, notice: str) -> AsyncIterator[Event]:
+        """Record a command that has been done by changes of this object or of its settings."""
+        said = self._ports.masker.text(encodable(command))
+        if self.next_action != "prompt":
+            return self._kept(notice)
+        return self._start("prompt", {"user_input": said, "noted": notice}, is_command=True)
+
+    async def _kept(self, notice: str) -> AsyncIterator[Event]:
+        """Write the settings down in the middle of a turn, which stays where it is."""
+        summary = self._position.store.index.summary(self.id)
+        async for waiting in self._claimed(""):
+            yield waiting
+        try:
+            await self._position.take()
+        finally:
+            await self._position.release(summary.status, summary.wake_at)
+        async for event in self._answer(notice):
+            yield event
 
     def _taken(self, message: UserContent) -> UserContent:
         """Return a message without secrets in its words; nothing is looked for in files."""
@@ -161,9 +192,17 @@ class Session:
 
     def allow_always(self, rule: str) -> None:
         """Let what `rule` covers pass unasked for the rest of this session."""
-        changed = self._allowing(rule)
+        self.change_rules(allow=(*self.settings.allow, rule))
+
+    def change_rules(self, **rules: tuple[str, ...]) -> None:
+        """Replace the rules of these kinds, for the rest of this session; raises `UsageError`."""
+        changed = self.settings.model_copy(update=rules)
         self._change_gate(self._gate_of(changed))
         self.settings = changed
+
+    def carry_over(self, earlier: "Session") -> None:
+        """Take what was changed in another object of this session and is not recorded yet."""
+        self._position.change(**earlier._position.unrecorded)
 
     def accept(self, offer: "Offer") -> None:
         """Let what was offered pass unasked for the rest of this session."""
@@ -173,6 +212,14 @@ class Session:
             self.allow_always(offer.rule)
         else:
             self.change_mode(EDITING)
+
+    async def rename(self, title: str) -> str:
+        """Give the session another title, durably; return it as it is kept. Raises `UsageError` for none."""
+        kept = given_title(self._ports.masker.text(encodable(title)))
+        if not kept:
+            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+        await self._position.rename(kept)
+        return kept
 
     def change_mode(self, mode: ExecutionMode) -> None:
         """Change what runs unasked; recorded with the next step."""
@@ -212,6 +259,18 @@ class Session:
             edits = self._gate_of(self.settings).judge(tool, arguments, EDITING)
             offered += [Offer("edits")] if edits.decision == "allow" else []
         return tuple(offered)
+
+    def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
+        """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
+        from ..policy.circumstances import circumstances
+
+        return circumstances(call, self._ports, self.state.execution_mode, is_edited)
+
+    async def aftermath(self, call: PendingCall) -> "Aftermath":
+        """Look, for a moment, at what a call of unknown outcome may have left."""
+        from .aftermath import aftermath
+
+        return await aftermath(call, self._ports)
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})

@@ -14,39 +14,23 @@ from ...actions.events import (
     ToolStarted,
 )
 from ...actions.ports import Model, ModelEvent, ModelRequest, Reply, Trace
-from ...actions.turn.model_call import refusal_of
+from ...actions.turn.model_call import WrappedModel
 from ...state.application import ApplicationState
 from ...state.calls import PendingCall
-from ...state.messages import Document, Image
 from ...state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
 from . import names
 from .spans import Attributes, Content, Outlet, RunSpan
 
 
-class OverheardModel:
+class OverheardModel(WrappedModel):
     """Passes everything on as it comes."""
 
     def __init__(self, model: Model) -> None:
+        super().__init__(model)
         self.request: ModelRequest | None = None
         """The last one; None before the first."""
         self.reply: Reply | None = None
         """The answer to it; None as long as there is none."""
-        self._model = model
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_window(self) -> int:
-        return self._model.context_window
-
-    async def aclose(self) -> None:
-        await self._model.aclose()
-
-    def refusal_of(self, file: Image | Document) -> str | None:
-        """Return why the model is not given this file; implements `ReadsFiles`."""
-        return refusal_of(self._model, file)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         self.request, self.reply = request, None

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..cancellation import over
@@ -298,12 +298,11 @@ class NetworkDatabase:
         self._in_thread = _InThread()
         self._calls: set[Work] = set()
         self._is_closed = False
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._pool.close)
             call = Work(self.on_notice, is_opening=True)
             self._repeated(lambda connection: prepare(server, connection), call)
-        except BaseException:
-            self._pool.close()
-            raise
+            undo.pop_all()
 
     def creation(self, tables: Sequence[str]) -> list[Statement]:
         return _tables(self._server, tables)

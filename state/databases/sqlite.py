@@ -9,7 +9,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -117,11 +117,10 @@ class SqliteDatabase:
             self._connection = sqlite3.connect(
                 url, timeout=0, isolation_level=None, check_same_thread=False, uri=True
             )
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._connection.close)
             self._prepare()
-        except BaseException:
-            self._connection.close()
-            raise
+            undo.pop_all()
         self._file = _identity(path)
         self._make_private()
 
@@ -184,7 +183,7 @@ class SqliteDatabase:
         try:
             yield
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # whatever came in between, Ctrl-C too: no part of it stays
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise

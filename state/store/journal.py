@@ -150,7 +150,7 @@ class CallJournal:
         reach("started_before_commit")
         try:
             await self._writer.commit(entries)
-        except BaseException:
+        except BaseException:  # cancelled, too: a number that is not on disk is given again
             self._next_n = next_n
             raise
         self._calls[call_id] = call

@@ -13,7 +13,7 @@ from ..databases.chain import Chain, first_digest, row_of
 from ..databases.database import Database, GuardedUpdate, Statement, listener, update
 from ..databases.schema import SESSION_TABLES
 from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
-from ..session import SessionSettings, SessionSummary
+from ..session import SessionSettings, SessionSummary, given_title, short_title
 from .contents import UNUSED_CONTENTS
 from .lease import BEAT_S, Claim, head_update, held, is_fresh, is_gone, is_here, seems_held, went_on
 from .recording import lineage_of
@@ -73,6 +73,14 @@ class SessionIndex:
         end = Chain(0, first_digest(session_id))
         head = new_head(session_id, title, "new", -1 if parent is None else parent[1], end)
         self._database.commit([new_session(session_id, self._tenant, settings, parent), head])
+
+    def rename(self, session_id: str, title: str) -> str:
+        """Give a session another title, also one that runs; return it as it is kept."""
+        if not (title := given_title(title)):
+            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+        self.head(session_id)
+        self._database.commit([update("heads", {"title": title}, {"session_id": session_id})])
+        return title
 
     def exists(self, session_id: str) -> bool:
         return bool(self._database.query("SELECT 1 FROM sessions WHERE id = ?", (session_id,)))
@@ -190,6 +198,7 @@ class SessionIndex:
             [s.id for s in sessions if s.id == text],
             [s.id for s in sessions if text and s.id.startswith(text.lower())],
             [s.id for s in sessions if text and s.title == text],
+            [s.id for s in sessions if text and s.title == short_title(text)],
         ):
             if len(matches) == 1:
                 return matches[0]

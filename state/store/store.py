@@ -1,8 +1,8 @@
 """The store as the layers above see it."""
 
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from ..application import ApplicationState
 from ..databases.database import Database, Durability, insert, open_database
 from ..errors import StoreError, UsageError
 from ..session import SessionSummary, SessionView
+from ..transcript import Transcript, TranscriptRange
 from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
@@ -89,6 +90,18 @@ class Store:
         """Drop what is known of a session, so that it is read anew."""
         self._writers.pop(session_id, None)
 
+    @contextmanager
+    def anew(self, session_id: str) -> Generator[None]:
+        """Read a session anew within; if that fails, what was known of it stays."""
+        known = self._writers.pop(session_id, None)
+        try:
+            yield
+        except BaseException:
+            self._writers.pop(session_id, None)
+            if known is not None:
+                self._writers[session_id] = known
+            raise
+
     def files(self, session_id: str) -> "FileHistory":
         from .file_history import FileHistory
 
@@ -128,6 +141,11 @@ class Store:
     def find(self, text: str) -> str:
         return self.index.find(text)
 
+    def rename(self, session_id: str, title: str) -> str:
+        """Give a session another title, durably; return it as it is kept: on one line, not too long."""
+        self.index.summary(session_id)
+        return self.index.rename(session_id, title)
+
     def delete(self, session_id: str) -> None:
         self.index.delete(session_id)
         self._writers.pop(session_id, None)
@@ -145,6 +163,21 @@ class Store:
             reader.logs.load(step.chat_history)
         position = None if found is None else found[1]
         return SessionView(summary, self.index.settings(session_id), state, position)
+
+    def earlier_history(self, session_id: str, seq: int) -> Transcript:
+        """Return the global history as it was after a step, for the session to go on with here."""
+        logs = self.writer(session_id).logs
+        spans: list[TranscriptRange] = []
+        for log, start, end in self.show(session_id, seq).state.chat_history.spans:
+            assert log.session_id is not None
+            assert log.number is not None
+            mine = logs.log(log.session_id, log.number)
+            # Of a log that is read only now nobody here knows where it ends: nothing is appended to it.
+            mine.sealed = mine.sealed or len(mine.messages) < end
+            spans.append(TranscriptRange(mine, start, end))
+        history = Transcript(spans)
+        logs.load(history)
+        return history
 
     def output(self, session_id: str, call_id: str) -> bytes | None:
         """Return the whole output of a call whose result shows a part of it."""

@@ -19,7 +19,7 @@ WORKERS = (os.cpu_count() or 1) + 1
 UNIT = Path(__file__).parent.parent / "unit"
 ELSEWHERE = {
     "http_tool_call": UNIT / "agent/session/test_configured_tools.py",
-    "mcp_call": UNIT / "agent/mcp/test_server_sessions.py",
+    "mcp_call": UNIT / "agent/extensions/mcp/test_server_sessions.py",
     "shared_file_after_commit": Path(__file__).with_name("test_file_backend_kills.py"),
     "shared_file_before_commit": Path(__file__).with_name("test_file_backend_kills.py"),
 }

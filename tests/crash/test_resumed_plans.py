@@ -1,11 +1,11 @@
 """A plan that another process began: its steps keep their numbers and names, in every front end."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 from command import Command
 from model_server import ModelServer, ToolCall, calls
+from required import needs
 from tmux_window import Terminal
 
 GOAL = "my web site is slow, find out why"
@@ -83,7 +83,7 @@ def test_a_decision_that_does_not_fit_is_not_called_recorded(command: Command) -
     assert "Recorded" not in recorded.err
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+@needs("tmux")
 def test_a_resumed_chat_tells_the_plan_once_and_its_steps_by_number(
     tmp_path: Path, command: Command, session_id: str
 ) -> None:

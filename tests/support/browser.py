@@ -1,7 +1,6 @@
 """Headless Chromium, driven by the WebDriver protocol."""
 
 import base64
-import os
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
-import pytest
+from required import needs
 
 ResultT = TypeVar("ResultT")
 
@@ -25,12 +24,7 @@ _FLAGS = (
 _PATIENCE_S = 120.0
 
 
-def is_installed() -> bool:
-    """Whether there is a browser; where tests have to be complete it is taken to be there."""
-    return bool(os.environ.get("CI")) or bool(shutil.which("chromium") and shutil.which("chromedriver"))
-
-
-NEEDS_BROWSER = pytest.mark.skipif(not is_installed(), reason="no chromium and chromedriver here")
+NEEDS_BROWSER = needs("chromium", "chromedriver")
 
 
 class Browser:

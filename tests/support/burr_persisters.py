@@ -2,7 +2,6 @@
 
 import importlib.util
 import inspect
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,12 +12,13 @@ import pytest
 from burr.core import State
 from burr.core.persistence import SQLitePersister
 from databases import DATABASES, fresh_url
+from required import IS_COMPLETE, unless
 
 from sandbur.state.burr.persister import AsyncSandburPersister, SandburPersister
 from sandbur.state.databases.database import open_database
 
-_HAS_AIOSQLITE = bool(os.environ.get("CI") or importlib.util.find_spec("aiosqlite"))
-_AIOSQLITE = pytest.mark.skipif(not _HAS_AIOSQLITE, reason="no aiosqlite here")
+_HAS_AIOSQLITE = IS_COMPLETE or importlib.util.find_spec("aiosqlite") is not None
+_AIOSQLITE = unless(_HAS_AIOSQLITE, "no aiosqlite here")
 
 
 @dataclass

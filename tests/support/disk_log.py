@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import pytest
+from required import unless
 
 WRITE, TRUNCATE, RENAME, UNLINK, CREATE, SYNC, MKDIR, RMDIR = range(1, 9)
 _HEAD = struct.Struct("=IIIIQQ")
@@ -19,9 +19,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 Policy = Literal["nothing", "everything", "anything"]
 """Which of the writes that nobody synced reach the disk; `anything`: some, in any order, and torn."""
 
-needs_compiler = pytest.mark.skipif(
-    COMPILER is None and not os.environ.get("CI"), reason="needs a C compiler"
-)
+needs_compiler = unless(COMPILER is not None, "needs a C compiler")
 
 
 def compiled(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from required import IS_COMPLETE, lacks
 
 FOLDER = Path(tempfile.gettempdir()) / f"sandbur-test-mcp-{os.getuid()}"
 FROM_NPM = (
@@ -34,8 +34,8 @@ _INSTALLING_S = 350
 def program(name: str) -> str:
     """Return a server's program; skip the test where it is not installed, in CI install or fail."""
     if not _is_complete():
-        if not os.environ.get("CI"):
-            pytest.skip(f"the tool servers of others are not installed: python {Path(__file__).name} does it")
+        if not IS_COMPLETE:
+            lacks(f"the tool servers of others are not installed: python {Path(__file__).name} does it")
         install()
     found = next((path for path in _programs(name) if path.exists()), None)
     assert found is not None, f"{name} was not installed into {FOLDER}"

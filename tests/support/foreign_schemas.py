@@ -1,14 +1,13 @@
 """Function schemas that others wrote: those of the wheel `bfcl-eval`, of which only the data is used."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
+from required import lacks
 
 FOLDER = Path(sys.prefix, "schemas")
 """Beside the packages of the tests, with which those that the wheel asks for would not get along."""
@@ -33,8 +32,7 @@ def folder() -> Path:
     """Return where the data is; where it is missing, a test fails in CI and is skipped elsewhere."""
     found = FOLDER / "bfcl_eval" / "data"
     if not found.is_dir():
-        tell = pytest.fail if os.environ.get("CI") else pytest.skip
-        tell(f"The schemas of others are not here: {INSTALL}")
+        lacks(f"The schemas of others are not here: {INSTALL}")
     return found
 
 

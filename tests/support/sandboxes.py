@@ -1,13 +1,12 @@
 """Sandboxes for tests: real ones, of each kind that works on this machine."""
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import pytest
+from required import lacks
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.sandbox.plan import ResourceLimits
@@ -29,8 +28,7 @@ def trouble_with(kind: SandboxKind) -> str:
 def require(kind: SandboxKind) -> None:
     """Skip the test where this sandbox does not work; in CI that is a failure."""
     if trouble := trouble_with(kind):
-        tell = pytest.fail if os.environ.get("CI") else pytest.skip
-        tell(f"{kind} does not work on this machine: {trouble}")
+        lacks(f"{kind} does not work on this machine: {trouble}")
 
 
 @contextmanager

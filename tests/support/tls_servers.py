@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Issued
+from required import unless
 
 PASSWORD = "plain-words"
 _STARTED_S = 120
@@ -35,8 +36,7 @@ PROGRAMS = {
 
 
 def only_with(kind: str) -> pytest.MarkDecorator:
-    is_missing = None in PROGRAMS[kind] and not os.environ.get("CI")
-    return pytest.mark.skipif(is_missing, reason=f"the programs of a {kind} server are not installed here")
+    return unless(None not in PROGRAMS[kind], f"the programs of a {kind} server are not installed here")
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from places import ROOT
+from required import require
 
 from sandbur.agent.config.yolo import acknowledge
 
@@ -99,9 +99,8 @@ class Terminal:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Terminal]:
-    """Lend a terminal in `folder`; without tmux the test is skipped."""
-    if shutil.which("tmux") is None:
-        pytest.skip("needs tmux")
+    """Lend a terminal in `folder`."""
+    require("tmux")
     window = Terminal(folder)
     try:
         yield window

@@ -152,4 +152,4 @@ def test_help_lists_rewind(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")
     terminal.type("/help")
-    terminal.see("/rewind      go back to an earlier step")
+    terminal.see("go back to an earlier step")

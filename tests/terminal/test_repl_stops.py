@@ -127,7 +127,7 @@ def test_a_resized_terminal_goes_on(terminal: Terminal) -> None:
     terminal.see("model calls")
     terminal.see("❯", after="model calls")
     terminal.type("/help")
-    terminal.see("/mode MODE")
+    terminal.see("/mode [MODE]")
 
 
 @pytest.mark.parametrize(

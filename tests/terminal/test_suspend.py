@@ -1,16 +1,14 @@
 """Ctrl-Z and `fg` in a real terminal, from an interactive shell."""
 
 import os
-import shutil
 import signal
 import time
 
 import pytest
+from required import needs
 from tmux_window import ASKS, DEAF_S, Terminal
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("tmux") is None or shutil.which("bash") is None, reason="needs tmux and bash"
-)
+pytestmark = needs("tmux", "bash")
 
 SHELL = "shell>"
 STOPPED = "Stopped"

@@ -178,6 +178,7 @@ def test_a_function_is_at_most_50_lines(name: str) -> None:
 
 
 TOOLS_ARE_NAMED = {
+    "ui/commands/setup/help.py": "examples of rules",
     "agent/models/demo/model.py": "plays a model, which calls tools by their names",
     "agent/policy/rules.py": "the example in a help text",
 }

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 from prompt_toolkit.application import run_in_terminal
 
 from ...actions.events import Event, RunFinished
-from ...actions.turn.commands import chosen_mode
 from ...agent.config.paths import data_home
-from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
+from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
 from ..headless import DEMO_GOAL, clean, refuse_yolo, resume_line
 from ..open_session import attached, open_session, opened
 from ..terminal.drive import StopSignals, drive, exit_code
@@ -26,15 +25,15 @@ from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say, typing_unseen
 from .decisions.always import Always
-from .decisions.approvals import Approvals, Settling
+from .decisions.approvals import Approvals
 from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
+from .decisions.settling import Settling
 from .input.composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
 from .input.keys import Waking
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
-from .slash.rewind import is_rewind, picked_step, rewound
-from .slash.server_prompts import is_server_prompt, prompt_lines, written
+from .slash.dispatch import commanded
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ...state.calls import CallDecision
     from ...state.messages import Document, Image
     from ..commands.chat import ChatCommand
+    from .slash.command import SlashCommand
 
 
 def import_session() -> None:
@@ -168,16 +168,25 @@ class Chat:
         """What was typed at a question and is not taken in yet."""
         self._taken_back = ""
         """The message that was put back when its answer was interrupted."""
-        self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
-        self._questions = Questions(self._renderer)
+        self.asks = False
+        """True while a command is done that was typed at a question."""
+        self.more: Sequence[SlashCommand] = ()
+        """Commands of files, servers and skills."""
+        self.runtime = runtime
+        self.renderer = self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
+        self.questions = self._questions = Questions(self._renderer)
         history = input_history(data_home(os.environ), self._masked)
-        self._composer = Composer(history, self._renderer.glyphs, self._standing)
+        self.composer = self._composer = Composer(history, self._renderer.glyphs, self._standing)
         self._waking = Waking(self._renderer)
 
     @property
     def _session(self) -> "Session":
         assert self._entered is not None, "no session is open yet"
         return self._entered
+
+    @property
+    def session(self) -> "Session":
+        return self._session
 
     def _masked(self, text: str) -> str:
         """Return an input as a session takes it in: the history keeps no secret either."""
@@ -199,8 +208,8 @@ class Chat:
     def _take(self, session: "Session") -> None:
         self._entered = session
         always = Always(self._questions, session, Path(session.settings.cwd), self._runtime.env)
-        self._approvals = Approvals(self._questions, always, session.settings.cwd)
-        self._settling = Settling(self._questions, session.settings.cwd)
+        self._approvals = Approvals(self._questions, always, session.settings.cwd, session.circumstances)
+        self._settling = Settling(self._questions, session.settings.cwd, session.aftermath)
 
     def recall(self) -> None:
         """Show where a resumed session stands."""
@@ -267,31 +276,28 @@ class Chat:
         is_open = self._session.next_action != "prompt"
         if text.strip() in ("exit", "quit"):
             text = "/exit"
-        if is_server_prompt(text):
-            await self._send_prompt(text)
-        elif is_rewind(text):
-            await self._rewind(text)
-        elif not await self._may_ask_less(text):
-            self._renderer.lines([("yellow", "The mode stays as it is.")])
-        elif text.strip() and not (is_open and text.strip() == self._taken_back):
+        if (result := await commanded(self, text)) is not None:
+            return result.leaves
+        if text.strip() and not (is_open and text.strip() == self._taken_back):
             await self._turn(self._send(text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
-        return self._leaves(text)
+        return False
 
-    async def _send_prompt(self, text: str) -> None:
-        """Send what a tool server wrote, once the person has seen it; or list what there is."""
-        prompts = self._runtime.server_prompts(self._session)
-        try:
-            if text.strip() == "/mcp":
-                self._renderer.lines((("dim", line) for line in await prompt_lines(prompts)), prose=True)
-                return
-            said = await written(text, prompts)
-        except UsageError as problem:
-            self._renderer.lines([("yellow", one_line(str(problem)))], prose=True)
-            return
-        self._renderer.lines([("dim", plain(said))], prose=True)
-        await self._turn(self._send(said), said)
+    async def send(self, text: str) -> None:
+        await self._turn(self._send(text), text)
+
+    async def record(self, text: str) -> None:
+        if self.asks:
+            await self._drive(self._session.send(text))
+        else:
+            await self._turn(self._send(text), text)
+
+    async def follow(self, events: AsyncIterator[Event]) -> None:
+        await self._turn(events)
+
+    async def wait(self, answer: Coroutine[None, None, Answer], leave: Callable[[int], bool]) -> Answer:
+        return await at_prompt(answer, leave)
 
     def _send(self, text: str) -> AsyncIterator[Event]:
         """Send a message, the first one with its files; a command leaves them for what comes after it."""
@@ -302,21 +308,12 @@ class Chat:
         self._files = ()
         return events
 
-    async def _may_ask_less(self, text: str) -> bool:
-        """Return whether a text may be sent: yolo mode only by somebody who knows what it does."""
-        return chosen_mode(text) != "yolo" or await at_prompt(
-            knows_yolo(self._runtime.settings.home), lambda _: False
-        )
-
-    def _leaves(self, text: str) -> bool:
-        return text.strip() in ("/exit", "/quit") and self._session.state.exit_chat
-
     async def _turn(self, events: AsyncIterator[Event] | None, text: str = "") -> None:
         """Run until nothing waits for a decision any more; `text` is what the person has just sent."""
         asks = False
         while events is not None or asks:
             try:
-                events, asks = await self._advanced(events), False
+                events, asks = await self._advanced(events)
             except (SessionHeld, SessionMoved) as other:
                 events, asks = await self._caught_up(other, text)
             text = ""
@@ -325,23 +322,25 @@ class Chat:
             self._renderer.lines([("yellow", hint)])
         self._renderer.lines([("", "")])
 
-    async def _advanced(self, events: AsyncIterator[Event] | None) -> AsyncIterator[Event] | None:
-        """Run, if there is something to run, then ask; return what the decisions lead to."""
+    async def _advanced(
+        self, events: AsyncIterator[Event] | None
+    ) -> tuple[AsyncIterator[Event] | None, bool]:
+        """Run, if there is something to run, then ask; return what that leads to, as `_caught_up` does."""
         if events is not None:
             finished = await self._drive(events)
             self._draft = ""
             if finished.error is not None and finished.error.code == SessionHeld.code:
                 raise SessionMoved(finished.error.message)
             if finished.status not in ("needs_approval", "needs_decision"):
-                return None
+                return None, False
         try:
             decisions = await at_prompt(self._decisions(), self._questions.leave, self._taken_over)
         except CommandTyped as typed:
             return await self._commanded(typed.text)
         if decisions is None:
-            return None
+            return None, False
         self._draft = next((one.reason or one.result for one in decisions if one.reason or one.result), "")
-        return self._session.decide(decisions)
+        return self._session.decide(decisions), False
 
     async def _caught_up(self, other: StoreError, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Show what another process does with the session, or did; what was typed goes back to the line.
@@ -407,37 +406,27 @@ class Chat:
         elif isinstance(other, SessionHeld) and other.message != self._told_of:
             await run_in_terminal(partial(self._tell_of, other))
 
-    async def _commanded(self, text: str) -> AsyncIterator[Event] | None:
-        """Do a command that was typed at a question; return how the turn goes on, None if it does not."""
+    async def _commanded(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
+        """Do a command that was typed at a question; return how the turn goes on, as `_caught_up` does."""
         session = self._session
-        if is_rewind(text):
-            await self._rewind(text)
-        elif await self._may_ask_less(text):
-            await self._drive(session.send(text))
-        if self._leaves(text):
+        self.asks = True
+        try:
+            result = await commanded(self, text)
+        finally:
+            self.asks = False
+        if result is not None and result.leaves:
             raise Leave(0)
-        return session.carry_on() if self._session is session else None
+        if self._session.id != session.id:
+            return None, False
+        if result is None or result.goes_on or self._session is not session:
+            return self._session.carry_on(), False
+        return None, True
 
     async def _decisions(self) -> "list[CallDecision] | None":
         """Ask about the waiting calls: what happened first, what may happen then."""
         waiting = [c for c in self._session.state.pending_tool_calls if c.decision == "undecided"]
         unknown = [call for call in waiting if call.kind == "outcome_unknown"]
         return await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
-
-    async def _rewind(self, text: str) -> None:
-        """Go on from an earlier step in a session of its own; the one of now stays as it is."""
-        old = self._session
-        words = text.split()[1:]
-        step = await picked_step(self._runtime.store, old.id, words, self._renderer, at_prompt)
-        if step is None:
-            return
-        done = await at_prompt(rewound(self._runtime, old, step, self._questions), self._questions.leave)
-        if done is None:
-            return
-        self.enter(await self._runtime.resume(done.session_id))
-        self._composer.put_in(done.draft)
-        lines = [*done.lines, f"The chat goes on in {done.session_id}; what it was stays in {old.id}."]
-        self._renderer.lines((("yellow", line) for line in lines), prose=True)
 
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True

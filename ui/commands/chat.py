@@ -17,6 +17,15 @@ _PRINT = "headless: run to the end, print the answer"
 @dataclass(frozen=True, kw_only=True)
 class ChatCommand(RunCommand):
     GROUPS = ("session", "run", "limits", "output", "place")
+    EXAMPLES = (
+        ("sandbur", "a chat in this folder"),
+        ("sandbur -c", "go on with the newest session of this folder"),
+        ('sandbur -p "why does the build fail?"', "only the answer, for scripts"),
+        ("git diff | sandbur -p 'review this'", "what is piped is a part of the message"),
+        ("sandbur -m ollama/qwen3:8b --mode plan", "a local model that changes nothing"),
+        ('sandbur -y --max-budget-usd 2 -p "..."', "unattended, within a budget"),
+        ("sandbur -p -r ID", "carry an interrupted run on from the exact action"),
+    )
     prompt: str | None = word("PROMPT", "what to do; `-` reads it from stdin", None, nargs="?")
     version: bool = switch("--version", "print the version", only="chat")
     print: bool = switch("-p --print", _PRINT, "session")
@@ -73,6 +82,7 @@ class ChatCommand(RunCommand):
 @dataclass(frozen=True, kw_only=True)
 class DemoCommand(ChatCommand):
     GROUPS = ("run", "limits", "output", "place")
+    EXAMPLES = (("sandbur demo", "a chat that needs nothing"), ("sandbur demo -y -p", "only the answer"))
     prompt: str | None = word("PROMPT", "a goal; there is one if you name none", None, nargs="?")
     print: bool = switch("-p --print", _PRINT)
 

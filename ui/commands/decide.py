@@ -27,11 +27,11 @@ class DecideCommand(RunCommand):
     )
     reason: str = flag("--reason", "told to the model", "", only="deny", metavar="TEXT")
     settle_as: str | None = flag(
-        "--as", "done: it took effect; failed: it did not; rerun: run it once more", only="settle",
-        type=one_of(("done", "failed", "rerun")), metavar="OUTCOME",
+        "--as", "done: it took effect; failed: it did not; rerun: run it once more; check: the model looks",
+        only="settle", type=one_of(("done", "failed", "rerun", "check")), metavar="OUTCOME",
     )  # fmt: skip
     result: str = flag(
-        "--result", "what the model reads, with done or failed", "", only="settle", metavar="TEXT"
+        "--result", "what the model reads, with done, failed or check", "", only="settle", metavar="TEXT"
     )
     all: bool = switch("--all", "every waiting call", only="approve deny")
     session: str = word("ID", ID)
@@ -74,10 +74,10 @@ class SettleCommand(DecideCommand):
 
     def check(self) -> None:
         if self.settle_as is None:
-            raise UsageError("`sandbur settle` needs --as.", "Say --as done, --as failed or --as rerun.")
+            raise UsageError("`sandbur settle` needs --as.", "Say --as done, failed, rerun or check.")
         if self.result and self.settle_as == "rerun":
             raise UsageError(
-                "--result goes with --as done or --as failed.", "A call that runs again has its own."
+                "--result goes with --as done, failed or check.", "A call that runs again has its own."
             )
         if len(self.calls) > 1:
             raise UsageError("`sandbur settle` takes one call at a time.")
@@ -125,7 +125,7 @@ def _other_kind(session_id: str, call: "PendingCall") -> UsageError:
     if call.kind == "outcome_unknown":
         return UsageError(
             f"Call {call.call_id} was running when the process died; its outcome is unknown.",
-            f"Settle it: sandbur settle {session_id} {call.call_id} --as done, failed or rerun",
+            f"Settle it: sandbur settle {session_id} {call.call_id} --as done, failed, rerun or check",
         )
     return UsageError(
         f"Call {call.call_id} has not run yet; it waits for an approval.",

@@ -153,7 +153,7 @@ def decision_text(call: "RecordedCall | None") -> str:
     edited = "edited and " if last.is_edited else ""
     reason = f": {one_line(last.reason)}" if last.reason and last.decision in ("denied", "invalid") else ""
     outcome = "" if call.outcome in ("", "ok", "denied") else f" ({one_line(call.outcome)})"
-    settled = "settled as " if last.decision in ("done", "failed", "rerun") else ""
+    settled = "settled as " if last.decision in ("done", "failed", "rerun", "check") else ""
     who = one_line(last.who or last.by)
     return f"{edited}{settled}{one_line(last.decision)} by {who}{reason}{outcome}"
 

@@ -23,6 +23,7 @@ _MOVE_WORDS = {
     "done": "said that it was done",
     "failed": "said that it failed",
     "rerun": "let it run once more",
+    "check": "asked the model to find out",
     "undecided": "asked",
     "invalid": "refused",
 }

@@ -356,6 +356,7 @@ _MEANINGS = {
     "done": "it took effect",
     "failed": "it did not, or not as it should",
     "rerun": "run it once more",
+    "check": "let the model find out",
 }
 
 

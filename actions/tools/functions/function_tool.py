@@ -105,7 +105,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         for number in range(self._options.retries):
             try:
                 outcome = await self._once(arguments, context)
-            except Exception:
+            except Exception:  # a person's function raises what it likes
                 if not await self._may_repeat(arguments, context):
                     raise
             else:

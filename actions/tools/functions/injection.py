@@ -151,7 +151,7 @@ async def _in_threads(manager: AbstractContextManager[Any]) -> AsyncGenerator[An
     value = await in_thread(manager.__enter__)
     try:
         yield value
-    except BaseException as error:
+    except BaseException as error:  # as `with` does, which tells its manager of everything
         failed = error
         await in_thread(lambda: manager.__exit__(type(failed), failed, failed.__traceback__))
         raise

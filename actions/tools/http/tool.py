@@ -43,20 +43,10 @@ class HttpTool:
         self.endpoint = endpoint
         self._env = env
         self._client = client
-        self._spec = ToolSpec(usable_name(endpoint.name), endpoint.description, schema)
+        self.spec = ToolSpec(usable_name(endpoint.name), endpoint.description, schema)
         self._arguments = SchemaArguments(schema, what, "given")
-        self._traits = ToolTraits(
-            reaches="configured", told=f"it sends {endpoint.written}", asks=endpoint.ask
-        )
+        self.traits = ToolTraits(reaches="configured", told=f"it sends {endpoint.written}", asks=endpoint.ask)
         self._defaults = defaults_of(schema)
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
-
-    @property
-    def traits(self) -> ToolTraits:
-        return self._traits
 
     @property
     def effect(self) -> Effect:
@@ -78,7 +68,7 @@ class HttpTool:
         return {name: value for name, value in found.items() if len(value) >= SHORTEST_VALUE}
 
     def parse(self, arguments: str) -> HttpCall:
-        given, _ = self._arguments.checked(self._spec, arguments)
+        given, _ = self._arguments.checked(self.spec, arguments)
         given = {**self._defaults, **given}
 
         def value(reference: Placeholder) -> Any:
@@ -88,7 +78,7 @@ class HttpTool:
             self.endpoint.content(value)
             address = self.endpoint.address(value)
         except Unfillable as error:
-            raise BadArguments(f"{self._spec.name} {error}.") from None
+            raise BadArguments(f"{self.spec.name} {error}.") from None
         return HttpCall(given, _subject(self.endpoint.method, str(address)))
 
     def effect_of(self, arguments: HttpCall) -> Effect:
@@ -111,7 +101,7 @@ class HttpTool:
     async def _sent(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
         from ..network.guard import AddressRefused, NotSent, TookTooLong, WebProblem
 
-        name, endpoint = self._spec.name, self.endpoint
+        name, endpoint = self.spec.name, self.endpoint
         try:
             request = endpoint.request(self._lookup(arguments, context), context.idempotency_key)
         except Unfillable as error:

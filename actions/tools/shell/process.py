@@ -80,6 +80,19 @@ def kill_marked(*markers: str) -> int:
     return len(killed)
 
 
+def marked_processes(marker: str) -> list[str]:
+    """Return those of one call that are there, as `pid name`."""
+    wanted = f"{CALL_VARIABLE}={marker}".encode()
+    return [f"{pid} {_name(pid)}" for pid in _pids() if wanted in _environment(pid) and pid != os.getpid()]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
+    except OSError:
+        return "?"
+
+
 def _pids() -> list[int]:
     folder = Path("/proc")
     return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []

@@ -11,7 +11,7 @@ from ...ports import Recovered, ToolOutcome
 from ...workspace.atomic_write import wait_for_lock
 from ...workspace.paths import opened
 from .output import Captured, captured, outcome_of
-from .process import kill_marked
+from .process import kill_marked, marked_processes
 from .spool import CommandLimits, Ended, call_mark, ended, this_boot
 from .supervisor import ENDED, OUTPUT, READY, STARTED
 
@@ -51,6 +51,14 @@ def _recovered(scratch: Path, limits: CommandLimits) -> Recovered | None:
     except FileNotFoundError:
         return Recovered(None, output.text, _UNRECORDED_AND_KILLED if killed else _UNRECORDED)
     return _told(ended(report, "", limits), output, limits)
+
+
+def still_running(scratch: Path) -> list[str]:
+    """Return the processes of a call that are there now, as `pid name`."""
+    with suppress(OSError, ValueError):
+        mark = call_mark(scratch.joinpath(STARTED).read_text())
+        return marked_processes(mark.marker) if mark.boot == this_boot() else []
+    return []
 
 
 def _take_back(scratch: Path) -> str | None:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-_WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -28,8 +28,8 @@ def main(shell: str, most_bytes: int, orders: int, words: list[str]) -> None:
     """Run the command; `orders`, an open file, and `words` in front of it put it into a sandbox."""
     # Not among the arguments, where a `pkill -f` of the command would find this process too.
     command, folder = os.environ.pop("SANDBUR_COMMAND"), os.environ.pop("SANDBUR_FOLDER")
-    wake = _waker()
-    _control_process(_PR_SET_CHILD_SUBREAPER, 1)
+    wake = waker()
+    adopt_orphans()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if _is_abandoned():
         return
@@ -45,26 +45,25 @@ def main(shell: str, most_bytes: int, orders: int, words: list[str]) -> None:
     watch.run(wake)
     report = (watch.report() + sandbox.cleared()).encode()
     with suppress(OSError):
-        _write_whole(f"{folder}/{ENDED}", report)
+        file = os.open(f"{folder}/{ENDED}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        if os.write(file, report) == len(report):
+            os.rename(f"{folder}/{ENDED}.tmp", f"{folder}/{ENDED}")  # noqa: PTH104
     os.set_blocking(1, True)
     with suppress(OSError):
         os.write(1, report)
     os._exit(0)
 
 
-def _waker() -> int:
+def waker() -> int:
     """Return a pipe that gets the number of every signal that comes."""
     wake, wake_end = os.pipe()
     for end in (wake, wake_end):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-    for number in _WATCHED:
-        signal.signal(number, _wake_up)
+    for number in WATCHED:
+        # Nothing to do: the pipe gets the signal's number.
+        signal.signal(number, lambda number, frame: None)
     return wake
-
-
-def _wake_up(number: int, frame: object) -> None:
-    """Do nothing: the wake-up pipe got the signal's number."""
 
 
 def _is_abandoned() -> bool:
@@ -115,43 +114,50 @@ _INSIDE = f"{os.path.dirname(os.path.realpath(__file__))}/sandbox/inside"  # noq
 
 
 def _start(command: list[str], sink: int, sandbox: _Sandbox) -> int:
-    supervisor = os.getpid()
-    # A signal between fork and exec would meet this program's handlers and be lost.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-    pid = os.fork()
-    if pid:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-        return pid
-    try:
-        os.setsid()
-        _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != supervisor:
-            os._exit(125)
-        signal.set_wakeup_fd(-1)
-        for number in (*_WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+    def run() -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
         sandbox.enter()
         os.execv(command[0], command)
+
+    return fork(run, command[0])
+
+
+def fork(run: Callable[[], None], name: str) -> int:
+    """Run what ends in an exec, in a session of its own that ends with this process; return its id."""
+    parent = os.getpid()
+    # A signal between fork and exec would meet this program's handlers and be lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+        return pid
+    try:
+        os.setsid()
+        _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(125)
+        signal.set_wakeup_fd(-1)
+        for number in (*WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+        run()
     except OSError as error:
-        os.write(1, f"{command[0]} cannot be started: {error.strerror}\n".encode())
+        os.write(2, f"{name} cannot be started: {error.strerror}\n".encode())
     finally:
         os._exit(126)
+
+
+def adopt_orphans() -> None:
+    """Inherit every process below this one whose parent ends."""
+    _control_process(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _control_process(option: int, value: int) -> None:
     """Set what only Linux has; elsewhere the process group is all that is known."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _write_whole(path: str, content: bytes) -> None:
-    file = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    if os.write(file, content) == len(content):
-        os.rename(f"{path}.tmp", path)  # noqa: PTH104
 
 
 READY = "ready-"
@@ -179,8 +185,7 @@ class Pump:
         """Why nothing could be kept any more."""
         self._file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
         self._room = most_bytes
-        self._is_untold = False
-        self._next_news = 0.0
+        self._is_untold, self._next_news = False, 0.0
         os.set_blocking(source, False)
         os.set_blocking(1, False)
         with suppress(OSError, AttributeError):
@@ -258,10 +263,8 @@ class Watch:
         self._status: int | None = None
         self._reason = ""
         self._left: list[str] = []
-        self._too_many = 0
-        self._survivors = 0
-        self._is_orphan = False
-        self._is_stopping = False
+        self._too_many = self._survivors = 0
+        self._is_orphan = self._is_stopping = False
         self._deadline = 0.0
         self._next: Callable[[], None] | None = None
         self._tasks_before = _tasks()
@@ -344,12 +347,9 @@ class Watch:
         poll.unregister(0)
         self._is_orphan = True
         if self._is_stopping or self._status is not None:
-            self._stop_as_orphan()
+            self._stop("agent", ORPHAN_GRACE_S)
         else:
-            self._plan(self._stop_as_orphan, ORPHAN_LINGER_S)
-
-    def _stop_as_orphan(self) -> None:
-        self._stop("agent", ORPHAN_GRACE_S)
+            self._plan(lambda: self._stop("agent", ORPHAN_GRACE_S), ORPHAN_LINGER_S)
 
     def _stop(self, reason: str, grace_s: float) -> None:
         # What came after the end of the command did not end it.
@@ -362,22 +362,20 @@ class Watch:
             self._terminate(grace_s)
 
     def _end_leftovers(self) -> None:
-        self._left = [
-            f"{pid} {name}" for pid, name in self._descendants() if name and name not in self._around
-        ]
+        self._left = [f"{pid} {name}" for pid, name in descendants() if name and name not in self._around]
         self._is_stopping = True
         self._terminate(ORPHAN_GRACE_S if self._is_orphan else LEFTOVER_GRACE_S)
 
     def _terminate(self, grace_s: float) -> None:
-        self._signal(signal.SIGTERM)
+        signal_tree(self._shell, signal.SIGTERM)
         # A stopped process hears SIGTERM only when it goes on.
-        self._signal(signal.SIGCONT)
+        signal_tree(self._shell, signal.SIGCONT)
         self._plan(self._kill, grace_s)
 
     def _kill(self) -> None:
         give_up = time.monotonic() + KILLING_S
         self._kill_the_first()
-        self._signal(signal.SIGKILL)
+        signal_tree(self._shell, signal.SIGKILL)
         self._plan(lambda: self._kill_again(give_up), 0.02)
 
     def _kill_the_first(self) -> None:
@@ -389,7 +387,7 @@ class Watch:
 
     def _kill_again(self, give_up: float) -> None:
         """Kill what was started between looking and killing."""
-        alive = self._signal(signal.SIGKILL)
+        alive = signal_tree(self._shell, signal.SIGKILL)
         if time.monotonic() > give_up:
             self._survivors = max(alive, 1)
         self._plan(lambda: self._kill_again(give_up), 0.05)
@@ -399,7 +397,7 @@ class Watch:
             return
         self._next_check = time.monotonic() + _CHECK_AGAIN_S
         if _tasks() - self._tasks_before > MOST_PROCESSES:
-            count = len(self._descendants())
+            count = len(descendants())
             if count > MOST_PROCESSES:
                 self._too_many = count
                 self._reason = "flood"
@@ -411,7 +409,7 @@ class Watch:
         if time.monotonic() < self._next_question:
             return
         self._next_question = time.monotonic() + QUIET_S
-        found = [one for one in self._descendants() if one[1]]
+        found = [one for one in descendants() if one[1]]
         asking = next((one for one in found if _reads_a_terminal(one[0])), None)
         # Somebody may drive that terminal from inside of the command: then something moves.
         before, self._stillness = self._stillness, [(pid, _switches(pid)) for pid, _ in found]
@@ -419,27 +417,30 @@ class Watch:
             self._asking = asking[1]
             self._stop("input", STOP_GRACE_S)
 
-    def _signal(self, number: int) -> int:
-        _signal_group(self._shell, number)
-        found = self._descendants()
-        for pid, _ in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        return len(found)
 
-    def _descendants(self) -> list[tuple[int, str]]:
-        """Return every process below this one; the name is empty for one that has ended."""
-        children: dict[int, list[tuple[int, str]]] = {}
-        for pid in os.listdir("/proc") if _HAS_PROC else ():  # noqa: PTH208
-            if pid.isdigit() and (parent := _parent_and_name(pid)) is not None:
-                children.setdefault(parent[0], []).append((int(pid), parent[1]))
-        found: list[tuple[int, str]] = []
-        waiting = [os.getpid()]
-        while waiting:
-            below = children.get(waiting.pop(), [])
-            found += below
-            waiting += [pid for pid, _ in below]
-        return found
+def signal_tree(group: int, number: int) -> int:
+    """Signal a process group and every process below this one; return how many those are."""
+    _signal_group(group, number)
+    found = descendants()
+    for pid, _ in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+    return len(found)
+
+
+def descendants() -> list[tuple[int, str]]:
+    """Return every process below this one; the name is empty for one that has ended."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for pid in os.listdir("/proc") if _HAS_PROC else ():  # noqa: PTH208
+        if pid.isdigit() and (parent := _parent_and_name(pid)) is not None:
+            children.setdefault(parent[0], []).append((int(pid), parent[1]))
+    found: list[tuple[int, str]] = []
+    waiting = [os.getpid()]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += [pid for pid, _ in below]
+    return found
 
 
 def _signal_group(group: int, number: int) -> None:

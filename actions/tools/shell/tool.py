@@ -157,6 +157,11 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             return replace(found, changed=changed)
         return replace(found, outcome=replace(found.outcome, changed=changed))
 
+    def still_running(self, context: ToolContext) -> Sequence[str]:
+        from .recovery import still_running
+
+        return [] if context.scratch is None else still_running(context.scratch)
+
     def _launch(self, cwd: Path) -> "AbstractAsyncContextManager[Launch]":
         from .sandbox.launch import NO_SANDBOX
 

@@ -1,10 +1,10 @@
 """Results too large for a history: the model reads both ends, and the store keeps the whole."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ....state.messages import Text
 from ...ports import Toolbox, ToolOutcome
-from .rows import rows_of
 
 _LEAST_TOKENS_PER_BYTE = 0.25
 """What a provider counted of a few short requests must not let a flood of text pass for little."""
@@ -12,6 +12,8 @@ _SHOWN_SHARE = 0.25
 _HEAD_SHARE = 0.6
 _LONGEST_SNAP = 2000
 """A cut is moved to the end of a line that is so many bytes away at most."""
+MAX_ROW_CHARACTERS = 1000
+"""JSON often is a single line: it has to be readable in parts, too."""
 
 
 def most_bytes(max_tokens: int, tokens_per_byte: float) -> int:
@@ -79,3 +81,21 @@ def _end(text: str, size_bytes: int) -> str:
     kept = text[-size_bytes:].encode(errors="replace")[-size_bytes:].decode(errors="ignore")
     snap = kept.find("\n", 0, _LONGEST_SNAP)
     return kept if snap < 0 else kept[snap + 1 :]
+
+
+def rows_of(text: str) -> list[str]:
+    """Return the rows of a kept text: its lines, of which a long one counts as several, from 1 on."""
+    return [row for line in _lines(text) for row in _pieces(line)]
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _pieces(line: str) -> Iterator[str]:
+    if len(line) <= MAX_ROW_CHARACTERS:
+        yield line
+        return
+    for start in range(0, len(line), MAX_ROW_CHARACTERS):
+        yield line[start : start + MAX_ROW_CHARACTERS]

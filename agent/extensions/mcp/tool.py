@@ -47,28 +47,16 @@ class McpTool:
         self._definition = definition
         tool, server = definition.tool, connection.server
         description = plain(tool.description or tool.title or "", MOST_DESCRIPTION_CHARS)
-        self._spec = ToolSpec(name, description or f"A tool of the server {server.name}.", definition.schema)
+        self.spec = ToolSpec(name, description or f"A tool of the server {server.name}.", definition.schema)
         self._arguments = Arguments(name, definition.schema)
-        self._effect: Effect = effect_by_hints(tool) if server.table.trust_hints else "effect"
-        self._traits = ToolTraits(told=_told(server.name, definition))
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
-
-    @property
-    def traits(self) -> ToolTraits:
-        return self._traits
-
-    @property
-    def effect(self) -> Effect:
-        return self._effect
+        self.effect: Effect = effect_by_hints(tool) if server.table.trust_hints else "effect"
+        self.traits = ToolTraits(told=_told(server.name, definition))
 
     def parse(self, arguments: str) -> dict[str, Any]:
         return self._arguments.parsed(arguments)
 
     def effect_of(self, arguments: Any) -> Effect:
-        return self._effect
+        return self.effect
 
     def subject(self, arguments: dict[str, Any]) -> str:
         """Return the arguments as JSON: what they mean only the server knows."""
@@ -91,7 +79,7 @@ class McpTool:
         try:
             return await work()
         except ServerLost as lost:
-            if self._effect == "effect":
+            if self.effect == "effect":
                 return self._unknown(f"went away while this ran ({lost})")
             try:
                 return await work()
@@ -134,7 +122,7 @@ class McpTool:
     def _inquire(self, arguments: dict[str, Any], result: types.InputRequiredResult) -> ToolOutcome:
         """Keep the question of a server for the person, and tell the model of it."""
         required = result.model_dump_json(by_alias=True, exclude_none=True)
-        inquiry = Inquiry(tool=self._spec.name, arguments=arguments, required=required)
+        inquiry = Inquiry(tool=self.spec.name, arguments=arguments, required=required)
         name = self._inquiries.keep(inquiry)
         return ToolOutcome("ok", told(self._connection.server.name, name, inquiry))
 
@@ -156,7 +144,6 @@ class CallProgress:
         self.longest_s = quiet_s * _TIMES_LONGER
         self._quiet_s = quiet_s
         self._context = context
-        self._last_word = time.monotonic()
         self._next_telling = 0.0
         self._deadline: asyncio.Timeout | None = None
 

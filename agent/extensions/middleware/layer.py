@@ -54,7 +54,7 @@ class Layer(Generic[GivenT, AnswerT]):
         """Return its answer; raises what came from further in as it is, all else as `MiddlewareError`."""
         try:
             answer = await awaited(self._wrap(given, self._next))
-        except Exception as error:
+        except Exception as error:  # from a person's code
             if error is self._failed or isinstance(error, SandburError):
                 raise
             raise failure(self.middleware, self._wrap.__name__, error) from error
@@ -70,6 +70,6 @@ class Layer(Generic[GivenT, AnswerT]):
         self.times += 1
         try:
             return await self._inner(self, given)
-        except BaseException as error:
+        except BaseException as error:  # known again when it comes out of the person's code
             self._failed = error
             raise

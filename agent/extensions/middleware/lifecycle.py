@@ -54,7 +54,7 @@ class Lifecycle:
         with self.in_session():
             try:
                 await awaited(method(*said))
-            except Exception as error:
+            except Exception as error:  # from a person's code
                 if isinstance(error, SandburError):
                     raise
                 raise failure(middleware, method.__name__, error) from error

@@ -7,39 +7,23 @@ from dataclasses import dataclass, replace
 
 from ....actions.events import Notice, TextDelta
 from ....actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
-from ....actions.turn.model_call import refusal_of
+from ....actions.turn.model_call import WrappedModel
 from ....state.cancellation import over
 from ....state.errors import MiddlewareError
-from ....state.messages import Document, Image
 from .layer import Layer, name_of
 from .lifecycle import Lifecycle
 from .middleware import Middleware
 
 
-class LayeredModel:
-    """Is the model that it wraps, but for its calls."""
+class LayeredModel(WrappedModel):
+    """Has its calls wrapped."""
 
     def __init__(self, model: Model, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
         """`layers`: outermost first."""
-        self._model = model
+        super().__init__(model)
         self._layers = layers
         self._lifecycle = lifecycle
         self._asked = _Asked(model.name)
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_window(self) -> int:
-        return self._model.context_window
-
-    async def aclose(self) -> None:
-        await self._model.aclose()
-
-    def refusal_of(self, file: Image | Document) -> str | None:
-        """Return why the model is not given this file; implements `ReadsFiles`."""
-        return refusal_of(self._model, file)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         exchange = _Exchange(self._model, self._layers, self._lifecycle, self._asked)

@@ -43,7 +43,7 @@ class ShownVerdict:
     who: str
     """The person: user@host."""
     decision: str
-    """approved, denied, undecided, invalid; or done, failed, rerun for an unknown outcome."""
+    """approved, denied, undecided, invalid; or done, failed, rerun, check for an unknown outcome."""
     reason: str
     is_edited: bool = False
 

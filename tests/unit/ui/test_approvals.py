@@ -14,6 +14,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from sandbur.agent.config.trust import trust
+from sandbur.agent.policy.circumstances import Circumstances
 from sandbur.agent.policy.offers import Offer
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.ui.chat.decisions.always import Always
@@ -49,8 +50,13 @@ class Desk:
         self.questions = Questions(Renderer(console, answers=True))
         self.config = cwd / ".sandbur/config.toml"
         env = {"HOME": str(cwd / "home")}
-        self.approvals = Approvals(self.questions, Always(self.questions, self.rules, cwd, env), str(cwd))
+        always = Always(self.questions, self.rules, cwd, env)
+        self.approvals = Approvals(self.questions, always, str(cwd), self.about)
         self._keys = keys
+
+    def about(self, call: PendingCall, is_edited: bool) -> Circumstances:
+        why = "the person changed it" if is_edited else call.reason
+        return Circumstances(why, ("a.txt", "/etc/x (outside the workspace)"), ("x.example",), "off")
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
         asking = asyncio.ensure_future(self.approvals.ask(calls or [shell("df -h")]))
@@ -111,14 +117,14 @@ async def test_always_shows_the_rule_and_takes_a_second_key_for_it(desk: Desk) -
 
 
 async def test_for_good_it_stands_in_the_configuration_of_the_project(desk: Desk) -> None:
-    assert await desk.decide("a", "g\r") == [CallDecision(call_id="c1", approved=True)]
+    assert await desk.decide("a", "p\r") == [CallDecision(call_id="c1", approved=True)]
     assert desk.config.read_text() == 'allow = ["run_shell_command(df -h)"]\n'
     assert desk.rules.accepted == desk.rules.offered
     assert f"in this project for good ({desk.config})" in desk.out.getvalue()
 
 
 async def test_for_good_waits_for_enter(desk: Desk) -> None:
-    assert await desk.decide("a", "g", "\x7f\x1b", "n") == [CallDecision(call_id="c1", approved=False)]
+    assert await desk.decide("a", "p", "\x7f\x1b", "n") == [CallDecision(call_id="c1", approved=False)]
     assert desk.rules.accepted == []
     assert not desk.config.exists()
 
@@ -138,7 +144,7 @@ async def test_all_edits_for_good_are_a_mode_of_the_project(desk: Desk) -> None:
     desk.config.parent.mkdir()
     desk.config.write_text('# ours\nmode = "plan" # for now\n')
     trust(desk.config.parent.parent, {"HOME": str(desk.config.parent.parent / "home")})
-    await desk.decide("a", "g\r")
+    await desk.decide("a", "p\r")
     assert desk.config.read_text() == '# ours\nmode = "auto-edit" # for now\n'
 
 
@@ -178,7 +184,7 @@ async def test_hidden_characters_of_a_rule_are_shown(desk: Desk) -> None:
 
 async def test_a_file_that_cannot_be_written_grants_nothing(desk: Desk) -> None:
     desk.config.parent.write_text("a file where the folder would be")
-    decisions = await desk.decide("a", "g\r", "n")
+    decisions = await desk.decide("a", "p\r", "n")
     assert decisions == [CallDecision(call_id="c1", approved=False)]
     assert desk.rules.accepted == []
     assert "cannot be written" in desk.out.getvalue()
@@ -316,22 +322,37 @@ async def test_an_edited_command_is_shown_again_and_then_runs_as_edited(desk: De
     assert "$ df -i" in desk.out.getvalue()
 
 
-async def test_an_editor_edits_the_arguments(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_editor_edits_the_arguments(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "sed -i s/old/new/")
     call = PendingCall(call_id="c1", tool="write_file", arguments='{"path": "a", "content": "old"}')
     decisions = await desk.decide("e", "y", calls=[call])
     assert decisions is not None
     assert json.loads(decisions[0].arguments or "") == {"path": "a", "content": "new"}
+    assert "asks why:    the person changed it" in desk.out.getvalue()
 
 
-async def test_an_edit_that_is_no_json_changes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDITOR", "sed -i s/{//")
-    call = PendingCall(call_id="c1", tool="write_file", arguments='{"path": "a", "content": "old"}')
-    decisions = await desk.decide("e", "y", calls=[call])
-    assert decisions == [CallDecision(call_id="c1", approved=True)]
-    assert "must be a JSON object" in desk.out.getvalue()
+async def test_an_edit_that_cannot_be_used_is_told_and_kept_for_the_next_try(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = PendingCall(
+        call_id="c1", tool="edit_file",
+        arguments='{"path": "a", "old": "x", "new": "z", "replace_all": true}',
+    )  # fmt: skip
+    asking = asyncio.ensure_future(desk.approvals.ask([call]))
+    for editor in ("sed -i -e s/true/yes/ -e s/z/longer/", "sed -i s/yes/false/"):
+        await desk.until(True, 5)
+        monkeypatch.setenv("EDITOR", editor)
+        desk._keys.send_text("e")
+        await desk.until(False, 1)
+    await desk.until(True, 5)
+    desk._keys.send_text("y")
+    async with asyncio.timeout(5):
+        (decision,) = await asking or []
+    assert json.loads(decision.arguments or "") == {
+        "path": "a", "old": "x", "new": "longer", "replace_all": False,
+    }  # fmt: skip
+    assert "'replace_all': this is no JSON value" in desk.out.getvalue()
+    assert "Nothing was changed; e opens what you wrote." in desk.out.getvalue()
 
 
 async def test_an_editor_that_is_missing_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,3 +406,60 @@ async def test_arguments_of_an_unknown_kind_are_shown_whole(desk: Desk) -> None:
     shown = desk.out.getvalue()
     for part in ("to: x", "count: 3", "body: a", "b"):
         assert part in shown
+
+
+async def test_why_where_and_in_what_it_runs_stand_below_the_call(desk: Desk) -> None:
+    await desk.decide("n")
+    shown = desk.out.getvalue()
+    for line in (
+        "run_shell_command wants to run\n",
+        "$ df -h",
+        "asks why:    may write",
+        "leads to:    a.txt, /etc/x (outside the workspace), x.example (network)",
+        "sandbox:     off",
+    ):
+        assert line in shown
+
+
+THREE = [shell("df"), shell("rm x\nrm y", "c2"), shell("du", "c3")]
+
+
+async def test_the_other_calls_of_a_turn_are_in_view(desk: Desk) -> None:
+    await desk.decide("y", "n", "n", calls=THREE)
+    first, second, third = desk.out.getvalue().split("wants to run")[1:]
+    assert "1 of 3" in first.splitlines()[0]
+    assert "2 of 3  waits     run_shell_command rm x ..." in first
+    assert "3 of 3  waits     run_shell_command du" in first
+    assert "1 of 3  decided   run_shell_command df" in second
+    assert "2 of 3  this one" in second
+    assert "[A] all 3" in first
+    assert "[A] all 2" in second
+    assert "[A]" not in third
+
+
+async def test_all_are_approved_by_a_key_of_its_own_once_each_was_shown_whole(desk: Desk) -> None:
+    decisions = await desk.decide("A", "y\r", calls=THREE)
+    assert decisions == [CallDecision(call_id=call.call_id, approved=True) for call in THREE]
+    asked = desk.out.getvalue().partition("see each whole")[2]
+    for part in ("$ df", "rm y", "$ du", "yes, all 3 of them, once each"):
+        assert part in asked
+
+
+async def test_all_that_are_left_do_not_include_one_that_was_denied(desk: Desk) -> None:
+    decisions = await desk.decide("n", "A", "y\r", calls=THREE)
+    assert [(one.call_id, one.approved) for one in decisions or []] == [
+        ("c1", False), ("c2", True), ("c3", True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", [("y\x7f\x1b",), ("all\r", "\x1b"), ("A\r", "\x1b"), ("n",)])
+async def test_only_the_key_for_all_and_enter_approve_all(desk: Desk, noise: tuple[str, ...]) -> None:
+    decisions = await desk.decide("A", *noise, "n", "n", "n", calls=THREE)
+    assert [one.approved for one in decisions or []] == [False, False, False]
+
+
+async def test_a_rule_can_hold_for_the_person_in_every_folder(desk: Desk) -> None:
+    assert await desk.decide("a", "u\r") == [CallDecision(call_id="c1", approved=True)]
+    own = desk.config.parent.parent / "home/.config/sandbur/config.toml"
+    assert own.read_text() == 'allow = ["run_shell_command(df -h)"]\n'
+    assert not desk.config.exists()

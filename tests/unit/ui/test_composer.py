@@ -21,6 +21,7 @@ from sandbur.ui.chat.input.composer import (
     SlashCompleter,
     input_history,
 )
+from sandbur.ui.chat.slash.table import COMMANDS
 from sandbur.ui.terminal.terminal import Glyphs
 
 STANDING = PromptStatus("interactive", "demo", "0123456789")
@@ -210,8 +211,8 @@ async def test_keys_without_a_meaning_do_no_harm(keys: PipeInput) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("/", ["/mode", "/rewind", "/help", "/exit"]),
-        ("/m", ["/mode"]),
+        ("/", [command.typed for command in COMMANDS]),
+        ("/rew", ["/rewind"]),
         ("/mode ", ["interactive", "plan", "auto-edit", "yolo"]),
         ("/mode y", ["yolo"]),
         ("say /m", []),

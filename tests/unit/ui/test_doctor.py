@@ -12,6 +12,7 @@ import pytest
 from command import Command
 from databases import SERVERS, fresh_url
 from killed import killed_in_a_command
+from required import lacks
 from small_disk import fill, mounted, needs_root
 from tampering import add_behind
 
@@ -123,7 +124,7 @@ def unwritable(target: Path) -> Iterator[None]:
     is_root = os.geteuid() == 0
     off, on = (["chattr", "+i"], ["chattr", "-i"]) if is_root else (["chmod", "a-w"], ["chmod", "u+w"])
     if subprocess.run([*off, str(target)], capture_output=True, check=False).returncode:
-        pytest.skip("this file system has no such flag")
+        lacks("this file system has no such flag")
     try:
         yield
     finally:

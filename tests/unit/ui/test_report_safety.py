@@ -1,7 +1,6 @@
 """A report is harmless, whatever was said, and tells what it can of a damaged record."""
 
 import asyncio
-import os
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from reports import act, beyond_code, made, nasty, page
+from required import unless
 from scripted import Recorder, ScriptedModel, collect, open_session
 
 from sandbur.state.store.store import Store
@@ -16,9 +16,7 @@ from sandbur.ui.report.markdown import code, fenced, prose
 
 FORMS = ("html", "md")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-in_a_browser = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="no chromium is installed"
-)
+in_a_browser = unless(CHROMIUM is not None, "no chromium is installed")
 
 
 async def test_nothing_of_what_was_said_runs_or_loads_anything(store: Store) -> None:

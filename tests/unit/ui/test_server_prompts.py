@@ -7,7 +7,7 @@ import pytest
 from mcp_servers import configured, opened
 
 from sandbur.state.errors import UsageError
-from sandbur.ui.chat.slash.server_prompts import is_server_prompt, prompt_lines, written
+from sandbur.ui.chat.slash.server_prompts import prompt_lines, server_prompt, written
 
 ASKING = str(Path(__file__).parents[2] / "support" / "asking_mcp.py")
 
@@ -41,6 +41,6 @@ async def test_without_servers_there_is_nothing_to_send() -> None:
     assert await prompt_lines(None) == ["No tool server of this session has prompts."]
     with pytest.raises(UsageError, match="There is no prompt /mcp__a__b"):
         await written("/mcp__a__b", None)
-    assert [is_server_prompt(text) for text in ("/mcp", " /mcp__a__b c", "/mcpx", "mcp__a")] == [
-        True, True, False, False,
+    assert [server_prompt(name) is not None for name in ("mcp__a__b", "mcp", "mcpx")] == [
+        True, False, False,
     ]  # fmt: skip

@@ -43,7 +43,7 @@ def test_a_run_that_was_killed_in_a_command_asks_what_came_of_it(command: Comman
     assert "output so far:\n      half" in said.err
     assert "because the agent was gone" in said.err
     call_id = stopped(command, session_id)["call_id"]
-    for outcome in ("done", "failed", "rerun"):
+    for outcome in ("done", "failed", "rerun", "check"):
         assert f"sandbur settle {session_id} {call_id} --as {outcome}" in said.err
     assert "sandbur approve" not in said.err
     assert effects(command) == 1
@@ -107,7 +107,7 @@ def test_a_call_that_waits_for_an_approval_is_not_settled(command: Command) -> N
     [
         (["x", "c"], "needs --as"),
         (["x", "c", "--as", "perhaps"], "`perhaps` does not fit"),
-        (["x", "c", "--as", "rerun", "--result", "y"], "--result goes with --as done or --as failed"),
+        (["x", "c", "--as", "rerun", "--result", "y"], "--result goes with --as done, failed or check"),
         (["x", "a", "b", "--as", "done"], "one call at a time"),
         (["x", "--as", "done"], "There is no session 'x'"),
     ],
@@ -164,3 +164,17 @@ def test_output_with_control_sequences_is_shown_harmless(command: Command) -> No
     said: Ended = command.run("-p", "-r", session_id)
     assert "half" in said.err
     assert "\x1b" not in said.err
+
+
+def test_the_model_can_be_asked_to_find_out_and_nothing_runs_again(command: Command, session_id: str) -> None:
+    call_id = stopped(command, session_id)["call_id"]
+    told = command.run("settle", session_id, call_id, "--as", "check", "--result", "see effects", *FORMAT)
+    assert told.result["status"] == "done"
+    ((outcome, content),) = results(command, session_id)
+    assert outcome == "unknown"
+    for part in ("asks you to find out", "tools that only read", "half", "The user adds: see effects"):
+        assert part in content
+    assert effects(command) == 1
+    verified = command.run("sessions", "verify", session_id)
+    assert verified.code == 0, verified.out
+    assert "check" in command.run("sessions", "verify", session_id, "-v").out

@@ -12,9 +12,10 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+from sandbur.agent.session.aftermath import Aftermath
 from sandbur.state.calls import CallDecision, PendingCall
-from sandbur.ui.chat.decisions.approvals import Settling
 from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.chat.decisions.settling import Settling
 from sandbur.ui.terminal.lines import ago
 from sandbur.ui.terminal.render import Renderer
 
@@ -28,8 +29,12 @@ class Desk:
         self.out = StringIO()
         console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
         self.questions = Questions(Renderer(console, answers=True))
-        self.settling = Settling(self.questions, "/some/place")
+        self.settling = Settling(self.questions, "/some/place", self.look)
+        self.left = Aftermath()
         self._keys = keys
+
+    async def look(self, call: PendingCall) -> Aftermath:
+        return self.left
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
         asking = asyncio.ensure_future(self.settling.ask(calls or [unknown()]))
@@ -84,6 +89,8 @@ async def test_everything_a_decision_may_rest_on_is_shown(desk: Desk) -> None:
         "output so far:",
         "line",
         "[i] inspect",
+        "changed since: no file of the workspace",
+        "[m] let the model check",
         "[r] run it again",
         "[d] it was done",
         "[f] it failed, or did not happen",
@@ -92,13 +99,28 @@ async def test_everything_a_decision_may_rest_on_is_shown(desk: Desk) -> None:
         assert part in shown, part
 
 
+async def test_what_it_left_is_shown(desk: Desk) -> None:
+    desk.left = Aftermath(
+        ("created out.txt",), ("a\u202e.py", "b.py"), 7, False, ("removed c",), ("12 make",)
+    )
+    await desk.decide("\x03")
+    shown = " ".join(desk.out.getvalue().replace("|", " ").replace("\u2502", " ").split())
+    for part in (
+        "it did: created out.txt",
+        "changed since: a<U+202E>.py, b.py, and 7 more (not every file was looked at)",
+        "git says: removed c (whenever that was)",
+        "still runs: 12 make",
+    ):
+        assert part in shown, part
+
+
 async def test_r_runs_it_again(desk: Desk) -> None:
     assert await desk.decide("r") == [CallDecision(call_id="c1", settle="rerun")]
 
 
-@pytest.mark.parametrize(("key", "settle"), [("d", "done"), ("f", "failed")])
+@pytest.mark.parametrize(("key", "settle"), [("d", "done"), ("f", "failed"), ("m", "check")])
 @pytest.mark.parametrize("text", ["", "I looked: it is there"])
-async def test_done_and_failed_may_carry_what_the_person_knows(
+async def test_done_failed_and_check_may_carry_what_the_person_knows(
     desk: Desk, key: str, settle: str, text: str
 ) -> None:
     (decision,) = await desk.decide(key, f"{text}\r") or []

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ....agent.config.keep import ConfigPlace, keep, place_for
+from ....agent.config.keep import ConfigPlace, keep, own_place, place_for
 from ....agent.policy.offers import EDITING, Offer
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
@@ -56,14 +56,17 @@ class Always:
     async def _for_how_long(self, offer: Offer) -> bool:
         """Show in full what will hold, and take a key for it."""
         self._questions.show("From now on this passes unasked", _shown(offer))
-        place = place_for(self._cwd, self._env)
-        where = exposed(str(place.path))
-        whose = "in this project" if place.project is not None else "in every folder"
-        choices = {"s": "yes, in this session", "g": f"yes, {whose} for good ({where})"}
-        key = await self._questions.key("Add it?", choices, firm="g")
-        if key == "g":
-            self._keep(offer, place)
-            self._questions.renderer.lines([("dim", f"  Kept in {where}.")])
+        places = {"u": own_place(self._env)}
+        if (place := place_for(self._cwd, self._env)).project is not None:
+            places = {"p": place, **places}
+        choices = {"s": "yes, in this session"}
+        for key, place in places.items():
+            whose = "in this project" if place.project is not None else "in every folder"
+            choices[key] = f"yes, {whose} for good ({exposed(str(place.path))})"
+        key = await self._questions.key("Add it?", choices, firm="".join(places))
+        if key in places:
+            self._keep(offer, places[key])
+            self._questions.renderer.lines([("dim", f"  Kept in {exposed(str(places[key].path))}.")])
         if key:
             self._rules.accept(offer)
         return bool(key)

@@ -1,129 +1,124 @@
 """Asks the person about waiting calls: exactly what would run, then one key, or why it may not."""
 
-import asyncio
-import json
-import os
-import shlex
-import tempfile
-from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
+from ....agent.policy.circumstances import Circumstances
 from ....state.calls import CallDecision, PendingCall
-from ....state.messages import json_object
-from ...headless import clean
-from ...terminal.drive import ctrl_c_left_alone
-from ...terminal.lines import Line, preview, unknown_lines
-from ...terminal.sanitize import one_line
+from ...terminal.lines import Line, preview, title
+from ...terminal.sanitize import exposed, one_line
 from .always import Always
+from .edit import BadEdit, EditForm, edited
 from .questions import Questions
 
-
-class BadEdit(Exception):
-    """The changed text cannot be used; the message says why."""
-
-
-async def edited_arguments(arguments: str, ask_line: Callable[[str], Awaitable[str | None]]) -> str | None:
-    """Return the new JSON arguments, None if nothing was changed; raises `BadEdit`.
-
-    A call that has a command is edited as that command, any other as its JSON.
-    """
-    values = json_object(arguments) or {}
-    command = values.get("command")
-    text = command if isinstance(command, str) else _pretty(arguments, values)
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    new = await _in_editor(shlex.split(editor), text) if editor else await ask_line(text)
-    if new is None or new.strip() == text.strip():
-        return None
-    if isinstance(command, str):
-        return json.dumps({**values, "command": new.rstrip("\n")}, ensure_ascii=False)
-    if not json_object(new):
-        raise BadEdit("The arguments must be a JSON object; nothing was changed.")
-    return new.strip()
-
-
-def _pretty(arguments: str, values: dict[str, Any]) -> str:
-    return json.dumps(values, indent=2, ensure_ascii=False) if values else arguments
-
-
-async def _in_editor(editor: list[str], text: str) -> str:
-    """Return the text as the editor left it; the file is readable for its owner only."""
-    descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=".txt")
-    path = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        with ctrl_c_left_alone():
-            process = await asyncio.create_subprocess_exec(*editor, name)
-            code = await process.wait()
-        if code != 0:
-            raise BadEdit(f"{editor[0]} ended with an error; nothing was changed.")
-        return clean(path.read_text("utf-8", errors="replace"))
-    except OSError as error:
-        raise BadEdit(f"The editor {editor[0]} cannot be started: {error.strerror}.") from None
-    finally:
-        path.unlink(missing_ok=True)
-
-
 _SHOWN_LINES = 60
+
+
+_ALL = {"y": "yes, all {count} of them, once each", "n": "no: one by one"}
+
+About = Callable[[PendingCall, bool], Circumstances]
+"""Tells what is to be known of a call; True: its arguments are the person's."""
+
+
+class _Said(NamedTuple):
+    decisions: Sequence[CallDecision]
+    is_about_rest: bool = False
+    """Nobody is to be asked about the calls that are left before these took effect."""
 
 
 class Approvals:
     """The dialogue about the calls of one turn."""
 
-    def __init__(self, questions: Questions, always: Always, cwd: str) -> None:
+    def __init__(self, questions: Questions, always: Always, cwd: str, about: About) -> None:
         self._questions = questions
         self._renderer = questions.renderer
         self._always = always
         self._cwd = cwd
+        self._about = about
+        self._broken: dict[str, str] = {}
+        """What was written of a call in an edit that could not be used."""
 
-    async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
+    async def ask(self, calls: Sequence[PendingCall]) -> list[CallDecision] | None:
         """Return the decisions, or None if the person puts them off.
 
         After "always" the rest is left to the new rule; what it does not cover is asked again.
         Raises `CommandTyped`; then nothing is decided.
         """
         decisions: list[CallDecision] = []
-        for call in calls:
-            answer = await self._ask_one(call)
-            if answer is None:
+        for place in range(len(calls)):
+            said = await self._ask_one(calls, place)
+            if said is None:
                 return None
-            decision, is_for_more = answer
-            decisions.append(decision)
-            if is_for_more:
+            decisions += said.decisions
+            if said.is_about_rest:
                 break
         return decisions
 
-    async def _ask_one(self, call: PendingCall) -> tuple[CallDecision, bool] | None:
-        """Return the decision and whether it is about other calls, too; None: the question was left open."""
-        changed: str | None = None
+    async def _ask_one(self, calls: Sequence[PendingCall], place: int) -> "_Said | None":
+        """Return what is decided; None: the question was left open."""
+        call, changed, is_full = calls[place], None, False
         while True:
             shown = call if changed is None else call.model_copy(update={"arguments": changed})
-            offers = self._always.offers(shown)
-            self._show(shown, full=False)
-            choices = self._choices(shown, bool(offers))
+            self._show(calls, place, shown, is_full)
+            choices = self._choices(shown, len(calls) - place if changed is None else 0)
             answer = await self._questions.answer("Run it?", choices, "no, with this reason")
-            key = answer.key
+            is_full = answer.key == "v"
             if answer.text:
-                return CallDecision(call_id=call.call_id, approved=False, reason=answer.text), False
-            if key == "v":
-                self._show(shown, full=True)
-            elif key == "e":
-                changed = await self._edit(shown) or changed
-            elif key == "r":
-                reason = await self._questions.line("Reason: ")
-                if reason is not None:
-                    return CallDecision(call_id=call.call_id, approved=False, reason=reason), False
-            elif not key:
+                return _Said([CallDecision(call_id=call.call_id, approved=False, reason=answer.text)])
+            if not answer.key:
                 return None
-            elif key != "a" or await self._always.choose(offers):
-                self._renderer.know([shown])
-                decision = CallDecision(call_id=call.call_id, approved=key != "n", arguments=changed)
-                return decision, key == "a"
+            if answer.key == "e":
+                changed = await self._edit(shown) or changed
+            elif (said := await self._decided(answer.key, calls[place:], shown, changed)) is not None:
+                return said
 
-    def _show(self, call: PendingCall, full: bool) -> None:
-        why = f" {self._renderer.glyphs.dot} {one_line(call.reason)}" if call.reason else ""
-        self._questions.show(f"{one_line(call.tool)} wants to run{why}", self._body(call, full))
+    async def _decided(
+        self, key: str, left: Sequence[PendingCall], shown: PendingCall, changed: str | None
+    ) -> "_Said | None":
+        """Return what a key decides; None if the question is to be asked again."""
+        call_id = shown.call_id
+        match key:
+            case "n":
+                return _Said([CallDecision(call_id=call_id, approved=False)])
+            case "r":
+                reason = await self._questions.line("Reason: ")
+                denied = CallDecision(call_id=call_id, approved=False, reason=reason or "")
+                return None if reason is None else _Said([denied])
+            case "A":
+                found = await self._ask_all(left)
+                return _Said(found, True) if found else None
+            case "a" if not await self._always.choose(self._always.offers(shown)):
+                return None
+            case "y" | "a":
+                self._renderer.know([shown])
+                return _Said([CallDecision(call_id=call_id, approved=True, arguments=changed)], key == "a")
+            case _:
+                return None
+
+    async def _ask_all(self, calls: Sequence[PendingCall]) -> list[CallDecision]:
+        """Show each call whole, then take one key for all; return nothing unless it says so."""
+        for number in range(len(calls)):
+            self._show(calls, number, calls[number], is_full=True, lists_others=False)
+        choices = {key: text.format(count=len(calls)) for key, text in _ALL.items()}
+        if await self._questions.key(f"Run all {len(calls)} as shown?", choices, firm="y") != "y":
+            return []
+        self._renderer.know(calls)
+        return [CallDecision(call_id=call.call_id, approved=True) for call in calls]
+
+    def _show(
+        self,
+        calls: Sequence[PendingCall],
+        place: int,
+        call: PendingCall,
+        is_full: bool,
+        lists_others: bool = True,
+    ) -> None:
+        dot = self._renderer.glyphs.dot
+        count = f" {dot} {place + 1} of {len(calls)}" if len(calls) > 1 else ""
+        about = self._about(call, call.arguments != calls[place].arguments)
+        others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
+        body = [*self._body(call, is_full), *self._facts(about), *others]
+        self._questions.show(f"{one_line(call.tool)} wants to run{count}", body)
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
         lines = preview(call.arguments, self._cwd)
@@ -134,72 +129,52 @@ class Approvals:
         gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
         return [*lines[:half], gap, *lines[-half:]]
 
-    def _choices(self, call: PendingCall, has_offers: bool) -> dict[str, str]:
+    def _facts(self, about: Circumstances) -> Iterator[Line]:
+        """Yield why it asks, where it leads and what it runs in."""
+        told = self._questions.told
+        if about.problem:
+            yield from told("cannot run:  ", one_line(about.problem), "red")
+        if about.why and about.why != about.problem:
+            yield from told("asks why:    ", one_line(about.why), "yellow")
+        if places := [*about.leads, *(f"{host} (network)" for host in about.hosts)]:
+            yield from told("leads to:    ", ", ".join(map(one_line, places)))
+        if about.sandbox:
+            yield from told("sandbox:     ", one_line(about.sandbox))
+
+    def _others(self, calls: Sequence[PendingCall], place: int) -> Iterator[Line]:
+        """Yield a line for each call of the turn."""
+        yield "", ""
+        for number, call in enumerate(calls):
+            mark = "this one" if number == place else "decided" if number < place else "waits"
+            name = exposed(title(call.tool, call.arguments))
+            yield "dim", self._questions.cut(f"{number + 1} of {len(calls)}  {mark:<8}  {name}")
+
+    def _choices(self, call: PendingCall, left: int) -> dict[str, str]:
         choices = {"y": "yes, once"}
-        if has_offers:
+        if self._always.offers(call):
             choices["a"] = "always: choose what, and for how long"
         choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
         if len(preview(call.arguments, self._cwd)) > _SHOWN_LINES:
             choices["v"] = "view everything"
+        if left > 1:
+            choices["A"] = f"all {left}: see each whole, then decide once"
         return choices
 
     async def _edit(self, call: PendingCall) -> str | None:
+        """Return the new arguments; what cannot be used is kept for the next try."""
+        form = EditForm(call.tool, call.arguments)
+        text = self._broken.pop(call.call_id, form.text)
+        written = None
         try:
-            return await edited_arguments(call.arguments, lambda text: self._questions.line("Edit: ", text))
+            written = await edited(text, form.is_one_line, self._ask_line)
+            return None if written is None else form.read(written)
         except BadEdit as problem:
-            self._renderer.lines([("red", str(problem))])
+            kept = written if written is not None else text
+            if kept != form.text:
+                self._broken[call.call_id] = kept
+            again = " Nothing was changed; e opens what you wrote." if kept != form.text else ""
+            self._renderer.lines([("red", one_line(f"{problem}{again}"))])
             return None
 
-
-_CHOICES = {
-    "i": "inspect: everything it wrote until then",
-    "r": "run it again",
-    "d": "it was done",
-    "f": "it failed, or did not happen",
-}
-_TELL = "What the model should know (Enter: nothing more): "
-
-
-class Settling:
-    """The dialogue about the calls of one turn whose outcome nobody knows."""
-
-    def __init__(self, questions: Questions, cwd: str) -> None:
-        self._questions = questions
-        self._cwd = cwd
-
-    async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
-        """Return what the person says about each, or None if one is left open; raises `CommandTyped`."""
-        decisions: list[CallDecision] = []
-        for call in calls:
-            decision = await self._ask_one(call)
-            if decision is None:
-                return None
-            decisions.append(decision)
-        return decisions
-
-    async def _ask_one(self, call: PendingCall) -> CallDecision | None:
-        self._show(call, is_whole=False)
-        known = ""
-        while True:
-            answer = await self._questions.answer(
-                "What came of it?", _CHOICES, "to be told with d or f", safe="i"
-            )
-            key, known = answer.key, answer.text or known
-            if answer.text:
-                continue
-            if key == "i":
-                self._show(call, is_whole=True)
-            elif key == "r":
-                self._questions.renderer.know([call])
-                return CallDecision(call_id=call.call_id, settle="rerun")
-            elif key:
-                told = await self._questions.line(_TELL, known)
-                if told is not None:
-                    settle = "done" if key == "d" else "failed"
-                    return CallDecision(call_id=call.call_id, settle=settle, result=told.strip())
-            else:
-                return None
-
-    def _show(self, call: PendingCall, is_whole: bool) -> None:
-        text = f"{one_line(call.tool)} was running when the process died; nobody knows what came of it"
-        self._questions.show(text, unknown_lines(call, self._cwd, is_whole))
+    async def _ask_line(self, text: str) -> str | None:
+        return await self._questions.line("Edit: ", text)

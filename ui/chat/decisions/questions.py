@@ -1,7 +1,7 @@
 """Questions in the chat: one key out of a few, or a line of text; a signal ends them."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ...terminal.lines import Line
 from ...terminal.output import is_behind
 from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line
-from ...terminal.terminal import forget_typed
+from ...terminal.terminal import forget_typed, shortened
 from ..input.composer import leave_app
 from ..input.keys import ESCAPE_S, Pastes, exits, quick_escape, stop_at_prompt
 
@@ -173,6 +173,7 @@ def _nothing(event: KeyPressEvent) -> None:
 
 
 _SHOWN_CHARS = 200
+_NARROW = 50
 
 
 class CommandTyped(Exception):
@@ -206,6 +207,28 @@ class Questions:
     def leave(self, exit_code: int) -> bool:
         """End a running question; return whether there was one that can be ended this way."""
         return leave_app(self._open.app if self._open is not None else None, exit_code)
+
+    @property
+    def room(self) -> int:
+        """How many cells a line of a body may take."""
+        return max(10, self.renderer.console.width - len("  | "))
+
+    def told(self, label: str, text: str, style: str = "") -> Iterator[Line]:
+        """Yield a fact as lines of a body, wrapped between words."""
+        from rich.text import Text
+
+        # On a narrow terminal the text begins below its label.
+        indent = len(label) if self.room > _NARROW else 2
+        lines = Text(text).wrap(self.renderer.console, self.room - indent)
+        if indent < len(label):
+            yield style, label.rstrip()
+            label = " " * indent
+        for number, line in enumerate(lines):
+            yield style, f"{' ' * indent if number else label}{line.plain}"
+
+    def cut(self, text: str) -> str:
+        """Return a text that takes no more than one line of a body."""
+        return shortened(text, self.room, self.renderer.glyphs.rest)
 
     def show(self, heading: str, body: Iterable[Line]) -> None:
         """Show what the next question is about."""

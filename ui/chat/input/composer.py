@@ -23,32 +23,20 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search, stop_search
 from prompt_toolkit.styles import Style
 
-from ....agent.config.settings import MODES
 from ...headless import clean
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import Glyphs
+from ..slash.table import completions
 from .keys import Pastes, quick_escape, stop_at_prompt
-
-COMMANDS = {
-    "/mode": "change what runs unasked",
-    "/rewind": "go back to an earlier step",
-    "/help": "show the commands",
-    "/exit": "leave; the session can be resumed",
-}
 
 
 class SlashCompleter(Completer):
-    """Completes a command at the start of the input, and the modes after `/mode`."""
+    """Completes a command at the start of the input, and what may stand behind it."""
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         text = document.text_before_cursor
-        if text.startswith("/mode ") and text.count(" ") == 1:
-            typed = text.removeprefix("/mode ")
-            yield from (Completion(mode, -len(typed)) for mode in MODES if mode.startswith(typed))
-        elif text.startswith("/") and " " not in text:
-            for name, meaning in COMMANDS.items():
-                if name.startswith(text):
-                    yield Completion(name, -len(text), display_meta=meaning)
+        for one, length in completions(text):
+            yield Completion(one.text, -length, display_meta=one.meaning)
 
 
 _TWICE_S = 2.0

@@ -12,6 +12,7 @@ from ...terminal.sanitize import one_line
 from ..decisions.questions import Questions
 from ..input.composer import Leave
 from ..picker import Choice, Picker
+from .command import DONE, SlashContext, SlashResult
 
 if TYPE_CHECKING:
     from ....agent.runtime import Runtime
@@ -42,8 +43,21 @@ class Rewound:
     """What happened to the files."""
 
 
-def is_rewind(text: str) -> bool:
-    return text.split()[:1] == ["/rewind"]
+async def rewind(context: SlashContext, words: str) -> SlashResult:
+    """Go on from an earlier step in a session of its own; the one of now stays as it is."""
+    runtime, old = context.runtime, context.session
+    step = await picked_step(runtime.store, old.id, words.split(), context.renderer, context.wait)
+    if step is None:
+        return DONE
+    questions = context.questions
+    done = await context.wait(rewound(runtime, old, step, questions), questions.leave)
+    if done is None:
+        return DONE
+    context.enter(await runtime.resume(done.session_id))
+    context.composer.put_in(done.draft)
+    lines = [*done.lines, f"The chat goes on in {done.session_id}; what it was stays in {old.id}."]
+    context.renderer.lines((("yellow", line) for line in lines), prose=True)
+    return DONE
 
 
 async def picked_step(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ....actions.turn.commands import is_command
 from ....state.errors import UsageError
 from ...terminal.sanitize import one_line
+from .command import DONE, SlashCommand, SlashContext, SlashResult, tell
 
 if TYPE_CHECKING:
     from ....agent.extensions.mcp.prompts import Prompts, ServerPrompt
@@ -15,8 +16,25 @@ _LIST = "/mcp"
 _BEGINS = "/mcp__"
 
 
-def is_server_prompt(text: str) -> bool:
-    return text.strip() == _LIST or text.strip().startswith(_BEGINS)
+async def show(context: SlashContext, words: str) -> SlashResult:
+    prompts = context.runtime.server_prompts(context.session)
+    tell(context, *await prompt_lines(prompts))
+    return DONE
+
+
+def server_prompt(name: str) -> SlashCommand | None:
+    """Return the command that sends a prompt of a server, if a name is one for that."""
+    if not name.startswith(_BEGINS.removeprefix("/")):
+        return None
+
+    async def run(context: SlashContext, words: str) -> SlashResult:
+        """Send what a tool server wrote, once the person has seen it."""
+        said = await written(f"/{name} {words}", context.runtime.server_prompts(context.session))
+        tell(context, said)
+        await context.send(said)
+        return DONE
+
+    return SlashCommand(name, "", "", "Tool servers", run, at_question=False)
 
 
 async def prompt_lines(prompts: "Prompts | None") -> list[str]:

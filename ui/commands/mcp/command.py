@@ -1,22 +1,38 @@
 """The flags of `sandbur mcp`, and what each of its words does."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import ClassVar
 
 from ....state.errors import UsageError
 from ...argument_types import one_of
-from ...grammar import Command, flag, switch, word
+from ...grammar import Action, Command, flag, switch, word
 
-ACTIONS = ("list", "add", "remove", "test", "serve")
 KINDS = ("stdio", "http", "sse")
+
+
+_ACTIONS: Mapping[str, Action] = {
+    "list": Action("", "the tool servers that count here", ("--json",)),
+    "add": Action("NAME -- PROGRAM ... | NAME --url URL", "write a tool server down",
+                  ("--url", "--type", "--env", "--header", "--project"), (
+        ("sandbur mcp add time -- uvx mcp-server-time", ""),
+        ("sandbur mcp add docs --url https://example.com/mcp", ""),
+        ("sandbur mcp add git --project -- uvx mcp-server-git", "in the project's .mcp.json"),
+    )),
+    "remove": Action("NAME", "take a tool server out", ("--project",)),
+    "test": Action("[NAME]", "start tool servers and list what they offer", ("--json",)),
+    "serve": Action("", "be a tool server: start, watch and go on with runs", ("--allow-decisions",)),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class McpCommand(Command):
     GROUPS = ("add", "run", "limits", "place")
+    ACTIONS: ClassVar = _ACTIONS
     action: str = word(
-        "|".join(ACTIONS), "list, add or remove servers, try them, or be one", "list", nargs="?",
-        type=one_of(ACTIONS),
+        "|".join(_ACTIONS), "list, add or remove servers, try them, or be one", "list", nargs="?",
+        type=one_of(tuple(_ACTIONS)),
     )  # fmt: skip
     server: str = word("NAME", "add, remove, test: the name of the server", nargs="?")
     url: str = flag("--url", "its address, if it is no program", "", "add", metavar="URL")

@@ -105,8 +105,11 @@ def _offer_decisions(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
         run: Run,
         call: Call,
         outcome: Annotated[
-            Literal["done", "failed", "rerun"],
-            Field(description="done: it took effect; failed: it did not; rerun: run it once more"),
+            Literal["done", "failed", "rerun", "check"],
+            Field(
+                description="done: it took effect; failed: it did not; rerun: run it once more;"
+                " check: the model is to find out"
+            ),
         ],
         result: Annotated[str, Field(description="What the model reads about it")] = "",
     ) -> dict[str, Any]:

@@ -1,22 +1,37 @@
 """The flags of `sandbur policy`, and what each of its words does."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
+from typing import ClassVar
 
 from ....state.errors import UsageError
 from ...argument_types import duration, one_of
-from ...grammar import Command, flag, switch, word
+from ...grammar import Action, Command, flag, switch, word
 
-ACTIONS = ("check", "test", "suggest")
 _USUAL_DAYS = 30
+
+
+_ACTIONS: Mapping[str, Action] = {
+    "check": Action("COMMAND | -", "what the gate says to a command here, and why", ("--json", "--mode"),
+               (
+        ("sandbur policy check 'git push origin main'", ""),
+        ("sandbur policy check - --json < calls.jsonl", "one verdict a line, in order"),
+    )),
+    "test": Action("[FILE]", "what other rules would have said to past calls", ("--last", "--json"), (
+        ("sandbur policy test strict.toml --last 30d", ""),
+    )),
+    "suggest": Action("", "rules that would have spared questions", ("--last", "--json")),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyCommand(Command):
     GROUPS = ("run", "place")
-    action: str = word("|".join(ACTIONS), "check a command, test rules on the past, suggest rules", "",
-                       type=one_of(ACTIONS))  # fmt: skip
+    ACTIONS: ClassVar = _ACTIONS
+    action: str = word("|".join(_ACTIONS), "check a command, test rules on the past, suggest rules", "",
+                       type=one_of(tuple(_ACTIONS)))  # fmt: skip
     what: str = word(
         "WHAT",
         "check: a shell command, or - for calls as JSON lines on stdin; test: a file with other rules",

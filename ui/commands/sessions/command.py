@@ -2,15 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ....state.errors import UsageError
 from ...argument_types import duration, one_of, position, size
-from ...grammar import ID, Command, flag, switch, word
+from ...grammar import ID, Action, Command, flag, switch, word
 from ...open_session import opened
 from ...terminal.lines import (
     local_time,
@@ -103,19 +103,50 @@ def _block_text(block: "Block") -> str:
             return ""
 
 
-ACTIONS = ("list", "show", "verify", "delete", "prune", "export", "import")
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
 """Cells."""
 
 
+_ACTIONS: Mapping[str, Action] = {
+    "list": Action("", "every session of the store, the newest first", ("--json",), (
+        ("sandbur sessions", "a table"),
+        ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
+    )),
+    "show": Action("ID", "a session: plan, messages, what waits", ("--json", "--steps"), (
+        ("sandbur sessions show 3f2a", "the start of an id is enough"),
+        ("sandbur sessions show 3f2a --steps", "its steps, with the numbers for `fork --at`"),
+    )),
+    "rename": Action("ID TITLE", "call a session something else", (), (
+        ('sandbur sessions rename 3f2a "the slow build"', "a title names it as an id does"),
+    )),
+    "verify": Action("ID", "whether its record is whole, and every move of its calls in order",
+                     ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "every move"),)),
+    "delete": Action("ID", "remove a session for good"),
+    "prune": Action("", "remove sessions that nobody uses any more",
+                    ("--older-than", "--keep", "--max-size", "--dry-run", "--json"), (
+        ("sandbur sessions prune --dry-run", "only say what would go"),
+        ("sandbur sessions prune --older-than 8w --keep 50", ""),
+        ("sandbur sessions prune --max-size 500MB", "the oldest go, too, until the rest fits"),
+    )),
+    "export": Action("ID [FILE]", "write a session into a file", ("--format",), (
+        ("sandbur sessions export 3f2a run.jsonl", "to import it elsewhere"),
+        ("sandbur sessions export 3f2a run.html --format html", "to read it"),
+    )),
+    "import": Action("FILE", "take a session from such a file", ("--yes",), (
+        ("sandbur sessions import run.jsonl", "asks about the settings that it brings"),
+    )),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class SessionsCommand(Command):
     GROUPS = ("prune", "place")
-    action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(ACTIONS))
+    ACTIONS: ClassVar = _ACTIONS
+    action: str = word("|".join(_ACTIONS), None, "list", nargs="?", type=one_of(tuple(_ACTIONS)))
     session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
-    file: str = word("FILE", "where export writes; - is stdout", nargs="?")
+    file: str = word("FILE", "where export writes, - is stdout; for rename: TITLE", nargs="?")
     json: bool = switch("--json", "JSON on stdout")
     steps: bool = switch("--steps", "show: every step in one line")
     verbose: bool = switch("-v --verbose", "verify: every move of every call")
@@ -145,12 +176,14 @@ class SessionsCommand(Command):
     def check(self) -> None:
         """Check how many words follow `sandbur sessions ACTION`, and that its flags are for this action."""
         action, command = self.action, f"sandbur sessions {self.action}"
-        if action in ("show", "verify", "delete", "export") and not self.session:
+        if action in ("show", "rename", "verify", "delete", "export") and not self.session:
             raise UsageError(f"`{command}` needs the ID of a session.", "`sandbur sessions` lists them.")
         if action == "import" and not self.session:
             raise UsageError(f"`{command}` needs a FILE, or - for stdin.")
+        if action == "rename" and not self.file.strip():
+            raise UsageError(f"`{command}` needs a TITLE.", 'sandbur sessions rename ID "a new title"')
         extra = self.session if action in ("list", "prune") else self.file
-        if extra and action != "export":
+        if extra and action not in ("export", "rename"):
             helps = "show ID` shows one" if action == "list" else "--help` helps"
             raise UsageError(f"`{extra}` is one word too many.", f"`sandbur sessions {helps}.")
         usual = SessionsCommand()
@@ -176,6 +209,7 @@ class SessionsCommand(Command):
 _DOING = {
     "list": (".command", "list_sessions"),
     "show": (".command", "show_session"),
+    "rename": (".command", "rename_session"),
     "verify": (".verify", "verify_session"),
     "delete": (".command", "delete_session"),
     "prune": (".prune", "prune_sessions"),
@@ -233,6 +267,21 @@ async def delete_session(command: SessionsCommand) -> int:
         runtime.store.delete(session_id)
         clear_scratch(runtime.settings.home, session_id)
     say(f"Deleted session {session_id}.")
+    return 0
+
+
+async def rename_session(command: SessionsCommand) -> int:
+    from ....agent.session.secrets import masker_for
+    from ...headless import clean
+
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        masked = masker_for(runtime.env, runtime.settings.cwd).text(clean(command.file))
+        kept = runtime.store.rename(session_id, masked)
+    if command.json:
+        put(json.dumps({"id": session_id, "title": kept}))
+    else:
+        say(f"Session {session_id} is called: {one_line(kept)}")
     return 0
 
 

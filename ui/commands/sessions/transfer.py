@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -101,18 +101,18 @@ def _write(path: Path, pieces: Iterable[str]) -> int:
     except OSError as error:
         raise UsageError(f"The file {path} cannot be written: {error.strerror}.") from None
     lines = 0
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            for piece in pieces:
-                file.write(piece)
-                lines += piece.count("\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as error:
-        path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
+    with ExitStack() as undo:
+        undo.callback(path.unlink, missing_ok=True)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                for piece in pieces:
+                    file.write(piece)
+                    lines += piece.count("\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
             raise OutputLost(f"The file {path} cannot be written: {error.strerror}.") from None
-        raise
+        undo.pop_all()
     return lines
 
 

@@ -3,21 +3,18 @@
 A program of its own. The server inherits standard input and output, so that messages go straight to the agent
 and back. The lifeline is a pipe that ends with the agent, however that ends. As a sub-reaper this process
 inherits what the server leaves behind, so that it finds also what left the server's session.
-Only the standard library is imported: this starts with every server.
+Little is imported: this starts with every server.
 """
 
-import ctypes
 import os
 import resource
 import select
 import signal
-import sys
 import time
 from contextlib import suppress
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from .....actions.tools.shell.supervisor import WATCHED, adopt_orphans, fork, signal_tree, waker
+
 LINGER_S = 0.3
 """How long a server has to end by itself once its agent is gone."""
 GRACE_S = 0.3
@@ -29,8 +26,8 @@ _CHUNK_BYTES = 1 << 16
 
 def main(lifeline: int, error_file: str, command: list[str]) -> None:
     """Run the server until it ends, or until nothing holds the other end of the lifeline."""
-    wake = _waker()
-    _control_process(_PR_SET_CHILD_SUBREAPER, 1)
+    wake = waker()
+    adopt_orphans()
     source, sink = os.pipe()
     server = _start(command, sink, (lifeline, source))
     os.close(sink)
@@ -43,49 +40,15 @@ def main(lifeline: int, error_file: str, command: list[str]) -> None:
     os._exit(status if status >= 0 else 128 - status)
 
 
-def _waker() -> int:
-    """Return a pipe that gets the number of every signal that comes."""
-    wake, wake_end = os.pipe()
-    for end in (wake, wake_end):
-        os.set_blocking(end, False)
-    signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-    for number in _WATCHED:
-        signal.signal(number, lambda number, frame: None)
-    return wake
-
-
-def _control_process(option: int, value: int) -> None:
-    """Set what only Linux has; elsewhere the process group is all that is known."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
 def _start(command: list[str], sink: int, own: tuple[int, ...]) -> int:
-    keeper = os.getpid()
-    # A signal between fork and exec would meet this program's handlers and be lost.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-    pid = os.fork()
-    if pid:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-        return pid
-    try:
-        os.setsid()
-        _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
-            os._exit(125)
-        signal.set_wakeup_fd(-1)
-        for number in (*_WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+    def run() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         os.dup2(sink, 2)
         for descriptor in own:
             os.close(descriptor)
         os.execvp(command[0], command)
-    except OSError as error:
-        os.write(2, f"{command[0]} cannot be started: {error.strerror}\n".encode())
-    finally:
-        os._exit(127)
+
+    return fork(run, command[0])
 
 
 class ErrorFile:
@@ -153,7 +116,7 @@ class Keeper:
         self._stage, self._deadline = stage, time.monotonic() + after_s
 
     def _heed(self, signals: bytes) -> None:
-        if self._stage == "running" and any(number in signals for number in _WATCHED[1:]):
+        if self._stage == "running" and any(number in signals for number in WATCHED[1:]):
             self._plan("lingering", 0)
 
     def _reap(self) -> bool:
@@ -167,50 +130,16 @@ class Keeper:
                     self._status = os.waitstatus_to_exitcode(status)
                     self._plan("lingering", 0)
         except ChildProcessError:
-            self._signal(signal.SIGKILL)
+            signal_tree(self._server, signal.SIGKILL)
             return False
 
     def _go_on(self) -> None:
         if self._stage == "lingering":
             self._give_up = time.monotonic() + GRACE_S + KILLING_S
-            self._signal(signal.SIGTERM)
+            signal_tree(self._server, signal.SIGTERM)
             # A stopped process hears SIGTERM only when it goes on.
-            self._signal(signal.SIGCONT)
+            signal_tree(self._server, signal.SIGCONT)
             self._plan("asked", GRACE_S)
         else:
-            self._signal(signal.SIGKILL)
+            signal_tree(self._server, signal.SIGKILL)
             self._plan("killing", 0.03)
-
-    def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._server, number)
-        for pid in _descendants():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-
-
-def _descendants() -> list[int]:
-    """Return every process below this one; only the group is known where there is no /proc."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc") if os.path.isdir("/proc/self") else ():  # noqa: PTH112, PTH208
-        if entry.isdigit() and (parent := _parent(entry)):
-            children.setdefault(parent, []).append(int(entry))
-    found: list[int] = []
-    waiting = [os.getpid()]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
-    return found
-
-
-def _parent(pid: str) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 -- pathlib costs start-up time
-            return int(file.read().rpartition(b")")[2].split(None, 2)[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

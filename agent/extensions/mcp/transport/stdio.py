@@ -17,7 +17,11 @@ from mcp.shared.message import SessionMessage
 
 from .border import MOST_MESSAGE_BYTES
 
-_KEEPER = str(Path(__file__).with_name("keeper.py"))
+_KEEPER = f"""\
+import sys
+sys.path.append(sys.argv[1])
+from {__name__.rpartition(".")[0]}.keeper import main
+main(int(sys.argv[2]), sys.argv[3], sys.argv[4:])"""
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """All that a server sees of our environment, beside what it is given on purpose."""
 _MOST_WAITING = 256
@@ -44,7 +48,7 @@ async def program(
     lifeline, held = os.pipe()
     try:
         process = subprocess.Popen(  # noqa: ASYNC220 -- a few milliseconds, and it takes open files along
-            [sys.executable, "-I", "-S", _KEEPER, str(lifeline), str(error_file), *command],
+            [sys.executable, "-I", "-S", "-c", _KEEPER, _home(), str(lifeline), str(error_file), *command],
             cwd=cwd,
             env=dict(env),
             pass_fds=(lifeline,),
@@ -54,7 +58,7 @@ async def program(
             bufsize=0,
             start_new_session=True,
         )
-    except BaseException:
+    except BaseException:  # also what is no `OSError`: the other end of the lifeline must not stay
         os.close(held)
         raise
     finally:
@@ -73,6 +77,12 @@ async def program(
         # Shielded: whoever is cancelled here would leave a server behind.
         with anyio.CancelScope(shield=True):
             await _end(process, held)
+
+
+def _home() -> str:
+    """Return the folder that this package is imported from."""
+    face = Path(str(sys.modules[__name__.partition(".")[0]].__file__))
+    return str(face.parent.parent if face.name == "__init__.py" else face.parent)
 
 
 async def _end(process: "subprocess.Popen[bytes]", held: int) -> None:

@@ -3,13 +3,13 @@
 import fcntl
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from link_races import SECRET, race
+from required import needs
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.edit_file import EditFile
@@ -23,7 +23,7 @@ from sandbur.actions.workspace.beneath import LinkInTheWay, Reach, folder_made_a
 pytestmark = pytest.mark.slow
 
 needs_exchange = pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps two names at once")
-needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep (rg) is not installed")
+needs_ripgrep = needs("rg")
 
 
 @needs_exchange

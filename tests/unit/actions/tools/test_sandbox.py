@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
+from required import require
 from sandboxes import KINDS, run, sandboxed
 
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, SandboxKind
@@ -220,8 +221,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 async def test_programs_work_as_usual(site: Site, sandbox: Sandbox, program: str):
-    if program.startswith("node") and not Path("/usr/bin/node").exists():
-        pytest.skip("node is not installed")
+    if program.startswith("node"):
+        require("node")
     site.workspace.joinpath("file").write_text("content")
     outcome = await run(sandbox, site.workspace, program)
     assert (outcome.outcome, outcome.content) == ("ok", "m\nexit code: 0")

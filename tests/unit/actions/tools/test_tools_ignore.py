@@ -1,12 +1,12 @@
 """The walk in plain Python leaves out exactly what ripgrep leaves out, on many random trees."""
 
 import random
-import shutil
 import time
 from pathlib import Path
 from threading import Event
 
 import pytest
+from required import needs
 
 from sandbur.actions.tools.search.ripgrep import list_files
 from sandbur.actions.workspace.tree import Wanted, files_below
@@ -38,7 +38,7 @@ def plant(folder: Path, chance: random.Random, depth: int = 0) -> None:
         folder.joinpath(".git/info/exclude").write_text("\n".join(chance.sample(PATTERNS, 2)) + "\n")
 
 
-@pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep (rg) is not installed")
+@needs("rg")
 @pytest.mark.parametrize("seed", range(60))
 async def test_a_walk_finds_what_ripgrep_finds(tmp_path: Path, seed: int):
     plant(tmp_path, random.Random(seed))

@@ -3,17 +3,17 @@
 import asyncio
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 
 import pytest
+from required import needs
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.glob import Glob
 from sandbur.actions.tools.grep import Grep
 
-needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep (rg) is not installed")
+needs_ripgrep = needs("rg")
 both_ways = pytest.mark.parametrize(
     "use_ripgrep", [pytest.param(True, marks=needs_ripgrep, id="ripgrep"), pytest.param(False, id="python")]
 )

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from required import require
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
@@ -85,8 +85,8 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("command", QUESTIONS.values(), ids=QUESTIONS)
 async def test_a_command_that_cannot_ask_ends_with_advice(tmp_path: Path, command: str):
-    if command.startswith("git") and shutil.which("git") is None:
-        pytest.skip("git is not installed")
+    if command.startswith("git"):
+        require("git")
     async with asyncio.timeout(60):
         outcome = await run(tmp_path, command)
     assert outcome.outcome == "error"

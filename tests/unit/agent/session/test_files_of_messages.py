@@ -77,7 +77,7 @@ async def test_a_message_with_a_picture_is_stored_by_digest_and_shown_as_a_line(
     [(body, *_)] = store.database.query("SELECT body FROM messages ORDER BY log, idx")[:1]
     assert json.loads(body)["blocks"][0]["sha256"] == image().sha256
     assert base64_of(PICTURE).decode() not in str(everything(store))
-    assert store.index.summary("s1").title == f"What is this? {LABEL}"
+    assert store.index.summary("s1").title == "What is this?"
     assert timeline(store.database, "s1")[0].text == f"What is this? {LABEL}"
     assert LABEL in str([happened.what for happened in read_account(store, "s1").happened])
     assert LABEL in str(message_view(shown(store)[0], Texts(session._ports.masker)))

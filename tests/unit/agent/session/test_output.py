@@ -22,7 +22,7 @@ from sandbur.actions.tools.registry import builtin_tools
 from sandbur.actions.turn.output.format import output_schema
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
-from sandbur.state.application import GRAPH_VERSION
+from sandbur.state.application import ENDED_BY_TOOL
 from sandbur.state.store.store import Store
 
 
@@ -191,7 +191,7 @@ async def test_only_a_session_with_a_rejected_answer_is_of_the_newer_graph(
         session, _ = await reporting(store, tmp_path, *turns, session_id=name)
         session._position.change(graph_version=1)
         await collect(session.send("go"))
-        assert session.state.graph_version == (1 if name == "a" else GRAPH_VERSION)
+        assert session.state.graph_version == (1 if name == "a" else ENDED_BY_TOOL)
 
 
 WORKFLOWS: dict[str, tuple[Any, ...]] = {

@@ -19,7 +19,7 @@ from sandbur.actions.events import PlanChanged, StepChanged, ToolFinished
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
-from sandbur.state.application import GRAPH_VERSION
+from sandbur.state.application import ENDED_BY_TOOL
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
 
@@ -119,7 +119,7 @@ async def test_only_a_session_that_used_it_is_of_the_newer_graph(store: Store) -
     other._position.change(graph_version=1)
     await collect(session.send("go"))
     await collect(other.send("go"))
-    assert (session.state.graph_version, other.state.graph_version) == (GRAPH_VERSION, 1)
+    assert (session.state.graph_version, other.state.graph_version) == (ENDED_BY_TOOL, 1)
 
 
 def test_a_result_that_ends_nothing_is_stored_as_ever() -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from required import require_module
 from web_site import Seen, WebSite, called, page
 
 from sandbur.actions.ports import ToolOutcome
@@ -28,7 +29,7 @@ async def fetched(site: WebSite, path: str = "/", **arguments: int) -> ToolOutco
 
 
 async def test_a_page_is_its_text_without_menus_scripts_and_styles() -> None:
-    pytest.importorskip("trafilatura", reason="the extra `web` is not installed")
+    require_module("trafilatura")
     async with WebSite({"/": page(HTML, "text/html; charset=utf-8")}) as site:
         ended = await fetched(site)
     assert ended.outcome == "ok"
@@ -74,7 +75,7 @@ def test_a_page_that_is_made_to_be_slow_is_read_in_time(html: str) -> None:
 
 
 def pdf(*pages: str) -> bytes:
-    pypdf = pytest.importorskip("pypdf", reason="the extra `web` is not installed")
+    import pypdf
     from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
     writer = pypdf.PdfWriter()
@@ -101,7 +102,7 @@ async def test_a_pdf_is_read_page_by_page() -> None:
 
 
 async def test_a_pdf_that_is_damaged_is_said() -> None:
-    pytest.importorskip("pypdf", reason="the extra `web` is not installed")
+    require_module("pypdf")
     async with WebSite({"/": page(b"%PDF-1.7\nrubbish" * 50, "application/pdf")}) as site:
         ended = await fetched(site)
     assert ended.outcome == "error"

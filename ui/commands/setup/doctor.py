@@ -11,16 +11,16 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
-from ...state.errors import SandburError
-from ..grammar import Command
-from ..open_session import said_by
-from ..terminal.sanitize import one_line, plain
-from ..terminal.terminal import glyphs_for, put, say
-from .sessions.prune import size_text
+from ....state.errors import SandburError
+from ...grammar import Command
+from ...open_session import said_by
+from ...terminal.sanitize import one_line, plain
+from ...terminal.terminal import glyphs_for, put, say
+from ..sessions.prune import size_text
 
 if TYPE_CHECKING:
-    from ...agent.config.settings import Settings
-    from ...state.store.store import Store
+    from ....agent.config.settings import Settings
+    from ....state.store.store import Store
 
 _MOST_NAMED = 5
 _ROOM_BYTES = 256 * 1024
@@ -36,7 +36,7 @@ class Finding:
 
 
 def store_findings(settings: "Settings") -> Iterator[Finding]:
-    from ...state.store.store import Store
+    from ....state.store.store import Store
 
     try:
         store = Store.open(
@@ -71,7 +71,7 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
 
 def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
     """Follow the hash chain of every session."""
-    from ...state.store.integrity import examine
+    from ....state.store.integrity import examine
 
     for session_id in sessions:
         health = examine(store.database, session_id)
@@ -84,7 +84,7 @@ def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
 
 
 def _key(settings: "Settings") -> Finding:
-    from ...state.store.seals import key_path, known_key, maker_of
+    from ....state.store.seals import key_path, known_key, maker_of
 
     path = key_path(settings.home)
     try:
@@ -121,7 +121,7 @@ def _try_folder(folder: Path) -> None:
 
 
 def _dead_runs(store: "Store") -> Iterator[Finding]:
-    from ...state.store.sessions import due_runs
+    from ....state.store.sessions import due_runs
 
     due = [run for run in due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
     if due:
@@ -142,7 +142,7 @@ def _rights(database: Path) -> Iterator[Finding]:
 
 def _leftovers(home: Path, sessions: list[str]) -> Iterator[Finding]:
     """Find what calls left behind whose session is gone."""
-    from ...agent.session.leftovers import size_of, strays
+    from ....agent.session.leftovers import size_of, strays
 
     found = strays(home, sessions)
     if found:
@@ -173,7 +173,7 @@ def _findings(command: Command) -> Iterator[Finding]:
     yield from _programs()
     yield _keys()
     try:
-        from ...agent.config.load import load_settings
+        from ....agent.config.load import load_settings
 
         settings = load_settings(said_by(command), os.environ)
     except SandburError as error:
@@ -193,7 +193,7 @@ def _python() -> Finding:
 def _packages() -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, version
 
-    from ...agent.version import VERSION
+    from ....agent.version import VERSION
 
     yield Finding("good", "sandbur", f"{VERSION} at {Path(__file__).resolve().parent.parent}")
     found: list[str] = []
@@ -213,8 +213,8 @@ def _programs() -> Iterator[Finding]:
 
 
 def _sandbox(settings: "Settings") -> Finding:
-    from ...actions.tools.shell.sandbox.sandbox import Workplace, what_works
-    from ...agent.config.paths import user_home
+    from ....actions.tools.shell.sandbox.sandbox import Workplace, what_works
+    from ....agent.config.paths import user_home
 
     found = list(what_works(Workplace((settings.cwd,), user_home(os.environ))))
     told = ", ".join(f"{kind} {f'does not work ({why})' if why else 'works'}" for kind, why in found)
@@ -223,7 +223,7 @@ def _sandbox(settings: "Settings") -> Finding:
 
 
 def _keys() -> Finding:
-    from ...agent.models.connect import DEFAULTS
+    from ....agent.models.connect import DEFAULTS
 
     names = [name for name, _ in DEFAULTS]
     found = [name for name in names if os.environ.get(name, "").strip()]
@@ -233,7 +233,7 @@ def _keys() -> Finding:
 
 
 def _configuration(settings: "Settings") -> Iterator[Finding]:
-    from ...agent.config.paths import config_home
+    from ....agent.config.paths import config_home
 
     user = config_home(os.environ) / "config.toml"
     yield Finding("good", "configuration", str(user) if user.exists() else f"none ({user} may hold one)")
@@ -242,7 +242,7 @@ def _configuration(settings: "Settings") -> Iterator[Finding]:
 
 
 def _model(settings: "Settings") -> Finding:
-    from ...agent.models.connect import choose_model
+    from ....agent.models.connect import choose_model
 
     model, notices = choose_model(settings.model, os.environ)
     return Finding("note" if notices else "good", "model", ": ".join([model, *notices]))

@@ -15,7 +15,7 @@ from model_server import ModelServer, call, say
 from sandbur.actions.ports import BadArguments
 from sandbur.agent.extensions.mcp.inquiry import ANSWER
 
-ASKING = str(Path(__file__).parents[3] / "support" / "asking_mcp.py")
+ASKING = str(Path(__file__).parents[4] / "support" / "asking_mcp.py")
 BOOK = "mcp__it__book"
 QUESTION = "Under which name in Rome?"
 

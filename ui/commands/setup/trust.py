@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...state.errors import UsageError
-from ..grammar import Command, switch, word
-from ..terminal.sanitize import one_line
-from ..terminal.terminal import put, say
+from ....state.errors import UsageError
+from ...grammar import Command, switch, word
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import put, say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class TrustCommand(Command):
             )
 
     async def run(self) -> int:
-        from ...agent.config.trust import take_back, trusted
+        from ....agent.config.trust import take_back, trusted
 
         if self.remove:
             if not take_back(Path(self.path), os.environ):

@@ -1,0 +1,29 @@
+"""Takes the newest compression of a history back: the messages that it summarized are in the store."""
+
+from typing import TYPE_CHECKING
+
+from ....state.store.timeline import timeline
+from ....state.transcript import Transcript
+
+if TYPE_CHECKING:
+    from ....state.store.store import Store
+    from ...session.session import Session
+
+
+def uncompressed(store: "Store", session: "Session") -> Transcript | None:
+    """Return the history as if the newest compression in it had not been; None if there is none."""
+    now = session.state.chat_history
+    for step in reversed(timeline(store.database, session.id)):
+        if step.action != "context_compressor" or step.seq < 1:
+            continue
+        after = store.show(session.id, step.seq).state.chat_history
+        before = store.show(session.id, step.seq - 1).state.chat_history
+        if _names(before) != _names(after) and _names(now.part(0, len(after))) == _names(after):
+            earlier = store.earlier_history(session.id, step.seq - 1)
+            return Transcript((*earlier.spans, *now.part(len(after)).spans))
+    return None
+
+
+def _names(history: Transcript) -> list[tuple[str | None, int | None, int, int]]:
+    """Return where in the store a history stands."""
+    return [(log.session_id, log.number, start, end) for log, start, end in history.spans]

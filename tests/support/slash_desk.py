@@ -1,0 +1,104 @@
+"""Slash commands without a screen: a real runtime and session, and what is shown as text."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prompt_toolkit.history import InMemoryHistory
+from rich.console import Console
+
+from sandbur.actions.events import Event, RunFinished
+from sandbur.actions.ports import Model
+from sandbur.agent.extensions.definition import Definition
+from sandbur.agent.runtime import Runtime
+from sandbur.agent.session.session import Session
+from sandbur.ui.chat.decisions.questions import Questions
+from sandbur.ui.chat.input.composer import Composer, PromptStatus
+from sandbur.ui.chat.slash.command import SlashCommand, SlashResult
+from sandbur.ui.chat.slash.dispatch import commanded
+from sandbur.ui.terminal.render import Renderer
+
+Answer = TypeVar("Answer")
+
+
+class SlashDesk:
+    """A chat as commands see it; what they show is kept as text."""
+
+    def __init__(self, runtime: Runtime, session: Session) -> None:
+        self.runtime = runtime
+        self.session = session
+        self.out = StringIO()
+        console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
+        self.renderer = Renderer(console, answers=True)
+        self.questions = Questions(self.renderer)
+        standing = PromptStatus("interactive", "demo", session.id)
+        self.composer = Composer(InMemoryHistory(), self.renderer.glyphs, lambda: standing)
+        self.asks = False
+        self.more: Sequence[SlashCommand] = ()
+        self.picks: list[str] = []
+        """What the person takes where something is picked or asked, in order."""
+        self.sent: list[str] = []
+        self.finished: RunFinished | None = None
+
+    def enter(self, session: Session) -> None:
+        self.session = session
+
+    async def send(self, text: str) -> None:
+        self.sent.append(text)
+        await self.follow(self.session.send(text))
+
+    async def record(self, text: str) -> None:
+        await self.follow(self.session.send(text))
+
+    async def follow(self, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            self.renderer.show(event)
+            if isinstance(event, RunFinished):
+                self.finished = event
+
+    async def wait(self, answer: Coroutine[Any, Any, Answer], leave: Callable[[int], bool]) -> Any:
+        if self.picks:
+            answer.close()
+            return self.picks.pop(0)
+        return await asyncio.wait_for(answer, 20)
+
+    async def type(self, text: str) -> SlashResult | None:
+        return await commanded(self, text)
+
+    def shown(self) -> str:
+        """Return what was shown since this was asked last, without line ends inside of sentences."""
+        text = self.out.getvalue()
+        self.out.seek(0)
+        self.out.truncate()
+        return text
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {
+        "HOME": str(folder / "home"),
+        "SANDBUR_HOME": str(folder / "data"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "PATH": "/usr/bin:/bin",
+    }
+
+
+@asynccontextmanager
+async def slash_desk(
+    folder: Path,
+    model: Model | None = None,
+    resume: str = "",
+    env: Mapping[str, str] | None = None,
+    **said: object,
+) -> AsyncGenerator[SlashDesk]:
+    """Open a session in a folder; `model` answers in place of the demo."""
+    definition = None if model is None else Definition(model=model)
+    given = {"cwd": folder} if resume else {"model": "demo", "cwd": folder}
+    runtime = Runtime.open({**given, **said}, env or environment(folder), definition=definition)
+    try:
+        session = await (runtime.resume(resume) if resume else runtime.create())
+        yield SlashDesk(runtime, session)
+    finally:
+        await runtime.aclose()

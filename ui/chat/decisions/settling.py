@@ -1,0 +1,87 @@
+"""Asks the person what came of calls that nobody knows the outcome of."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+from ....agent.session.aftermath import Aftermath
+from ....state.calls import CallDecision, PendingCall, Settlement
+from ...terminal.lines import Line, unknown_lines
+from ...terminal.sanitize import one_line
+from .questions import Questions
+
+_CHOICES = {
+    "i": "inspect: everything it wrote until then, and what is there now",
+    "m": "let the model check: it looks before anything is done again",
+    "r": "run it again",
+    "d": "it was done",
+    "f": "it failed, or did not happen",
+}
+_SETTLED: dict[str, Settlement] = {"d": "done", "f": "failed", "m": "check"}
+_TELL = "What the model should know (Enter: nothing more): "
+
+Look = Callable[[PendingCall], Awaitable[Aftermath]]
+"""Looks at what a call may have left."""
+
+
+class Settling:
+    """The dialogue about the calls of one turn whose outcome nobody knows."""
+
+    def __init__(self, questions: Questions, cwd: str, look: Look) -> None:
+        self._questions = questions
+        self._cwd = cwd
+        self._look = look
+
+    async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
+        """Return what the person says about each, or None if one is left open; raises `CommandTyped`."""
+        decisions: list[CallDecision] = []
+        for call in calls:
+            decision = await self._ask_one(call)
+            if decision is None:
+                return None
+            decisions.append(decision)
+        return decisions
+
+    async def _ask_one(self, call: PendingCall) -> CallDecision | None:
+        await self._show(call, is_whole=False)
+        known = ""
+        while True:
+            answer = await self._questions.answer(
+                "What came of it?", _CHOICES, "to be told with d, f or m", safe="i"
+            )
+            key, known = answer.key, answer.text or known
+            if answer.text:
+                continue
+            if key == "i":
+                await self._show(call, is_whole=True)
+            elif key == "r":
+                self._questions.renderer.know([call])
+                return CallDecision(call_id=call.call_id, settle="rerun")
+            elif key:
+                told = await self._questions.line(_TELL, known)
+                if told is not None:
+                    return CallDecision(call_id=call.call_id, settle=_SETTLED[key], result=told.strip())
+            else:
+                return None
+
+    async def _show(self, call: PendingCall, is_whole: bool) -> None:
+        found = await self._look(call)
+        text = f"{one_line(call.tool)} was running when the process died; nobody knows what came of it"
+        self._questions.show(text, [*unknown_lines(call, self._cwd, is_whole), *self._found(found)])
+
+    def _found(self, found: Aftermath) -> Iterator[Line]:
+        """Yield what is seen of it now."""
+        told = self._questions.told
+        if found.made:
+            yield from told("it did:       ", _listed(found.made))
+        rest = f", and {found.more} more" if found.more else ""
+        partly = "" if found.is_complete else " (not every file was looked at)"
+        since = f"{_listed(found.since) or 'no file of the workspace'}{rest}{partly}"
+        yield from told("changed since:", f" {since}")
+        if found.git:
+            yield from told("git says:     ", f"{_listed(found.git)} (whenever that was)")
+        if found.running is not None:
+            running = _listed(found.running)
+            yield from told("still runs:   ", running or "nothing of it", "bold yellow" if running else "")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(one_line, names))

@@ -1,0 +1,85 @@
+"""What fills the model's window: `/context`, `/compact` and `/uncompact`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from .command import DONE, SlashContext, SlashResult, tell, warn
+
+if TYPE_CHECKING:
+    from ....agent.session.session import Session
+    from ....state.transcript import Transcript
+
+_BAR_CELLS = 20
+
+
+class Share(NamedTuple):
+    """One part of what is sent with every request."""
+
+    name: str
+    tokens: int
+    detail: str = ""
+
+
+async def show_context(context: SlashContext, words: str) -> SlashResult:
+    """Show what fills the window, by tokens as they were learned from the provider."""
+    session = context.session
+    window = session.model.context_window
+    parts = list(shares(session))
+    used = sum(part.tokens for part in parts)
+    lines = [("bold", f"{used:,} of {window:,} tokens are used ({_percent(used, window)}), about.")]
+    for part in parts:
+        filled = round(_BAR_CELLS * part.tokens / max(window, 1))
+        bar = "=" * filled
+        said = f"  {part.name:<14} {part.tokens:>9,}  {_percent(part.tokens, window):>5}  {bar} {part.detail}"
+        lines.append(("", said.rstrip()))
+    lines.append(("dim", "/compact puts a summary in the place of the older messages."))
+    context.renderer.lines(lines)
+    return DONE
+
+
+def shares(session: "Session") -> Iterator[Share]:
+    """Yield the parts of the next request."""
+    state = session.state
+    system = len(session.settings.system_prompt.encode())
+
+    def tokens(size_bytes: int) -> int:
+        return int(size_bytes * state.tokens_per_byte)
+
+    yield Share("system prompt", tokens(system))
+    yield Share("tools", tokens(session.offered.size_bytes - system), f"{len(session.offered.specs)} tools")
+    yield Share("conversation", tokens(state.chat_history.size_bytes), _counted(state.chat_history))
+    step = state.active_step
+    if step is not None:
+        yield Share("plan step", tokens(step.chat_history.size_bytes), _counted(step.chat_history))
+
+
+def _counted(history: "Transcript") -> str:
+    count = len(history)
+    return f"{count} message{'' if count == 1 else 's'}"
+
+
+def _percent(tokens: int, window: int) -> str:
+    return f"{100 * tokens / max(window, 1):.1f}%"
+
+
+async def compress(context: SlashContext, words: str) -> SlashResult:
+    """Let the graph put a summary in the place of the older messages now."""
+    await context.record(f"/compact {words}".strip())
+    return DONE
+
+
+async def take_back(context: SlashContext, words: str) -> SlashResult:
+    """Bring the messages back that the newest compression has summarized."""
+    from ....agent.history.time_travel.compressions import uncompressed
+
+    session, store = context.session, context.runtime.store
+    if session.state.turn_open:
+        warn(context, "The history is changed between turns only: let this one end first.")
+        return DONE
+    history = await store.database.offload(lambda: uncompressed(store, session))
+    if history is None:
+        tell(context, "Nothing of this conversation is compressed.")
+        return DONE
+    session.change_history(history)
+    await context.follow(session.note("/uncompact", f"All {len(history)} messages are back."))
+    return DONE

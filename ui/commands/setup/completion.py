@@ -1,0 +1,204 @@
+"""`sandbur completion`: what completes commands and flags in bash, zsh and fish, made of the parsers."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...argument_types import OneOf, one_of
+from ...grammar import COMMANDS, Command, declared, parser_for, word
+from ...terminal.terminal import put
+from .help import flags_of
+
+SHELLS = ("bash", "zsh", "fish")
+_PATHS = frozenset({"FILE", "DIR", "PATH"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionCommand(Command):
+    GROUPS = ()
+    EXAMPLES = (
+        ('eval "$(sandbur completion bash)"', "in ~/.bashrc"),
+        ('eval "$(sandbur completion zsh)"', "in ~/.zshrc, after compinit"),
+        ("sandbur completion fish > ~/.config/fish/completions/sandbur.fish", "once"),
+    )
+    shell: str = word("|".join(SHELLS), "the shell", type=one_of(SHELLS))
+
+    async def run(self) -> int:
+        put({"bash": bash, "zsh": zsh, "fish": fish}[self.shell](tuple(described())))
+        return 0
+
+
+class Option(NamedTuple):
+    names: tuple[str, ...]
+    about: str
+    takes: str
+    """What stands for its value; empty: it has none."""
+    choices: tuple[str, ...]
+
+
+class Described(NamedTuple):
+    """A command as completion sees it; the one without a name is the chat."""
+
+    name: str
+    about: str
+    options: tuple[Option, ...]
+    words: tuple[str, ...]
+    """What may follow it."""
+
+
+def described() -> Iterator[Described]:
+    for name in ("chat", *COMMANDS):
+        parser = parser_for(name)
+        options = tuple(
+            Option(
+                tuple(one.option_strings),
+                " ".join((one.help or "").replace("%%", "%").split()),
+                "" if one.nargs == 0 else str(one.metavar or one.dest),
+                one.type.names if isinstance(one.type, OneOf) else (),
+            )
+            for one in flags_of(parser)
+        )
+        words = tuple(COMMANDS if name == "chat" else declared(name).ACTIONS)
+        about = COMMANDS[name].summary if name in COMMANDS else ""
+        yield Described("" if name == "chat" else name, about, options, words)
+
+
+def bash(commands: tuple[Described, ...]) -> str:
+    """Return a script that needs nothing but bash."""
+    cases = _lines(
+        f"{_name(one)}) flags={shlex.quote(_joined(one.options))} words={shlex.quote(' '.join(one.words))} ;;"
+        for one in commands
+    )
+    chosen = _lines(
+        f'{"|".join(where)}) COMPREPLY=($(compgen -W {shlex.quote(" ".join(choices))} -- "$current"));'
+        " return ;;"
+        for choices, where in _choices(commands).items()
+    )
+    return f"""# bash completion for sandbur
+_sandbur() {{
+  local current previous command=chat flags words at
+  current="${{COMP_WORDS[COMP_CWORD]}}"
+  previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    case "${{COMP_WORDS[at]}}" in
+    {"|".join(COMMANDS)}) command="${{COMP_WORDS[at]}}"; break ;;
+    esac
+  done
+  case "$command:$previous" in
+{chosen}
+    {"|".join(_paths(commands))}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+  esac
+  case "$command" in
+{cases}
+  esac
+  if [[ "$current" == -* ]]; then
+    COMPREPLY=($(compgen -W "$flags" -- "$current"))
+  elif [[ -n "$words" && ( "$command" == chat || "$previous" == "$command" ) ]]; then
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+  else
+    COMPREPLY=($(compgen -f -- "$current"))
+  fi
+}}
+complete -o filenames -F _sandbur sandbur"""
+
+
+def zsh(commands: tuple[Described, ...]) -> str:
+    """Return a script that tells what each flag is for; it is loaded after `compinit`."""
+    cases = _lines(
+        f"({_name(one)}) flags=({_described(one.options)}) names=({_described_words(one)}) ;;"
+        for one in commands
+    )
+    chosen = _lines(
+        f"({'|'.join(where)}) compadd -- {' '.join(map(shlex.quote, choices))}; return ;;"
+        for choices, where in _choices(commands).items()
+    )
+    return f"""#compdef sandbur
+_sandbur() {{
+  local command=chat word
+  local -a flags names
+  for word in "${{(@)words[2,CURRENT-1]}}"; do
+    case "$word" in
+    ({"|".join(COMMANDS)}) command=$word; break ;;
+    esac
+  done
+  case "$command:${{words[CURRENT-1]}}" in
+{chosen}
+    ({"|".join(_paths(commands))}) _files; return ;;
+  esac
+  case "$command" in
+{cases}
+  esac
+  if [[ "$PREFIX" == -* ]]; then
+    _describe -o flag flags
+  elif (( $#names )) && [[ "$command" == chat || "${{words[CURRENT-1]}}" == "$command" ]]; then
+    _describe command names
+  else
+    _files
+  fi
+}}
+compdef _sandbur sandbur"""
+
+
+def fish(commands: tuple[Described, ...]) -> str:
+    """Return a script for a file of fish's own."""
+    lines = ["# fish completion for sandbur", "complete -c sandbur -f"]
+    for one in commands:
+        seen = f"__fish_seen_subcommand_from {one.name or ' '.join(COMMANDS)}"
+        begins = f"complete -c sandbur -n {shlex.quote(seen if one.name else f'not {seen}')}"
+        lines += [
+            f"{begins} -a {shlex.quote(word)} -d {shlex.quote(_about(one, word))}" for word in one.words
+        ]
+        lines += [f"{begins} {_fish_flag(option)} -d {shlex.quote(option.about)}" for option in one.options]
+    return "\n".join(lines)
+
+
+def _fish_flag(option: Option) -> str:
+    spelled = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
+    takes = ["-r -F" if option.takes in _PATHS else "-x"] if option.takes else []
+    takes += [f"-a {shlex.quote(' '.join(option.choices))}"] if option.choices else []
+    return " ".join([*spelled, *takes])
+
+
+def _name(command: Described) -> str:
+    return command.name or "chat"
+
+
+def _about(command: Described, word: str) -> str:
+    return COMMANDS[word].summary if not command.name else declared(command.name).ACTIONS[word].about
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _joined(options: Iterable[Option]) -> str:
+    return " ".join(name for option in options for name in option.names)
+
+
+def _described(options: Iterable[Option]) -> str:
+    return " ".join(shlex.quote(f"{name}:{option.about}") for option in options for name in option.names)
+
+
+def _described_words(command: Described) -> str:
+    return " ".join(shlex.quote(f"{word}:{_about(command, word)}") for word in command.words)
+
+
+def _choices(commands: Iterable[Described]) -> dict[tuple[str, ...], list[str]]:
+    """Return what a flag takes, and after which `COMMAND:FLAG`."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for one in commands:
+        for option in one.options:
+            if option.choices:
+                found.setdefault(option.choices, []).extend(f"{_name(one)}:{name}" for name in option.names)
+    return found
+
+
+def _paths(commands: Iterable[Described]) -> list[str]:
+    return [
+        f"{_name(one)}:{name}"
+        for one in commands
+        for option in one.options
+        if option.takes in _PATHS
+        for name in option.names
+    ]

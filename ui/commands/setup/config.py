@@ -1,0 +1,240 @@
+"""`sandbur config`: what the settings are and who says so; sets one, or takes it out."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from ....state.errors import UsageError
+from ...argument_types import one_of
+from ...grammar import Action, Command, switch, word
+from ...open_session import said_by
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import put, say
+
+if TYPE_CHECKING:
+    from ....agent.config.keep import ConfigPlace
+    from ....agent.config.settings import Setting, Settings
+
+
+_ACTIONS: Mapping[str, Action] = {
+    "list": Action("", "every setting that counts here, and who says so", ("--json",)),
+    "get": Action("KEY", "one setting", ("--json",), (("sandbur config get model", ""),)),
+    "set": Action("KEY VALUE", "set one; a value is written as in its SANDBUR_* variable", ("--project",),
+                  (
+        ("sandbur config set model anthropic/claude-sonnet-5-5", ""),
+        ("sandbur config set aliases.fast ollama/qwen3:8b", "one entry of a table"),
+        ("sandbur config set --project max_budget_usd 2", "for this project"),
+    )),
+    "unset": Action("KEY", "take one out", ("--project",)),
+    "path": Action("", "which files there are, and which are ignored"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigCommand(Command):
+    ACTIONS: ClassVar = _ACTIONS
+    action: str = word(
+        "|".join(_ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
+        "list", nargs="?", type=one_of(tuple(_ACTIONS)),
+    )  # fmt: skip
+    key: str = word("KEY", "get, set, unset: such as model, or aliases.NAME", nargs="?")
+    value: str | None = word("VALUE", "set: as its SANDBUR_* variable would have it", None, nargs="?")
+    project: bool = switch("--project", "set, unset: in the configuration of this folder's project")
+    json: bool = switch("--json", "list, get: JSON on stdout")
+
+    def check(self) -> None:
+        needs_key = self.action in ("get", "set", "unset")
+        if needs_key and not self.key:
+            raise UsageError(
+                f"`sandbur config {self.action}` needs a KEY.", "`sandbur config list` lists them."
+            )
+        if not needs_key and self.key:
+            raise UsageError(
+                f"`{self.key}` is one word too many.", f"Did you mean: sandbur config get {self.key}"
+            )
+        if self.action == "set" and self.value is None:
+            raise UsageError(f"`sandbur config set {self.key}` needs a VALUE.")
+        if self.action != "set" and self.value is not None:
+            raise UsageError(f"`{self.value}` is one word too many.", "`sandbur config --help` helps.")
+        if self.project and self.action not in ("set", "unset"):
+            raise UsageError("--project belongs to `sandbur config set` and `sandbur config unset`.")
+        if self.json and self.action not in ("list", "get"):
+            raise UsageError("--json belongs to `sandbur config list` and `sandbur config get`.")
+
+    async def run(self) -> int:
+        """Do it; return 1 from `unset` for what was not set."""
+        from ....agent.config.edit_settings import set_value, setting_named, unset_value
+
+        if self.action == "path":
+            for line in _paths(self):
+                put(one_line(line))
+            return 0
+        if self.action == "list":
+            _list(self)
+            return 0
+        if self.action == "get":
+            row, entry = setting_named(self.key)
+            _show(_loaded(self), row, entry, self.json)
+            return 0
+        place = _place(self)
+        if self.value is not None:
+            set_value(place, self.key, self.value, os.environ)
+            say(f"Set {one_line(self.key)} in {one_line(str(place.path))}.")
+            _warn_of_others(_loaded(self), self.key, place)
+            return 0
+        if unset_value(place, self.key, os.environ):
+            say(f"Took {one_line(self.key)} out of {one_line(str(place.path))}.")
+            return 0
+        say(f"{one_line(self.key)} is not set in {one_line(str(place.path))}.")
+        return 1
+
+
+def _loaded(command: ConfigCommand) -> "Settings":
+    from ....agent.config.load import load_settings
+
+    return load_settings(said_by(command), os.environ)
+
+
+def _list(command: ConfigCommand) -> None:
+    from ....agent.config.settings import SETTINGS
+
+    settings = _loaded(command)
+    rows = [row for row in SETTINGS if row.about]
+    if command.json:
+        put(json.dumps([_object(settings, row) for row in rows], indent=2, ensure_ascii=False))
+        return
+    width = max(len(row.key) for row in rows)
+    for row in rows:
+        put(f"{row.key:<{width}}  {_text(settings, row) or '-'}{_source(settings, row)}")
+    for notice in settings.notices:
+        say(one_line(notice))
+
+
+def _object(settings: "Settings", row: "Setting") -> dict[str, Any]:
+    return {
+        "key": row.key,
+        "value": _plain(row, getattr(settings, row.key)),
+        "default": _plain(row, row.default),
+        "sources": list(settings.sources.get(row.key, ())),
+        "variable": row.variable or None,
+        "flag": row.flag.names[-1] if row.flag else None,
+        "about": row.about,
+    }
+
+
+def _show(settings: "Settings", row: "Setting", entry: str, as_json: bool) -> None:
+    value = _plain(row, getattr(settings, row.key))
+    if entry:
+        if not isinstance(value, dict) or entry not in value:
+            raise UsageError(
+                f"`{row.key}` has no entry `{entry}`.", f"`sandbur config get {row.key}` shows it."
+            )
+        value = cast("dict[str, Any]", value)[entry]
+    if as_json:
+        put(json.dumps(value, ensure_ascii=False))
+        return
+    for line in _lines(value):
+        put(one_line(line))
+
+
+def _text(settings: "Settings", row: "Setting") -> str:
+    return one_line(", ".join(_lines(_plain(row, getattr(settings, row.key)))))
+
+
+def _lines(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        entries = cast("dict[str, Any]", value).items()
+        yield from (f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in entries)
+    elif isinstance(value, list):
+        yield from map(str, cast("list[Any]", value))
+    elif isinstance(value, bool):
+        yield str(value).lower()
+    elif value is not None:
+        yield str(value)
+
+
+_ACTIONS_ONLY = ("mcp_servers", "tables", "hooks")
+"""Kinds of which only names are told: their values may hold what is nobody else's business."""
+
+
+def _plain(row: "Setting", value: Any) -> Any:
+    """Return a value as JSON has it, without what may be secret."""
+    if row.kind in _ACTIONS_ONLY:
+        return [str(getattr(one, "command", one)) for one in cast("Mapping[str, Any]", value)]
+    if row.kind == "variables":
+        return [one.partition("=")[0] for one in value]
+    if isinstance(value, Mapping):
+        return {str(name): _shown(one) for name, one in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, tuple):
+        return [_shown(one) for one in cast("tuple[Any, ...]", value)]
+    return _shown(value)
+
+
+def _shown(value: Any) -> Any:
+    """Return a single value without the password of an address."""
+    if isinstance(value, Path | str):
+        return re.sub(r"(?<=://)[^/@]*@", "", str(value))
+    if (dump := getattr(value, "model_dump", None)) is not None:
+        return {name: _shown(one) for name, one in dump(exclude_none=True).items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _shown(one) for name, one in asdict(value).items()}
+    return value
+
+
+def _source(settings: "Settings", row: "Setting") -> str:
+    said = [_SPELLED[one](row) if one in _SPELLED else one for one in settings.sources.get(row.key, ())]
+    return f"   ({one_line(', '.join(said))})" if said else ""
+
+
+_SPELLED: "Mapping[str, Callable[[Setting], str]]" = {
+    "The environment": lambda row: row.variable,
+    "The command line": lambda row: row.flag.names[-1] if row.flag else row.key,
+}
+"""A source that the person knows by another name."""
+
+
+def _place(command: ConfigCommand) -> "ConfigPlace":
+    """Return the file to change: the person's own, or the project's where that is theirs to change."""
+    from ....agent.config.keep import ConfigPlace, place_for
+    from ....agent.config.paths import config_home
+
+    if not command.project:
+        return ConfigPlace(config_home(os.environ) / "config.toml", None)
+    place = place_for(Path.cwd(), os.environ)
+    if place.project is None:
+        raise UsageError(
+            "This project's configuration is not trusted, or lies elsewhere, so nothing is changed in it.",
+            "Look at it in the chat first.",
+        )
+    return place
+
+
+def _warn_of_others(settings: "Settings", key: str, place: "ConfigPlace") -> None:
+    """Say so if something else counts before what was just set."""
+    said = settings.sources.get(key.partition(".")[0], ())
+    if said and said[0] != str(place.path):
+        say(f"Here {one_line(said[0])} counts first.")
+
+
+def _paths(command: ConfigCommand) -> Iterator[str]:
+    from ....agent.config.load import HOOKS_NAME, project_folders
+    from ....agent.config.paths import CONFIG_NAME, MCP_JSON, config_home
+
+    settings = _loaded(command)
+    own = config_home(os.environ)
+    yield _with_state(own / "config.toml", "yours")
+    if (own / HOOKS_NAME).exists():
+        yield _with_state(own / HOOKS_NAME, "yours")
+    ignored = {settings.untrusted_config, settings.untrusted_servers}
+    for folder in project_folders(settings.cwd):
+        for path in (folder / CONFIG_NAME, folder / MCP_JSON):
+            if path.exists():
+                yield _with_state(path, "ignored: not trusted" if path in ignored else "of the project")
+
+
+def _with_state(path: Path, state: str) -> str:
+    return f"{path}   ({state}{'' if path.exists() else ', not there yet'})"
