@@ -75,6 +75,10 @@ class Transcript:
             log.append(message)
         return type(self)((*head, TranscriptRange(log, start, len(log.messages))))
 
+    def continued(self, *messages: Message) -> Self:
+        """Return a longer view that leaves nothing behind if it is given up: in a log of its own."""
+        return type(self)((*self.spans, *self.of(*messages).spans)) if messages else self
+
     def compacted(self, summary: Message, keep_last: int) -> Self:
         """Return a view of `summary` followed by the last `keep_last` messages; nothing is deleted."""
         return type(self)((*self.of(summary).spans, *self.part(max(len(self) - keep_last, 0)).spans))
