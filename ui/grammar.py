@@ -244,7 +244,8 @@ def parser_for(name: str) -> Parser:
         for row in SETTINGS:
             if title and row.group == title and row.flag is not None:
                 flags, metavar, help = row.flag
-                group.add_argument(*flags, dest=row.key, metavar=metavar, help=help, **_HOW[row.kind])
+                how: dict[str, Any] = _HOW[row.kind] | ({"metavar": metavar} if metavar else {})
+                group.add_argument(*flags, dest=row.key, help=help, **how)
                 if row.kind == "mode":
                     group.add_argument("-y", "--yolo", action="store_true", dest=YOLO,
                                        help="--mode yolo: run everything but denied calls")  # fmt: skip
@@ -275,6 +276,7 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
     "count": {"type": count},
     "amount": {"type": amount},
     "seconds": {"type": amount},
+    "switch": {"action": "store_const", "const": True},
 }
 """Kind of a setting -> how its flag is read."""
 
