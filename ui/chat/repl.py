@@ -104,7 +104,7 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         if command.continues or first is not None:
             picked = None
             if command.resume == "":
-                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd)
+                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
                 talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
@@ -196,12 +196,11 @@ class Chat:
         # The question about a call is a halt of its own.
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
-        state, stops = session.state, (session.id, session.state, standing, summary.wake_at)
-        lines = [*recap_lines(summary.title or session.id, state, self._renderer.glyphs)]
+        state, store = session.state, self._runtime.store
+        stands = "prompt" if self._waits else standing
+        lines = [*recap_lines(summary.title or session.id, state, stands, self._renderer.glyphs)]
         if self._waits:
-            lines += stopped_lines(self._runtime.store, *stops)
-        else:
-            lines += standing_lines(state, standing)
+            lines += stopped_lines(store, session.id, state, standing, summary.wake_at)
         self._renderer.know(state.pending_tool_calls, state.vibe_plan)
         self._renderer.lines(lines, prose=True)
 
