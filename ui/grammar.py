@@ -170,6 +170,7 @@ COMMANDS: Mapping[str, Listed] = {
     "completion": Listed("setup.completion.CompletionCommand", "print what completes words in your shell"),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
     "trust": Listed("setup.trust.TrustCommand", "list whose configuration counts, or take trust back"),
+    "acp": Listed("acp.AcpCommand", "serve an editor that speaks the Agent Client Protocol"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
