@@ -26,7 +26,7 @@ from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say, typing_unseen
 from .decisions.always import Always
 from .decisions.approvals import Approvals
-from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
+from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
@@ -34,6 +34,7 @@ from .input.keys import Waking
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
 from .slash.dispatch import commanded
+from .slash.extras import more_commands
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
@@ -121,6 +122,7 @@ async def chat(command: "ChatCommand") -> int:
         if not command.continues:
             await ask_about_links(runtime.settings.cwd)
             await ask_about_tools(runtime.settings.cwd)
+            await ask_about_texts(runtime.settings.cwd)
         settings = runtime.settings
         asked = [
             await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
@@ -202,7 +204,9 @@ class Chat:
     def enter(self, session: "Session") -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
-        self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
+        self.more, said = more_commands(Path(session.settings.cwd), self._runtime.env)
+        notices = (*session.notices, *said)
+        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self._runtime, session.settings.model)
 
     def _take(self, session: "Session") -> None:

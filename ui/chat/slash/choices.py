@@ -1,6 +1,7 @@
 """What a session keeps and a person changes in it: `/model`, `/budget`, `/permissions`."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,18 @@ async def change_model(context: SlashContext, words: str) -> SlashResult:
     context.enter(opened)
     await context.follow(opened.note(f"/model {model}", f"The model is {opened.model_name} now."))
     return _CHANGED
+
+
+@asynccontextmanager
+async def with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
+    """Go on with another model within, then with the one of before."""
+    before = context.session.settings.model
+    await change_model(context, name)
+    try:
+        yield
+    finally:
+        if context.session.settings.model != before:
+            await change_model(context, before)
 
 
 def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:

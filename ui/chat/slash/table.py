@@ -42,6 +42,7 @@ def _offered_by(home: str) -> Complete:
     return offered
 
 
+_skills = _offered_by("extras.offered_skills")
 _parts = _offered_by("texts.offered_parts")
 _models = _offered_by("choices.offered_models")
 _rules = _offered_by("choices.offered_rules")
@@ -118,6 +119,13 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
             waits=True,
         ),
         _row("uncompact", "", "bring those messages back", "window.take_back", waits=True),
+        _row(
+            "skill",
+            "[NAME [TASK]]",
+            "list the skills, or work by one",
+            "extras.use_skill",
+            complete=_skills,
+        ),
         _row("memory", "[show]", "list the instructions in force, add to them", "files.show_memory"),
         _row(
             "init",
