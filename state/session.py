@@ -100,6 +100,22 @@ class SessionSettings(Record):
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
+InboxKind = Literal["steer", "queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """What a person said while a run went on, and no history holds yet."""
+
+    number: int
+    """Rising within a session."""
+    kind: InboxKind
+    """`steer`: the model reads it before its next call; `queue`: it is sent when the run is over."""
+    text: str
+    context: str = ""
+    """What a hook adds for the model."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
     id: str

@@ -75,6 +75,10 @@ class Transcript:
             log.append(message)
         return type(self)((*head, TranscriptRange(log, start, len(log.messages))))
 
+    def continued(self, *messages: Message) -> Self:
+        """Return a longer view that leaves nothing behind if it is given up: in a log of its own."""
+        return type(self)((*self.spans, *self.of(*messages).spans)) if messages else self
+
     def compacted(self, summary: Message, keep_last: int, lasting: Sequence[Message] = ()) -> Self:
         """Return a view of `summary` and what is `lasting`, then the last `keep_last` messages.
 

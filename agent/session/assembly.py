@@ -110,6 +110,7 @@ class Assembly:
             self._limits(settings), gate_of, gate.change, nobody if telemetry is None else telemetry.note,
             companions=(*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
         )  # fmt: skip
+        await session.read_inbox()
         await self._accompany(session, ports, hooks, onion, model)
         session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session

@@ -46,6 +46,9 @@ class SlashDesk:
     def enter(self, session: Session) -> None:
         self.session = session
 
+    def recall(self) -> None:
+        self.renderer.lines([("", f"Resumed: {self.session.id}")])
+
     async def send(self, text: str) -> None:
         self.sent.append(text)
         await self.follow(self.session.send(text))

@@ -2,14 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....state.errors import UsageError
 from ...terminal.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
-
-if TYPE_CHECKING:
-    from ....agent.session.session import Session
 
 _MOST_OFFERED = 50
 
@@ -42,20 +38,9 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
     opened = await runtime.resume(name)
     left = _way_back(context)
     context.enter(opened)
-    _recall(context, opened)
+    context.recall()
     tell(context, *left)
     return SlashResult(goes_on=True)
-
-
-def _recall(context: SlashContext, session: "Session") -> None:
-    """Show where it stands."""
-    from ..recap import recap_lines
-
-    summary = context.runtime.store.show(session.id).summary
-    standing = "prompt" if summary.status == "running" else session.next_action
-    context.renderer.know(session.state.pending_tool_calls, session.state.vibe_plan)
-    lines = recap_lines(summary.title or session.id, session.state, standing, context.renderer.glyphs)
-    context.renderer.lines(lines, prose=True)
 
 
 async def _picked(context: SlashContext) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....state.errors import UsageError
 from ....state.messages import runtime_said
-from ...terminal.lines import Line, coloured_diff
+from ...terminal.diffs import Line, numbered_diff
 from ...terminal.sanitize import one_line, plain
 from .command import DONE, SlashContext, SlashResult, tell, warn
 
@@ -54,7 +54,7 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
 def _difference_lines(one: "FileDifference") -> Iterator[Line]:
     note = f" ({one_line(one.note)})" if one.note else ""
     yield "bold", f"{one_line(one.name)}  {one.status}{note}"
-    yield from coloured_diff(plain(one.diff)) if one.diff else ()
+    yield from numbered_diff(plain(one.diff)) if one.diff else ()
 
 
 async def undo(context: SlashContext, words: str) -> SlashResult:

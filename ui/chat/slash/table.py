@@ -43,6 +43,7 @@ def _offered_by(home: str) -> Complete:
 
 
 _skills = _offered_by("extras.offered_skills")
+_themes = _offered_by("looking.offered_themes")
 _parts = _offered_by("texts.offered_parts")
 _models = _offered_by("choices.offered_models")
 _rules = _offered_by("choices.offered_rules")
@@ -92,6 +93,7 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
     ),
     "Session": (
         _row("plan", "", "show the plan and how far it is", "looking.show_plan"),
+        _row("expand", "[COUNT]", "show whole what was folded last", "looking.expand"),
         _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
         _row("status", "", "show where the session stands", "looking.show_status"),
         _row("cost", "", "show what the session used", "choices.show_cost", ("usage",)),
@@ -140,6 +142,7 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
         _row("undo", "", "bring back the files of the last turn", "files.undo", waits=True),
     ),
     "Installation": (
+        _row("theme", "[NAME]", "show the chat in other colours", "looking.change_theme", complete=_themes),
         _row("doctor", "", "check this installation", "looking.examine"),
         _row("ui", "", "show sessions in the browser", "looking.open_ui"),
     ),
