@@ -23,12 +23,13 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables", "resuming", "theme",
+    "variables", "resuming", "theme", "editing",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
 Theme = Literal["dark", "light", "none"]
+Editing = Literal["emacs", "vi"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -348,6 +349,13 @@ class Settings:
         flag=("--plain", "", "words and line ends only, for screen readers: nothing moves on the screen"),
         harmless=True,
         about="words and line ends only, for screen readers and logs: nothing moves on the screen",
+    )
+    editing: Editing = _row(
+        "emacs",
+        "editing",
+        "SANDBUR_EDITING",
+        harmless=True,
+        about="how the input line of the chat is edited: `emacs` or `vi`",
     )
     home: Path
     """The data folder; no setting, but resolved with them, as what follows."""

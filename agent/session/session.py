@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer
+from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer, Verdict
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
@@ -292,6 +292,14 @@ class Session:
         self._position.change(
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
+
+    def judge_reading(self, path: str) -> Verdict:
+        """Return what the gate says to a file that the person names in a message."""
+        from ...actions.tools.registry import builtin_tools
+        from ..policy.judge import Judge
+
+        judge = Judge(self._gate_of(self.settings), builtin_tools())
+        return judge.reading_verdict(path, self.state.execution_mode)
 
     def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""

@@ -213,5 +213,6 @@ def test_a_draft_is_not_mixed_with_a_message_that_was_interrupted(terminal: Term
         terminal.type("tell me a tale")
         terminal.see("Half of an answer", after="tell me a tale")
         terminal.keys("-l", "my draft")
-        terminal.keys("C-c")
+        terminal.see("❯ my draft", after="Half of an answer")
+        terminal.keys("Escape")
         terminal.see("❯ my draft", after="Nothing is lost")

@@ -11,6 +11,7 @@ from ....state.errors import UsageError
 from ...terminal.lines import usage_text
 from ...terminal.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
+from .conversations import recent_sessions
 
 if TYPE_CHECKING:
     from ....agent.session.session import Session
@@ -56,7 +57,7 @@ def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:
     settings, session = context.runtime.settings, context.session
     names = [settings.model, session.settings.model, *session.settings.fallback_models]
     yield from (SlashOffer(name, f"means {model}") for name, model in settings.aliases.items())
-    used = (one.model for one in context.runtime.store.sessions()[:100])
+    used = (one.model for one in recent_sessions(context.runtime.store))
     yield from (SlashOffer(name) for name in dict.fromkeys([*filter(None, names), *used]))
 
 

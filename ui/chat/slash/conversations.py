@@ -1,13 +1,18 @@
 """Other sessions, and this one as a whole: `/fork`, `/resume`, `/rename`, `/export`, `/clear`."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ....state.errors import UsageError
+from ....state.session import SessionSummary
+from ....state.store.store import Store
 from ...terminal.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 
 _MOST_OFFERED = 50
+_RECENT_S = 5.0
 
 
 async def fork(context: SlashContext, words: str) -> SlashResult:
@@ -104,9 +109,20 @@ def _is_stored(context: SlashContext) -> bool:
     return context.runtime.store.index.exists(context.session.id)
 
 
+_recent: WeakKeyDictionary[Store, tuple[float, list[SessionSummary]]] = WeakKeyDictionary()
+
+
+def recent_sessions(store: Store) -> list[SessionSummary]:
+    """Return the newest sessions, as they were a moment ago: this is asked with every key."""
+    now = time.monotonic()
+    if store not in _recent or now - _recent[store][0] > _RECENT_S:
+        _recent[store] = now, store.sessions()[:_MOST_OFFERED]
+    return _recent[store][1]
+
+
 def offered_sessions(context: SlashContext | None) -> Iterator[SlashOffer]:
     """Offer what can be resumed."""
     if context is None:
         return
-    for found in context.runtime.store.sessions()[:_MOST_OFFERED]:
+    for found in recent_sessions(context.runtime.store):
         yield SlashOffer(found.id[:8], one_line(f"{found.status}: {found.title}"))

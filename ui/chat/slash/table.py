@@ -72,6 +72,7 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
         _row("help", "[COMMAND]", "show the commands", show_help),
         _row("clear", "", "begin a new session in this chat", "conversations.clear", ("new",), waits=True),
         _row("exit", "", "leave; the session can be resumed", "basics.leave", ("quit",)),
+        _row("editor", "[TEXT]", "write a message in your editor", "texts.edit_message", waits=True),
         _row("copy", "[code]", "put the last answer on the clipboard", "texts.copy", complete=_parts),
     ),
     "Settings": (
@@ -128,7 +129,12 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
             "extras.use_skill",
             complete=_skills,
         ),
-        _row("memory", "[show]", "list the instructions in force, add to them", "files.show_memory"),
+        _row(
+            "memory",
+            "[show|edit|add TEXT]",
+            "list the instructions, change them",
+            "files.show_memory",
+        ),
         _row(
             "init",
             "[WISH]",

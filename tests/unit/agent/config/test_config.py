@@ -28,6 +28,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         agent=None,
         effort=None,
         aliases={},
+        editing="emacs",
         hooks=(),
         mcp_servers={},
         http_tools={},
