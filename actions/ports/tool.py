@@ -158,6 +158,8 @@ class ToolTraits:
 
     subject: str = ""
     """The argument that says what a call is about; rules are matched against it."""
+    told_by: tuple[str, ...] = ()
+    """The arguments that tell a person in one line what a call is about; none: the subject does."""
     runs_commands: bool = False
     """The subject is a shell command: rules look into it."""
     writes_files: bool = False

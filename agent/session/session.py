@@ -103,6 +103,11 @@ class Session:
         return self._ports.model.name
 
     @property
+    def sandbox(self) -> str:
+        """Kind and network of what its commands run in."""
+        return self._ports.sandbox
+
+    @property
     def toolbox(self) -> Toolbox:
         """Its tools by name, those too that the model is not told of yet."""
         return self._ports.toolbox

@@ -68,9 +68,12 @@ ONE_IMPORTER = {
     "ui/chat/decisions/consent.py": "what a person agrees to before anything counts",
     "ui/chat/slash/rewind.py": "one slash command",
     "ui/chat/slash/server_prompts.py": "slash commands that servers bring",
+    "ui/chat/standing.py": "what the status line tells, for the prompt and for a run",
     "ui/report/style.py": "a style sheet",
     "ui/terminal/answer.py": "the words of an answer as they come, apart from the work that is shown",
     "ui/terminal/markdown.py": "markdown as it streams in, without a screen",
+    "ui/terminal/plan.py": "a plan and what its steps took, apart from when it is shown",
+    "ui/terminal/work.py": "the rows of what goes on, apart from when they are shown",
 }
 """Modules under 150 lines that only a neighbour imports, at its top, with their reason."""
 

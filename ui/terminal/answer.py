@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .live import LiveRegion, ScreenRow, is_marked
-from .markdown import BlockSplitter, decided, lasting, preview, rendered
+from .markdown import BlockSplitter, decided, lasting, preview, rendered, unrendered
 from .terminal import can_redraw
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 _SOON_CHARS, _LATE_S = 32, 0.4
 """New text is shown when it is so much, or after so long: each time costs a dozen bytes more."""
@@ -20,8 +20,11 @@ _REST = 3
 class AnswerView:
     """The answers of one session. Each block is printed once, and on a terminal shown while it comes in."""
 
-    def __init__(self, console: "Console", live: LiveRegion) -> None:
+    def __init__(self, console: "Console", live: LiveRegion, is_plain: bool = False) -> None:
+        """`is_plain`: blocks are printed as they were written."""
         self._console = console
+        self._is_plain = is_plain
+        self.code_theme = "ansi_dark"
         self._live = live
         self._splitter = BlockSplitter()
         self._settled = ""
@@ -46,13 +49,13 @@ class AnswerView:
         if not can_redraw(self._console):
             self._live.clear()
             for block in blocks:
-                self._console.print(rendered(block))
+                self._console.print(unrendered(block) if self._is_plain else self._rendered(block))
                 self._console.print()
             self._settled = ""
             return
         settled: list[ScreenRow] = []
         for block in blocks:
-            settled += [*self._left(self._live.rows(rendered(block))), ScreenRow()]
+            settled += [*self._left(self._live.rows(self._rendered(block))), ScreenRow()]
             self._settled = ""
         more, self._rows = self._open_rows()
         self._live.settle([*settled, *more], self._rows)
@@ -76,6 +79,9 @@ class AnswerView:
         """Show another foot below what is shown."""
         self._live.draw(self._rows, foot)
 
+    def _rendered(self, block: str) -> "RenderableType":
+        return rendered(block, self.code_theme)
+
     def _is_due(self, now: float) -> bool:
         if self._width != self._console.width:
             return bool(self._splitter.open_block)
@@ -86,8 +92,8 @@ class AnswerView:
         """Return the rows of the open block that settle now, and the others."""
         *ended, block = self._splitter.open_parts
         block = decided(block)
-        rows = self._live.rows(preview(block)) if block.strip() else []
-        first = [row for part in ended for row in [*self._live.rows(rendered(part)), ScreenRow()]]
+        rows = self._live.rows(preview(block, self.code_theme)) if block.strip() else []
+        first = [row for part in ended for row in [*self._live.rows(self._rendered(part)), ScreenRow()]]
         if not self._is_begun_by([*first, *rows]):
             return [], [*first, *rows]
         left = self._left([*first, *rows])

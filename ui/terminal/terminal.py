@@ -101,10 +101,14 @@ def is_interactive() -> bool:
 
 
 def make_console(file: TextIO) -> "Console":
-    """Return a rich console that never interprets text as markup."""
+    """Return a rich console that never interprets text as markup, and knows the roles of the theme."""
     from rich.console import Console
 
-    return Console(file=file, markup=False, highlight=False, emoji=False, legacy_windows=False)
+    from .theme import put_on
+
+    console = Console(file=file, markup=False, highlight=False, emoji=False, legacy_windows=False)
+    put_on(console, "dark")
+    return console
 
 
 def can_redraw(console: "Console") -> bool:
@@ -130,6 +134,14 @@ class Glyphs:
 
 
 _ASCII = Glyphs("ok", "x", "-", ">", "o", "*", ">", "-", "...", "|", "|/-\\")
+
+
+_WORDS = Glyphs("done:", "failed:", "stopped:", "running:", "to do:", "*", ">", "-", "...", "output:", " ")
+
+
+def words_for_glyphs() -> Glyphs:
+    """Return words, for who hears the screen read."""
+    return _WORDS
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:

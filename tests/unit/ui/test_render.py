@@ -96,8 +96,12 @@ def test_a_running_call_shows_elapsed_time_and_its_last_output_in_place() -> Non
     assert "line" not in second
     screen = Screen()
     screen.feed(out.getvalue())
+    assert "df -h │ line 99 0." in screen.text[0]
     assert screen.text[0].endswith(("0.6s", "0.7s", "0.8s"))
-    assert screen.text[1:] == [f"  │ line {number}" for number in (97, 98, 99)]
+    assert screen.text[1:] == []
+    view.toggle_output()
+    screen.feed(out.getvalue()[len(first + second) :])
+    assert screen.text[2:] == [f"  │ line {number}" for number in range(88, 100)]
 
 
 def test_the_live_lines_are_gone_at_the_end() -> None:
@@ -144,8 +148,8 @@ def test_a_difference_is_shown_in_colours() -> None:
     view, out = renderer(terminal=True, color_system="standard")
     diff = "--- a\n+++ a\n@@ -1 +1 @@\n-old\n+new\n"
     view.show(ToolFinished("c1", "edit_file", "ok", f"Edited a\n{diff}", 3))
-    assert "\x1b[31m  │ -old" in out.getvalue()
-    assert "\x1b[32m  │ +new" in out.getvalue()
+    assert "\x1b[31m  │   1     -old" in out.getvalue()
+    assert "\x1b[32m  │       1 +new" in out.getvalue()
 
 
 def test_hostile_text_cannot_steer_the_terminal() -> None:
