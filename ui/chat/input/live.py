@@ -204,7 +204,7 @@ class LiveLine:
         self._hint = ""
         self._composer.history.append_string(self._buffer.text)
         self._buffer.reset()
-        waits = not steers or is_command(text) or text.startswith("!") or names_files(text)
+        waits = not steers or is_command(text) or names_files(text)
         self._begin(self._sent(run.queue if waits else run.steer, text))
 
     async def _sent(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:
