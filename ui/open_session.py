@@ -50,6 +50,7 @@ def attached(command: "ChatCommand") -> "tuple[Image | Document, ...]":
 async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
     """Open the runtime for the flags, and close it."""
     from ..agent.runtime import Runtime
+    from .terminal.theme import appear
 
     def tell(notice: str) -> None:
         from .terminal.sanitize import plain
@@ -57,6 +58,7 @@ async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
         say(plain(notice))
 
     runtime = Runtime.open(said_by(command), os.environ, tell)
+    appear(runtime.settings.theme, runtime.settings.plain)
     try:
         yield runtime
     finally:

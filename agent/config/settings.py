@@ -23,11 +23,13 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables", "editing",
+    "variables", "editing", "resuming", "theme",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
+Resuming = Literal["ask", "go"]
 Editing = Literal["emacs", "vi"]
+Theme = Literal["dark", "light", "none"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -263,6 +265,12 @@ class Settings:
         harmless=True,
         about="how much of a tool's result a new session puts into its history; the rest can be read back",
     )
+    resume: Resuming = _row(
+        "ask",
+        "resuming",
+        "SANDBUR_RESUME",
+        about="whether the chat goes on with an interrupted run at Enter (`ask`) or at once (`go`)",
+    )
     durability: "Durability" = _row(
         "full",
         "durability",
@@ -332,6 +340,22 @@ class Settings:
         "SANDBUR_EDITING",
         harmless=True,
         about="how the input line of the chat is edited: `emacs` or `vi`",
+    )
+    theme: Theme = _row(
+        "dark",
+        "theme",
+        "SANDBUR_THEME",
+        harmless=True,
+        about="colours for a `dark` or a `light` terminal; `none`: bold and dim letters alone",
+    )
+    plain: bool = _row(
+        False,
+        "switch",
+        "SANDBUR_PLAIN",
+        group="run",
+        flag=("--plain", "", "words and line ends only, for screen readers: nothing moves on the screen"),
+        harmless=True,
+        about="words and line ends only, for screen readers and logs: nothing moves on the screen",
     )
     home: Path
     """The data folder; no setting, but resolved with them, as what follows."""

@@ -32,6 +32,7 @@ from .run import Limits, Observe, Run, finished, nobody
 if TYPE_CHECKING:
     from burr.core import Application
 
+    from ...actions.ports import Tool
     from ...state.store.store import Store
     from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
@@ -116,6 +117,11 @@ class Session:
     def offered(self) -> ToolOffer:
         """What the model is told now beside the conversation."""
         return self._ports.offer(self.state.equipment)
+
+    @property
+    def sandbox(self) -> str:
+        """What confines its commands, in words; `off`: nothing does."""
+        return self._ports.sandbox
 
     @property
     def next_action(self) -> str:
@@ -331,6 +337,10 @@ class Session:
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
+
+    def tool(self, name: str) -> "Tool | None":
+        """Return what the session has of that name."""
+        return self._ports.toolbox.get(name)
 
     def shown_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""

@@ -64,7 +64,8 @@ def test_a_session_that_runs_elsewhere_is_not_said_to_go_on(terminal: Terminal) 
         process.communicate(timeout=120)
     terminal.close()
     terminal.start("-c")
-    screen = terminal.see("It stopped in the middle of a turn and goes on from there.")
+    screen = terminal.see("Enter finds out what came of it")
+    assert "In the middle: run_shell_command touch begun" in screen
     assert "execute_tools" not in screen
 
 

@@ -40,7 +40,7 @@ from .input.mentions import without_files
 from .input.suspend import Waking
 from .input.waiting import END_S, Answer, at_prompt
 from .picker import pick_session
-from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
+from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .slash.dispatch import commanded
 from .standing import facts_of
 
@@ -107,7 +107,7 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
                 picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
-                talk.recall()
+                talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
         else:
             first = await talk.read_while(open_session(runtime, command, or_demo=True))
         return await talk.run(clean(first) if first is not None else None)
@@ -124,6 +124,8 @@ class Chat:
         self._files = self._sent_files = tuple(files)
         self._entered: Session | None = None
         self._has_run = False
+        self._waits = False
+        """An interrupted run goes on at Enter."""
         self._told_of = ""
         """Who runs the session elsewhere, as it was said last."""
         self._draft = ""
@@ -184,18 +186,25 @@ class Chat:
         self._approvals = Approvals(self._questions, always, session.settings.cwd, session.circumstances)
         self._settling = Settling(self._questions, session.settings.cwd, session.aftermath)
 
-    def recall(self) -> None:
-        """Show where a resumed session stands."""
+    def recall(self, goes_on: bool = False) -> None:
+        """Show where a resumed session stands; unless it `goes_on` at once, Enter is waited for."""
         session = self._session
         self._has_run = True
-        summary = self._runtime.store.show(session.id).summary
+        summary = self._runtime.store.index.summary(session.id)
         # Of a session that another process runs nothing is said here: going on is refused next.
         standing = "prompt" if summary.status == "running" else session.next_action
-        self._renderer.know(session.state.pending_tool_calls, session.state.vibe_plan)
-        self._renderer.lines(
-            recap_lines(summary.title or session.id, session.state, standing, self._renderer.glyphs),
-            prose=True,
-        )
+        asks = any(call.decision == "undecided" for call in session.state.pending_tool_calls)
+        # The question about a call is a halt of its own.
+        is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
+        self._waits = is_halted and not goes_on
+        state, stops = session.state, (session.id, session.state, standing, summary.wake_at)
+        lines = [*recap_lines(summary.title or session.id, state, self._renderer.glyphs)]
+        if self._waits:
+            lines += stopped_lines(self._runtime.store, *stops)
+        else:
+            lines += standing_lines(state, standing)
+        self._renderer.know(state.pending_tool_calls, state.vibe_plan)
+        self._renderer.lines(lines, prose=True)
 
     async def read_while(self, opening: "Awaitable[Session]") -> str:
         """Show the prompt at once and open the session meanwhile; return the first message."""
@@ -233,7 +242,7 @@ class Chat:
             leaves = False
             if first is not None:
                 leaves = await self._answer(first)
-            elif self._session.next_action != "prompt":
+            elif self._session.next_action != "prompt" and not self._waits:
                 await self._turn(self._session.carry_on())
             while not leaves:
                 leaves = await self._answer(await self._next_message())

@@ -32,6 +32,6 @@ def facts_of(session: "Session | None", settings: "Settings") -> StatusFacts:
 
 
 def _estimated(session: "Session") -> float:
-    """Return how many tokens the history is going to take, as the compression reckons."""
+    """Return how many tokens the next request is going to take, as the compression reckons."""
     state = session.state
-    return state.chat_history.size_bytes * state.tokens_per_byte
+    return (session.offered.size_bytes + state.chat_history.size_bytes) * state.tokens_per_byte

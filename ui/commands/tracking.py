@@ -131,6 +131,26 @@ class UiCommand(Command):
                 backend.close()
 
 
+async def served_beside(store_url: str, tenant: str) -> str:
+    """Serve from a thread of this process until that ends; return the address with its token."""
+    import asyncio
+    import threading
+
+    _require_packages()
+    listener = listen("127.0.0.1", 0)
+    token = token_for(listener, {})
+    from ..tracking_guard import Guard
+
+    before = dict(os.environ)
+    app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
+    # Commands of the agent get none of what the server is told by.
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    server = _server(Guard(app, token.text, listener.getsockname()[1]))
+    threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True).start()
+    return f"{address_of(listener)}?token={token.text}"
+
+
 def _require_packages() -> None:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise ConfigError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .live import LiveRegion, ScreenRow, is_marked
 from .markdown import BlockSplitter, decided, lasting, preview, rendered, unrendered
 from .terminal import can_redraw
+from .theme import LOOK
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,10 +21,8 @@ _REST = 3
 class AnswerView:
     """The answers of one session. Each block is printed once, and on a terminal shown while it comes in."""
 
-    def __init__(self, console: "Console", live: LiveRegion, is_plain: bool = False) -> None:
-        """`is_plain`: blocks are printed as they were written."""
+    def __init__(self, console: "Console", live: LiveRegion) -> None:
         self._console = console
-        self._is_plain = is_plain
         self.code_theme = "ansi_dark"
         self._live = live
         self._splitter = BlockSplitter()
@@ -49,7 +48,7 @@ class AnswerView:
         if not can_redraw(self._console):
             self._live.clear()
             for block in blocks:
-                self._console.print(unrendered(block) if self._is_plain else self._rendered(block))
+                self._console.print(unrendered(block) if LOOK.is_plain else self._rendered(block))
                 self._console.print()
             self._settled = ""
             return

@@ -22,6 +22,10 @@ class _Spent:
     seconds: float | None = None
     tokens: int | None = 0
 
+    def stop(self, now: float) -> None:
+        if self.began is not None:
+            self.seconds, self.began = (self.seconds or 0) + now - self.began, None
+
 
 class PlanView:
     """The steps of one plan with the time and the tokens they took."""
@@ -32,11 +36,13 @@ class PlanView:
         self.steps: tuple[VibeStep, ...] = ()
         self.is_open = False
         """True while it goes on and is not on the screen for good."""
+        self.is_told = False
+        """True once it was printed while it goes on."""
 
     def set(self, steps: "tuple[VibeStep, ...]", is_open: bool = True) -> None:
         """Take a plan; what is known of its steps stays if it is the same one."""
         if not self.is_same(steps):
-            self._spent = {}
+            self._spent, self.is_told = {}, False
         self.steps, self.is_open = steps, is_open
 
     def is_same(self, steps: "tuple[VibeStep, ...]") -> bool:
@@ -58,8 +64,19 @@ class PlanView:
         spent = self._spent.setdefault(step_id, _Spent())
         if status == "in_progress":
             spent.began = now
-        elif spent.began is not None:
-            spent.seconds, spent.began = (spent.seconds or 0) + now - spent.began, None
+        else:
+            spent.stop(now)
+
+    def stop(self, now: float) -> None:
+        """Let the clock of the step that goes on stand still: what comes next is not its work."""
+        for spent in self._spent.values():
+            spent.stop(now)
+
+    def go_on(self, now: float) -> None:
+        for step in self.steps:
+            if step.status == "in_progress":
+                spent = self._spent.setdefault(step.step_id, _Spent())
+                spent.began = now if spent.began is None else spent.began
 
     def use(self, latest: "Usage") -> None:
         """Count the tokens of a model call for the step that goes on."""

@@ -26,7 +26,6 @@ from ...actions.events import (
 )
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
-from . import theme
 from .answer import AnswerView
 from .diffs import Emphasized, cut
 from .folds import Fold, Folds
@@ -49,7 +48,8 @@ from .live import LiveRegion, ScreenRow
 from .plan import MOST_STEPS, PlanView
 from .sanitize import one_line, plain
 from .status import StatusFacts, status_cells
-from .terminal import can_redraw, glyphs_for, words_for_glyphs
+from .terminal import can_redraw, glyphs_for
+from .theme import LOOK, Theme, code_theme, put_on
 from .work import LiveRow, RunningCall, WorkView
 
 if TYPE_CHECKING:
@@ -66,24 +66,14 @@ _WAITING = ("needs_approval", "needs_decision")
 class Renderer:
     """The view of one session. With `answers` the model's words are shown too, else only its work."""
 
-    def __init__(
-        self,
-        console: "Console",
-        *,
-        answers: bool,
-        verbose: bool = False,
-        plain: bool = False,
-        theme: theme.Theme = "dark",
-    ) -> None:
-        """With `plain` there are words and line ends only, for screen readers."""
+    def __init__(self, console: "Console", *, answers: bool, verbose: bool = False) -> None:
         self.console = console
-        self.glyphs = words_for_glyphs() if plain else glyphs_for(console.encoding)
+        self.glyphs = glyphs_for(console.encoding)
         self.composing: Callable[[], RenderableType | None] = lambda: None
         """Gives the rows that stand last in a run, above the status line: what is being typed."""
         self.status: StatusFacts | None = None
         """What the status line tells; None: there is no such line."""
         self._answers = answers
-        self._is_plain = plain
         self._shows_output = self._shows_thinking = verbose
         self._shows_plan = True
         self._is_running = False
@@ -91,7 +81,7 @@ class Renderer:
         self._work = WorkView(self.glyphs, shows_output=verbose)
         self._plan = PlanView(self.glyphs)
         self._folds = Folds()
-        self._text = AnswerView(console, self._live, plain)
+        self._text = AnswerView(console, self._live)
         self._moment = 0.0
         """The time that the status shows."""
         self._thought = ""
@@ -103,7 +93,7 @@ class Renderer:
         """True once the model was called in this run."""
         self._titles: dict[str, str] = {}
         self._shows = self._table()
-        self.use_theme(theme)
+        self.use_theme(LOOK.theme)
 
     def _table(self) -> dict[type, Callable[[Any], None]]:
         return {
@@ -125,10 +115,10 @@ class Renderer:
             RunFinished: self._run_finished,
         }
 
-    def use_theme(self, name: theme.Theme) -> None:
+    def use_theme(self, name: Theme) -> None:
         """Show what comes from now on in other colours."""
-        theme.put_on(self.console, name)
-        self._text.code_theme = theme.code_theme(name)
+        put_on(self.console, name)
+        self._text.code_theme = code_theme(name)
 
     def show(self, event: Event) -> None:
         if self._work.thinking.parts and not isinstance(event, ThinkingDelta):
@@ -238,6 +228,7 @@ class Renderer:
 
     def _run_started(self, event: RunStarted) -> None:
         self._is_running = True
+        self._plan.go_on(time.monotonic())
         if self.status is not None:
             self.status = replace(self.status, mode=event.mode, model=event.model, sandbox=event.sandbox)
 
@@ -369,12 +360,17 @@ class Renderer:
 
     def _run_finished(self, event: RunFinished) -> None:
         self._close_text()
+        self._plan.stop(time.monotonic())
         sign = self.glyphs.denied
         self.lines(("careful", f"{sign} {call.title}  stopped") for call in self._work.calls.values())
         self._work.calls.clear()
         self._work.step = ""
         if event.status not in _WAITING:
             self._print_plan()
+        elif self._plan.is_open and not self._plan.is_told and can_redraw(self.console):
+            # What is decided next is a part of it.
+            self._plan.is_told = True
+            self.lines(self._plan.lines(time.monotonic()), prose=True)
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
             self._text.add(event.result)
         self._last_words = ""
@@ -388,7 +384,7 @@ class Renderer:
 
     def _tell_status(self) -> None:
         """Say in a line what a status line tells elsewhere."""
-        if self._is_plain and self.status is not None:
+        if LOOK.is_plain and self.status is not None:
             cells = status_cells(self.status, 1000, self.glyphs)
             self.lines([("plain", "".join(text for _, text in cells))])
 

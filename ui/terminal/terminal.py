@@ -104,10 +104,10 @@ def make_console(file: TextIO) -> "Console":
     """Return a rich console that never interprets text as markup, and knows the roles of the theme."""
     from rich.console import Console
 
-    from .theme import put_on
+    from .theme import LOOK, put_on
 
     console = Console(file=file, markup=False, highlight=False, emoji=False, legacy_windows=False)
-    put_on(console, "dark")
+    put_on(console, LOOK.theme)
     return console
 
 
@@ -139,13 +139,12 @@ _ASCII = Glyphs("ok", "x", "-", ">", "o", "*", ">", "-", "...", "|", "|/-\\")
 _WORDS = Glyphs("done:", "failed:", "stopped:", "running:", "to do:", "*", ">", "-", "...", "output:", " ")
 
 
-def words_for_glyphs() -> Glyphs:
-    """Return words, for who hears the screen read."""
-    return _WORDS
-
-
 def glyphs_for(encoding: str | None) -> Glyphs:
-    """Return signs that the encoding can write."""
+    """Return signs that the encoding can write; words where the screen is read aloud."""
+    from .theme import LOOK
+
+    if LOOK.is_plain:
+        return _WORDS
     try:
         "✓✗⊘▶○●❯·…│⠋".encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -1,12 +1,34 @@
 """How the screen looks: a style for each role of a text, and themes that change them."""
 
 import os
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...agent.config.settings import Theme
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Theme = Literal["dark", "light", "none"]
+
+@dataclass(slots=True)
+class Look:
+    """How this process appears."""
+
+    theme: Theme = "dark"
+    is_plain: bool = False
+    """Words and line ends only."""
+
+
+LOOK = Look()
+
+
+def appear(theme: Theme, is_plain: bool) -> None:
+    """Let everything that is shown from now on look so."""
+    LOOK.theme, LOOK.is_plain = theme, is_plain
+    if is_plain:
+        # Every library that draws knows this one.
+        os.environ["TERM"] = "dumb"
+
 
 _DARK = {
     "plain": "none",
@@ -42,16 +64,16 @@ _LIGHT = {
 _STYLES: dict[Theme, dict[str, str]] = {"dark": _DARK, "light": _LIGHT, "none": _DARK}
 
 
+_AS_THEY_ARE = {name: name for name in _LIGHT.keys() - _DARK.keys()}
+"""What the light theme changes is put back by another one."""
+
+
 def put_on(console: "Console", theme: Theme) -> None:
     """Let a console know the roles; with `none` there are bold and dim letters, but no colours."""
     from rich.theme import Theme as RichTheme
 
-    console.push_theme(RichTheme({**_YELLOW_AS_IT_IS, **_STYLES[theme]}))
+    console.push_theme(RichTheme({**_AS_THEY_ARE, **_STYLES[theme]}))
     console.no_color = theme == "none" or bool(os.environ.get("NO_COLOR"))
-
-
-_YELLOW_AS_IT_IS = {name: name for name in ("yellow", "bold yellow", "cyan", "green")}
-"""What the light theme changes is put back by another one."""
 
 
 def code_theme(theme: Theme) -> str:

@@ -28,6 +28,7 @@ from ...headless import clean
 from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line, plain
 from ...terminal.terminal import Glyphs, is_interactive, shortened, typing_unseen
+from ...terminal.theme import LOOK
 from .composer import Composer, begin_line, goes_on
 from .keys import ESCAPE_S, Action, Does, key_lines, quick_escape, sequences_of
 from .mentions import names_files
@@ -99,7 +100,8 @@ class LiveLine:
 
     def _can_be_seen(self) -> bool:
         console = self._renderer.console
-        return console.is_terminal and not console.is_dumb_terminal and is_interactive()
+        is_drawn = console.is_terminal and not console.is_dumb_terminal and not LOOK.is_plain
+        return is_drawn and is_interactive()
 
     async def settled(self) -> str:
         """Wait until all that was sent is on disk; return what is left on the line."""
