@@ -23,13 +23,13 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables", "editing", "resuming", "theme",
+    "variables", "resuming", "theme", "editing",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
-Editing = Literal["emacs", "vi"]
 Theme = Literal["dark", "light", "none"]
+Editing = Literal["emacs", "vi"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -334,13 +334,6 @@ class Settings:
         flag=("--var", "NAME=VALUE", "what {var.NAME} is in HTTP tools; repeatable"),
         about="what {var.NAME} is in HTTP tools, as NAME=VALUE",
     )
-    editing: Editing = _row(
-        "emacs",
-        "editing",
-        "SANDBUR_EDITING",
-        harmless=True,
-        about="how the input line of the chat is edited: `emacs` or `vi`",
-    )
     theme: Theme = _row(
         "dark",
         "theme",
@@ -356,6 +349,13 @@ class Settings:
         flag=("--plain", "", "words and line ends only, for screen readers: nothing moves on the screen"),
         harmless=True,
         about="words and line ends only, for screen readers and logs: nothing moves on the screen",
+    )
+    editing: Editing = _row(
+        "emacs",
+        "editing",
+        "SANDBUR_EDITING",
+        harmless=True,
+        about="how the input line of the chat is edited: `emacs` or `vi`",
     )
     home: Path
     """The data folder; no setting, but resolved with them, as what follows."""

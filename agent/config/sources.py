@@ -18,7 +18,17 @@ from ...state.messages import Record
 from ...state.session import Effort, SandboxWish
 from ..models.providers import WireFormat
 from .paths import decoded
-from .settings import SETTINGS, Catastrophic, Editing, Kind, Resuming, Said, SearchProvider, Setting, Theme
+from .settings import (
+    SETTINGS,
+    Catastrophic,
+    Editing,
+    Kind,
+    Resuming,
+    Said,
+    SearchProvider,
+    Setting,
+    Theme,
+)
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 

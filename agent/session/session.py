@@ -119,11 +119,6 @@ class Session:
         return self._ports.offer(self.state.equipment)
 
     @property
-    def sandbox(self) -> str:
-        """What confines its commands, in words; `off`: nothing does."""
-        return self._ports.sandbox
-
-    @property
     def next_action(self) -> str:
         """The action that the graph stands before."""
         return self._position.next_action

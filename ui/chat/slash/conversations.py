@@ -49,13 +49,13 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
 
 def _recall(context: SlashContext, session: "Session") -> None:
     """Show where it stands."""
-    from ..recap import recap_lines
+    from ..recap import recap_lines, standing_lines
 
     summary = context.runtime.store.show(session.id).summary
     standing = "prompt" if summary.status == "running" else session.next_action
     context.renderer.know(session.state.pending_tool_calls, session.state.vibe_plan)
-    lines = recap_lines(summary.title or session.id, session.state, standing, context.renderer.glyphs)
-    context.renderer.lines(lines, prose=True)
+    lines = recap_lines(summary.title or session.id, session.state, context.renderer.glyphs)
+    context.renderer.lines([*lines, *standing_lines(session.state, standing)], prose=True)
 
 
 async def _picked(context: SlashContext) -> str:

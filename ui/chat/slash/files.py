@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....state.errors import UsageError
 from ....state.messages import runtime_said
-from ...terminal.lines import Line, coloured_diff
+from ...terminal.diffs import Line, coloured_diff
 from ...terminal.sanitize import one_line, plain
 from .command import DONE, SlashContext, SlashResult, tell, warn
 
