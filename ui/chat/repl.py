@@ -143,7 +143,8 @@ class Chat:
         self.questions = self._questions = Questions(self._renderer)
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
-        does: Does = {"mode": self._change_mode, "help": self._show_keys}
+        folds: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
+        does: Does = {"mode": self._change_mode, "help": self._show_keys, **folds}
         self.composer = self._composer = Composer(
             history,
             self._renderer.glyphs,
@@ -152,7 +153,7 @@ class Chat:
             does,
             is_vi=settings.editing == "vi",
         )
-        self._live = LiveLine(self._renderer, self._composer, {}, is_vi=settings.editing == "vi")
+        self._live = LiveLine(self._renderer, self._composer, folds, is_vi=settings.editing == "vi")
         self._waking = Waking(self._renderer, self._live.wake)
 
     @property
@@ -247,13 +248,27 @@ class Chat:
             elif self._session.next_action != "prompt" and not self._waits:
                 await self._turn(self._session.carry_on())
             while not leaves:
-                leaves = await self._answer(
-                    await at_prompt(self._composer.read(), self._composer.leave, self._follow)
-                )
+                leaves = await self._answer(await self._next_message())
         except SandburError:
             say(resume_line(self._session.id))
             raise
         return self.part(0)
+
+    async def _next_message(self) -> str:
+        """Return what was queued during a run, and then what is typed."""
+        queued = await self._session.next_queued()
+        if queued is None:
+            return await at_prompt(self._composer.read(), self._composer.leave, self._follow)
+        self._renderer.lines([("bold", f"{self._renderer.glyphs.prompt} {plain(queued)}")], prose=True)
+        return queued
+
+    async def _taken_from_queue(self) -> list[str]:
+        """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
+        texts: list[str] = []
+        for one in self._session.waiting_messages:
+            with suppress(SandburError):
+                texts.append(await self._session.withdraw(one.number))
+        return texts
 
     async def _answer(self, text: str) -> bool:
         """Send a message or command; none, or one that was put back, carries on. Return whether to leave."""
@@ -434,7 +449,7 @@ class Chat:
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True
         session = self._session
-        with self._live.open(session, session) as restore:
+        with self._live.open(session) as restore:
 
             def leave() -> None:
                 restore()
@@ -443,13 +458,15 @@ class Chat:
             self._waking.note_modes()
             self._renderer.status = facts_of(self._session, self._runtime.settings)
             self._renderer.begin()
-            finished, received = await drive(session, events, self._renderer, leave)
+            finished, received = await drive(session, events, self._live, leave)
         draft = await self._live.settled()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
         was_stopped = finished.status == "interrupted"
         self._taken_back = without_files(unanswered(self._session.state)) if was_stopped else ""
-        self._composer.put_in(draft or self._taken_back)
+        has_ended = not was_stopped and session.next_action in ("prompt", "human_confirm")
+        waiting = [] if has_ended else await self._taken_from_queue()
+        self._composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
         return finished
 
     def _as_context(self) -> "Chat | None":
