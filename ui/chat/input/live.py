@@ -48,7 +48,7 @@ class Waiting(Protocol):
 
 
 @runtime_checkable
-class Inbox(Protocol):
+class TakesMessages(Protocol):
     """Takes messages in while a run goes on; they are on disk when a call returns."""
 
     @property
@@ -74,7 +74,7 @@ class LiveLine:
         )
         quick_escape(self._app)
         self._run: Interruptible | None = None
-        self._inbox: Inbox | None = None
+        self._inbox: TakesMessages | None = None
         self._sending: list[str] = []
         """What is on its way to the disk."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,7 +82,7 @@ class LiveLine:
         self._hint = ""
 
     @contextmanager
-    def open(self, run: Interruptible, inbox: Inbox | None) -> Generator[Callable[[], None]]:
+    def open(self, run: Interruptible, inbox: TakesMessages | None) -> Generator[Callable[[], None]]:
         """Read keys; yield what puts the terminal in order before the process ends at once."""
         if not self._can_be_seen():
             with typing_unseen() as restore:
