@@ -29,6 +29,7 @@ from ...actions.events import (
 )
 from ...actions.ports import PORTS, Ports
 from ...state.application import ApplicationState, Usage
+from ...state.calls import HOOK_DECIDES, CallDecision
 from ...state.clock import now, text_of
 from ...state.databases.database import overheard
 from ...state.errors import (
@@ -229,6 +230,8 @@ class Run:
         self._running: dict[str, ToolStarted] = {}
         self._read = ""
         """What the model has said in the current action."""
+        self._last = ""
+        """The action that ran last."""
         self._before: Any = None
         """Burr's state when it began."""
         self._events = _Backlog()
@@ -410,12 +413,35 @@ class Run:
             return
         self._check_limits()
         await self._steps(halt_before=list(HALTS))
+        while decisions := await self._denied_by_hooks():
+            await self._steps(halt_after=["human_confirm"], inputs={"decisions": decisions})
+            if self._position.next_action not in HALTS:
+                await self._steps(halt_before=list(HALTS))
+
+    async def _denied_by_hooks(self) -> tuple[CallDecision, ...]:
+        """Ask the hooks about calls that ask again right before their start; return whom they deny."""
+        advice = self._ports.advice
+        if advice is None or self._last != "execute_tools" or self._position.next_action != "human_confirm":
+            return ()
+        self._last = ""
+        found: list[CallDecision] = []
+        for call in self._position.state.pending_tool_calls:
+            if call.decision == "undecided" and call.kind == "approval":
+                said = await advice.on_question(call)
+                if said is not None and said.decision == "deny":
+                    denied = CallDecision(
+                        call_id=call.call_id, approved=False, reason=said.reason, by=HOOK_DECIDES
+                    )
+                    found.append(denied)
+        self._check_hooks()
+        return tuple(found)
 
     async def _steps(self, **halt: Any) -> None:
         """Run actions until the graph halts."""
         inputs = {PORTS: self._ports, **halt.pop("inputs", {})}
         steps = cast(Any, self._position.application).astream_iterate(inputs=inputs, **halt)
-        async for _, step in steps:
+        async for action, step in steps:
+            self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
             # Recorded as it is, a step may wait for whoever follows: what nobody reads must not pile up.
