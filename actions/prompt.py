@@ -8,6 +8,7 @@ from .events import MessageAdded, Notice
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.commands import CommandAnswer, answer_command
+from .turn.steering import HEARD_FIELDS, heard_in, with_heard
 from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
@@ -32,8 +33,24 @@ _NEW_TURN: dict[str, Any] = {
 
 
 @graph_action(
-    reads=["chat_history", "turn_open", "vibe_plan", "active_step_id", "pending_tool_calls", "equipment"],
-    writes=["chat_history", "user_input", "execution_mode", "equipment", "graph_version", *_NEW_TURN],
+    reads=[
+        "chat_history",
+        "turn_open",
+        "vibe_plan",
+        "active_step_id",
+        "pending_tool_calls",
+        "equipment",
+        *HEARD_FIELDS,
+    ],
+    writes=[
+        "chat_history",
+        "user_input",
+        "execution_mode",
+        "equipment",
+        "graph_version",
+        *HEARD_FIELDS,
+        *_NEW_TURN,
+    ],
 )
 async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent, noted: str = "") -> Changes:
     """Start a turn with a message, or answer a command and stay.
@@ -53,7 +70,8 @@ async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent,
     if advice is not None and advice.refusal:
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
         return {"user_input": ""}
-    closed = await _close_open_turn(state, ports)
+    # What nobody read before its run was over was said before this.
+    closed = await with_heard(await _close_open_turn(state, ports), ports)
     history = closed.chat_history.append(message)
     if advice is not None and advice.context:
         history = history.append(runtime_said(advice.context))
@@ -62,7 +80,8 @@ async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent,
         from .turn.results.equipping import tell_of_change
 
         tell_of_change(state.equipment, closed.equipment, ports)
-    return {**_NEW_TURN, "user_input": text, "chat_history": history, "equipment": closed.equipment}
+    kept = {"equipment": closed.equipment, "inbox_taken": closed.inbox_taken}
+    return {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
 
 
 async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:
@@ -78,7 +97,8 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
         note = f"Step {step.step_id} interrupted: {step.description}{_said_in(step)}"
         stopped = step.model_copy(update={"status": "failed", "analysis": "interrupted"})
         state = state.model_copy(update={"vibe_plan": with_step(state, stopped)})
-    history = state.chat_history.append(assistant_said(note, "runtime"))
+    said = () if step is None else heard_in(step)
+    history = state.chat_history.append(*said, assistant_said(note, "runtime"))
     return state.model_copy(update={"chat_history": history})
 
 

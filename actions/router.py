@@ -11,6 +11,7 @@ from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import START_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
 from .turn.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
+from .turn.steering import HEARD_FIELDS, with_heard
 
 if TYPE_CHECKING:
     from .turn.output.answers import Closing
@@ -30,14 +31,17 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         "rejected_answers",
         "graph_version",
         *CALL_READS,
+        *HEARD_FIELDS,
     ],
-    writes=[*_WRITES, *REPLIED_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
+    writes=[*_WRITES, *REPLIED_FIELDS, *HEARD_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
 )
 async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Ask the model what to do with the newest message or results."""
+    state = await with_heard(state, ports, bool(cut))
+    taken: Changes = {"inbox_taken": state.inbox_taken}
     if cut:
         ports.emit(MessageAdded("assistant", cut[0].text))
-        return {"chat_history": state.chat_history.append(*cut)}
+        return {"chat_history": state.chat_history.append(*cut), **taken}
     histories = (state.chat_history,)
     forced, output = _wanted(state, ports)
     reply = await ask(state, ports, histories, forced, output)
@@ -60,7 +64,7 @@ async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Change
         ports.emit(MessageAdded("assistant", closed.answer))
     for call in pending:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
-    return {**replied(state, ports, histories, reply), **changes}
+    return {**replied(state, ports, histories, reply), **changes, **taken}
 
 
 def _is_free(ports: Ports) -> bool:

@@ -8,6 +8,7 @@ from .events import MessageAdded, Notice, StepChanged
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import PLAN_FINISHED
+from .turn.steering import heard_in
 from .turn.step_turn import step_line, with_step
 
 _REVISE = (
@@ -32,7 +33,8 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))
     ports.emit(StepChanged(step.step_id, step.status, step.analysis))
-    history = state.chat_history.append(assistant_said(line, "runtime"), *changes.pop("notes"))
+    told = (*heard_in(step), assistant_said(line, "runtime"), *changes.pop("notes"))
+    history = state.chat_history.append(*told)
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 
 

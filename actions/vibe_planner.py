@@ -16,6 +16,7 @@ from .turn.decision_tools import (
 )
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
 from .turn.proposals import answer_all, record_wishes, with_unique_ids
+from .turn.steering import HEARD_FIELDS, with_heard
 
 MAX_TRIES = 3
 _ACCEPTED = "The plan is accepted; its steps are worked through one by one."
@@ -23,14 +24,16 @@ _PLEASE = "No plan was found in this. Call submit_plan with the steps."
 
 
 @graph_action(
-    reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS],
-    writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS],
+    reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS, *HEARD_FIELDS],
+    writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS, *HEARD_FIELDS],
 )
 async def vibe_planner(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
     """Ask the model for the steps that are still to do."""
+    state = await with_heard(state, ports, bool(cut))
+    taken: Changes = {"inbox_taken": state.inbox_taken}
     if cut:
         ports.emit(MessageAdded("assistant", cut[0].text))
-        return {"chat_history": state.chat_history.append(*cut)}
+        return {"chat_history": state.chat_history.append(*cut), **taken}
     histories = (state.chat_history,)
     reply = await ask(state, ports, histories, SUBMIT_PLAN.name)
     if reply is None:
@@ -40,7 +43,7 @@ async def vibe_planner(state: ApplicationState, ports: Ports, cut: Cut = ()) -> 
     await record_wishes(message, (), ports)
     if "vibe_plan" in changes:
         ports.emit(PlanChanged(changes["vibe_plan"]))
-    return {**replied(state, ports, histories, reply), **changes}
+    return {**replied(state, ports, histories, reply), **changes, **taken}
 
 
 def _planned(before: ApplicationState, reply: Reply, message: Message) -> Changes:

@@ -71,6 +71,16 @@ GRAPH_VERSION = 4
 """
 
 
+class InboxTaken(Record):
+    """Which of the messages that came during a run are in the histories: the newest number of each kind."""
+
+    steer: int = 0
+    queue: int = 0
+
+
+NOTHING_TAKEN = InboxTaken()
+
+
 class ApplicationState(Record):
     chat_history: Transcript = Field(default_factory=Transcript)
     """The global history: what the person sees, plus the runtime's own notes to the model."""
@@ -112,6 +122,7 @@ class ApplicationState(Record):
     """What the runtime has to tell the model after the results of the pending calls."""
     equipment: Equipment = Field(default=NO_EQUIPMENT, exclude_if=lambda found: found == NO_EQUIPMENT)
     """The tools that the model is offered beside those of the beginning."""
+    inbox_taken: InboxTaken = Field(default=NOTHING_TAKEN, exclude_if=lambda taken: taken == NOTHING_TAKEN)
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -82,6 +82,8 @@ class SessionSettings(Record):
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """What the person says of it, for tools that are configured."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
+    skills: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Names of the skills that its system prompt tells of."""
     max_budget_usd: float | None = Field(default=None, exclude_if=lambda budget: budget is None)
     """What one run may cost, as the person said in it; None: as it is configured."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
@@ -96,6 +98,22 @@ class SessionSettings(Record):
         """Return what the hash chain records of them: a field that comes to be later does not change it."""
         said = self.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+InboxKind = Literal["steer", "queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """What a person said while a run went on, and no history holds yet."""
+
+    number: int
+    """Rising within a session."""
+    kind: InboxKind
+    """`steer`: the model reads it before its next call; `queue`: it is sent when the run is over."""
+    text: str
+    context: str = ""
+    """What a hook adds for the model."""
 
 
 @dataclass(frozen=True, slots=True)

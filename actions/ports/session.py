@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...state.application import ExecutionMode
+from ...state.application import ExecutionMode, InboxTaken
 from ...state.calls import Binding, FileChange, JournaledCall, KeptResult, PendingCall
 from ...state.messages import (
     NO_EQUIPMENT,
@@ -15,6 +15,7 @@ from ...state.messages import (
     ToolResult,
     ToolUse,
 )
+from ...state.session import WaitingMessage
 from ...state.trace import TraceRecord
 from ..events import Event
 from ..masking.references import References
@@ -145,6 +146,19 @@ class Trace(Protocol):
     def add(self, record: TraceRecord) -> None: ...
 
 
+class SteeringInbox(Protocol):
+    """What a person says to the model while it works."""
+
+    @property
+    def handed(self) -> int:
+        """The number of the newest message that was handed out."""
+        ...
+
+    async def steering(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
+        """Hand out what no history holds yet, oldest first."""
+        ...
+
+
 class MaskedStream(Protocol):
     def feed(self, piece: str) -> str: ...
     def end(self) -> str: ...
@@ -255,6 +269,8 @@ class Ports:
     """The tool by which a run has to end; empty: an answer in words ends it."""
     advice: "Advice | None" = None
     """Hooks; None: there are none."""
+    inbox: SteeringInbox | None = None
+    """None: nothing is said while it works."""
     wrap_tool_call: WrapToolCall | None = None
     """What goes around every call of a tool; None: nothing does."""
 

@@ -10,6 +10,7 @@ from ...state.messages import Message, ToolResult, assistant_said, runtime_said
 from ..events import MessageAdded, Notice, PlanChanged, StepChanged
 from ..ports import Ports
 from .burr_action import Changes
+from .steering import heard_in
 from .step_turn import step_line, with_step
 
 NOT_RUN = "Not run: {tool} has ended the run."
@@ -51,7 +52,7 @@ def ended(state: ApplicationState, ports: Ports, answer: str) -> Changes:
     step = state.active_step
     if step is not None:
         closed = step.model_copy(update={"status": "completed", "analysis": answer})
-        history = history.append(assistant_said(step_line(closed), "runtime"))
+        history = history.append(*heard_in(step), assistant_said(step_line(closed), "runtime"))
         # Its history stays loaded: the last results in it are not on disk yet.
         plan = tuple(one for one in with_step(state, closed) if one.status != "pending")
         changes |= {"vibe_plan": plan, "active_step_id": None}

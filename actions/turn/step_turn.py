@@ -8,10 +8,11 @@ from .burr_action import Changes
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
 from .model_call import CALL_READS, Cut, ask, overflow, replied
 from .proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
+from .steering import HEARD_FIELDS, heard
 
-STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS]
+STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS, *HEARD_FIELDS]
 MAX_SUMMARY_CHARS = 4000
-STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds"]
+STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds", *HEARD_FIELDS]
 
 _RECORDED = "The step is closed."
 
@@ -20,10 +21,13 @@ async def take_turn(
     before: ApplicationState, ports: Ports, step: VibeStep, action: str, cut: Cut = ()
 ) -> Changes:
     """Return the state changes of the turn that `action` is; the compressor's if the request does not fit."""
+    history, newest = await heard(before, ports, step.chat_history, step.step_id, bool(cut))
+    step = step.model_copy(update={"chat_history": history})
+    taken: Changes = {"active_step_id": step.step_id, "inbox_taken": newest}
     if cut:
         ports.emit(MessageAdded("assistant", cut[0].text, step.step_id))
         longer = step.model_copy(update={"chat_history": step.chat_history.append(*cut)})
-        return {"vibe_plan": with_step(before, longer), "active_step_id": step.step_id}
+        return {"vibe_plan": with_step(before, longer), **taken}
     histories = (before.chat_history, step.chat_history)
     reply = await ask(before, ports, histories)
     if reply is None:
@@ -35,7 +39,7 @@ async def take_turn(
         ports.emit(MessageAdded("assistant", message.shown, step.step_id))
     for call in changes["pending_tool_calls"]:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments, step.step_id))
-    return {**replied(before, ports, histories, reply), **changes, "active_step_id": step.step_id}
+    return {**replied(before, ports, histories, reply), **changes, **taken}
 
 
 async def _judge(

@@ -9,6 +9,7 @@ from ...actions.events import Event, PendingDecision, RunFinished
 from ...state.calls import CallDecision, Settlement
 from ...state.errors import UsageError
 from ...state.messages import Message, UserContent
+from ...state.session import WaitingMessage
 from ...state.transcript import Transcript
 from .result import OutputT, RunResult, result_of
 
@@ -165,6 +166,30 @@ class AgentSession(Generic[OutputT]):
         Raises `UsageError` while a turn is open.
         """
         self._entered.change_history(Transcript())
+
+    async def steer(self, text: str) -> None:
+        """Say something while a run goes on: on disk when this returns, read before the model's next call.
+
+        What no run reads becomes part of the next one. Raises `UsageError` for a command.
+        """
+        await self._entered.steer(text)
+
+    async def queue(self, text: str) -> None:
+        """Keep a message for after the run: on disk when this returns, and sent by `next_queued`."""
+        await self._entered.queue(text)
+
+    @property
+    def waiting_messages(self) -> tuple[WaitingMessage, ...]:
+        """What was said and is in no history yet."""
+        return self._entered.waiting_messages
+
+    async def withdraw(self, number: int) -> str:
+        """Take a message that waits back, and return it; raises `UsageError` if it waits no more."""
+        return await self._entered.withdraw(number)
+
+    async def next_queued(self) -> str | None:
+        """Return the message that is to be sent now, None if there is none; `run` or `stream` takes it."""
+        return await self._entered.next_queued()
 
     @property
     def _entered(self) -> "Session":

@@ -237,7 +237,7 @@ class Run:
         self._events = _Backlog()
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
-        self._has_begun = False
+        self.has_begun = False
         self.is_recorded = False
         """True when the trace tells of the end."""
         self._lost: SandburError | None = None
@@ -268,9 +268,9 @@ class Run:
         task = self._task
         if task is not None and task.done():
             return
-        if self._has_begun and task is not None and not self._was_interrupted:
+        if self.has_begun and task is not None and not self._was_interrupted:
             task.cancel()
-        elif not self._has_begun and (advice := self._ports.advice) is not None:
+        elif not self.has_begun and (advice := self._ports.advice) is not None:
             advice.give_up()
         self._was_interrupted = True
         if task is not None:
@@ -371,7 +371,7 @@ class Run:
         self._ports.events.listener = self._tell
         for event in held_back:
             self._tell(event)
-        self._has_begun = True
+        self.has_begun = True
         if self._was_interrupted:
             raise asyncio.CancelledError
 

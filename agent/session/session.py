@@ -5,31 +5,34 @@ import os
 import pwd
 from collections.abc import AsyncIterator, Callable, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer
+from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer, Verdict
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
-from ...state.application import ApplicationState, ExecutionMode
+from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, PendingCall
 from ...state.databases.database import overheard
 from ...state.errors import StoreError, UsageError
 from ...state.messages import UserContent, encodable, person_said
-from ...state.session import SessionSettings, given_title
+from ...state.session import SessionSettings, WaitingMessage, given_title
 from ...state.trace import RunBegan, RunEnded
 from ...state.transcript import Transcript
 from ..version import VERSION
 from ..wiring import conditions_of
+from .inbox import SessionInbox
 from .position import Position
 from .run import Limits, Observe, Run, finished, nobody
 
 if TYPE_CHECKING:
     from burr.core import Application
 
+    from ...actions.ports import Tool
     from ...state.store.store import Store
     from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
@@ -68,6 +71,10 @@ class Session:
         observe: Observe = nobody,
         companions: "Sequence[Companion]" = (),
     ) -> None:
+        self._inbox = SessionInbox(store.inbox(session_id), ports.masker)
+        ports = replace(ports, inbox=self._inbox)
+        self._next_taken: InboxTaken | None = None
+        """What the next message takes out of the inbox."""
         self.id = session_id
         self.settings = settings
         self.notices: tuple[str, ...] = ()
@@ -81,6 +88,7 @@ class Session:
         """What goes along with its runs."""
         self._position = Position(session_id, application, store)
         self._run: Run | None = None
+        self._is_running = False
         self._is_examined = False
 
     @property
@@ -96,6 +104,11 @@ class Session:
         return self._ports.model.name
 
     @property
+    def sandbox(self) -> str:
+        """Kind and network of what its commands run in."""
+        return self._ports.sandbox
+
+    @property
     def toolbox(self) -> Toolbox:
         """Its tools by name, those too that the model is not told of yet."""
         return self._ports.toolbox
@@ -104,6 +117,11 @@ class Session:
     def offered(self) -> ToolOffer:
         """What the model is told now beside the conversation."""
         return self._ports.offer(self.state.equipment)
+
+    @property
+    def budget_usd(self) -> float | None:
+        """What one run may cost; None: whatever it costs."""
+        return self._limits.max_budget_usd
 
     @property
     def next_action(self) -> str:
@@ -152,6 +170,44 @@ class Session:
             if not isinstance(part, str) and (why := refusal_of(self._ports.model, part)):
                 raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
+
+    async def steer(self, text: str) -> None:
+        """Say something to the model while it works: it is on disk now, and read before its next call.
+
+        If no run reads it, it waits as one that is queued. Raises `UsageError` for a command.
+        """
+        await self._inbox.add("steer", text, self._ports.advice)
+
+    async def queue(self, text: str) -> None:
+        """Keep a message or a command, on disk now, that is to be sent when the run is over."""
+        await self._inbox.add("queue", text, None)
+
+    async def read_inbox(self) -> None:
+        """Get to know what waits since the last run, or came from another process."""
+        await self._inbox.open(self.state.inbox_taken)
+
+    @property
+    def waiting_messages(self) -> tuple[WaitingMessage, ...]:
+        """What was said and is in no history yet, as far as this process knows, in its order."""
+        return self._inbox.waiting(self._next_taken or self.state.inbox_taken)
+
+    async def withdraw(self, number: int) -> str:
+        """Take a message that waits back, and return it; raises `UsageError` if it waits no more."""
+        return await self._inbox.withdraw(number, self.state.inbox_taken, self._is_running)
+
+    async def next_queued(self) -> str | None:
+        """Return the message that is to be sent now; None: nothing waits, or a call does.
+
+        The next `send` takes it, in the step that puts it into the history; a command of the chat is taken
+        already.
+        """
+        if self.next_action == "human_confirm":
+            return None
+        found = await self._inbox.next_queued(self.state.inbox_taken)
+        if found is None:
+            return None
+        text, self._next_taken = found
+        return text
 
     def carry_on(self) -> AsyncIterator[Event]:
         """Go on from the exact action at which the session stands.
@@ -237,6 +293,14 @@ class Session:
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
 
+    def judge_reading(self, path: str) -> Verdict:
+        """Return what the gate says to a file that the person names in a message."""
+        from ...actions.tools.registry import builtin_tools
+        from ..policy.judge import Judge
+
+        judge = Judge(self._gate_of(self.settings), builtin_tools())
+        return judge.reading_verdict(path, self.state.execution_mode)
+
     def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
         from ..policy.offers import EDITING, Offer, rules_for
@@ -273,6 +337,10 @@ class Session:
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
+
+    def tool(self, name: str) -> "Tool | None":
+        """Return what the session has of that name."""
+        return self._ports.toolbox.get(name)
 
     def shown_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""
@@ -335,9 +403,11 @@ class Session:
             if first is None:
                 self._judge_again()
                 self._position.change(bad_rounds=0, **self._tried_again())
+            taken = self._taking(first, is_command)
             self._record_beginning(first)
             await self._sweep()
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
+            self._is_running = True
             try:
                 async for event in run.events(self._started()):
                     yield event
@@ -345,10 +415,21 @@ class Session:
                         yield PlanResumed(plan)
             finally:
                 await run.interrupt()
+                self._is_running = False
+                if not run.has_begun and taken != self.state.inbox_taken:
+                    self._position.change(inbox_taken=taken)
                 if not run.is_recorded:
                     self._ports.trace.add(RunEnded(status="interrupted", action=self.next_action))
         finally:
             await self._position.leave()
+
+    def _taking(self, first: str | None, is_command: bool) -> InboxTaken:
+        """Let the step that takes a message in tell that it waits no more; return what was taken before."""
+        before, after = self.state.inbox_taken, self._next_taken
+        if first == "prompt" and not is_command and after is not None:
+            self._next_taken = None
+            self._position.change(inbox_taken=after)
+        return before
 
     def _tried_again(self) -> dict[str, Any]:
         if not self.state.rejected_answers:

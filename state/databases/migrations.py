@@ -58,10 +58,15 @@ def _add_seals(connection: sqlite3.Connection) -> None:
     _create(connection, "seals")
 
 
+def _add_inbox(connection: sqlite3.Connection) -> None:
+    """4 to 5: what people said while a run went on."""
+    _create(connection, "inbox")
+
+
 def _create(connection: sqlite3.Connection, *names: str) -> None:
     for table in TABLES:
         if table.split()[2] in names:
             connection.execute(table.format(long_text="TEXT", blob="BLOB"))
 
 
-_STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals}
+_STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox}

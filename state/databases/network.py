@@ -229,7 +229,7 @@ def prepare(server: Server, connection: Connection) -> None:
         raise _foreign(server, ["meta"])
     require_readable(server.name, version)
     if version < SCHEMA_VERSION:
-        # Versions 3 and 4 added tables, and changed none.
+        # Versions 3 to 5 added tables, and changed none.
         connection.commit([*_creation(server), _UP_TO_DATE], None)
 
 

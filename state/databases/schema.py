@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-SCHEMA_VERSION = 4
-READABLE_EXPORTS = (2, 3, 4)
+SCHEMA_VERSION = 5
+READABLE_EXPORTS = (2, 3, 4, 5)
 """Schemas of exports that can be imported: each later one only added tables."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"
@@ -45,6 +45,9 @@ _OTHERS = {
     # What people note about steps; written beside the session's own writer, so no part of its chain.
     "annotations": {"session_id": _ID, "id": _INTEGER, "seq": _INTEGER, "created_at": _TIME,
                     "updated_at": _TIME, "body": _TEXT},
+    # What people said while a run went on; written beside the session's own writer, so no part of its chain.
+    # The session's state tells which of them are in its histories. `token` tells two writers of one number.
+    "inbox": {"session_id": _ID, "n": _INTEGER, "kind": _MOVE, "at": _TIME, "token": _ID, "body": _TEXT},
     # What a key says of a stretch of the chain, and so of all before it; `maker` names the key, `since` is
     # the first record of the stretch, and `records` how many there were at its end.
     "seals": {"session_id": _ID, "n": _INTEGER, "maker": _MOVE, "since": _INTEGER, "records": _INTEGER,
@@ -58,6 +61,7 @@ _KEYS = {
     "heads": ("session_id",),
     "blobs": ("digest", "session_id", "chunk"),
     "annotations": ("session_id", "id"),
+    "inbox": ("session_id", "n"),
     "seals": ("session_id", "n"),
     "quarantine": ("session_id", "source", "place"),
 }
@@ -71,7 +75,7 @@ COLUMNS: dict[str, Mapping[str, str]] = {
 }
 """Table -> its columns with their types."""
 INTEGERS = {name for columns in _CHAINED.values() for name, kind in columns.items() if "INT" in kind}
-SESSION_TABLES = (*CHAINED, "annotations", "seals", "quarantine", "heads")
+SESSION_TABLES = (*CHAINED, "annotations", "inbox", "seals", "quarantine", "heads")
 """The tables with a `session_id`, in the order in which a session is deleted from them."""
 
 

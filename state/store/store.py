@@ -11,6 +11,7 @@ from ..databases.database import Database, Durability, insert, open_database
 from ..errors import StoreError, UsageError
 from ..session import SessionSummary, SessionView
 from ..transcript import Transcript, TranscriptRange
+from .inbox import Inbox
 from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
@@ -20,8 +21,8 @@ from .writer import SessionWriter
 
 if TYPE_CHECKING:
     from .file_history import FileHistory, LineageFiles
-    from .session_files import SessionFiles
-    from .shared_files import SharedFiles
+    from .files.session_files import SessionFiles
+    from .files.shared_files import SharedFiles
 
 
 class Store:
@@ -81,6 +82,9 @@ class Store:
     async def open_trace(self, session_id: str) -> TraceLog:
         return await self.database.offload(lambda: TraceLog(self.database, self.writer(session_id)))
 
+    def inbox(self, session_id: str) -> Inbox:
+        return Inbox(self.database, session_id)
+
     def writer(self, session_id: str) -> SessionWriter:
         if session_id not in self._writers:
             self._writers[session_id] = SessionWriter(self.database, session_id, ApplicationState)
@@ -115,13 +119,13 @@ class Store:
 
     def session_files(self, session_id: str) -> "SessionFiles":
         """Return the files that belong to a session, with those from before its fork."""
-        from .session_files import SessionFiles
+        from .files.session_files import SessionFiles
 
         return SessionFiles(self.database, self.writer(session_id), self.index.lineage(session_id))
 
     def shared_files(self) -> "SharedFiles":
         """Return the files that all sessions of the tenant share."""
-        from .shared_files import SharedFiles
+        from .files.shared_files import SharedFiles
 
         return SharedFiles(self.database, self.tenant)
 

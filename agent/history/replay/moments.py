@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ....actions.turn.commands import MODES
-from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode
+from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode, InboxTaken
 from ....state.calls import HOOK_DECIDES, CallDecision, PendingCall, restore_arguments
 from ....state.databases.chain import places_set_aside
 from ....state.databases.database import Database
 from ....state.errors import StoreError
 from ....state.messages import Message, ToolResult
-from ....state.session import SessionSettings
+from ....state.session import SessionSettings, WaitingMessage
 from ....state.store.deltas import decode_fields
 from ....state.store.journal import undone_calls
 from ....state.store.persister import undecided_again
@@ -146,6 +146,8 @@ class Moment:
     """Calls that the action started."""
     said: Message | None = None
     """What the person said, if that began a turn."""
+    heard: Sequence[WaitingMessage] = ()
+    """What the person said before, while the model worked, and the step took in."""
 
     @property
     def began(self) -> RunBegan | None:
@@ -239,6 +241,7 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             run, since = began, began.row
             before = _changed(before, began)
         after = reader.take(step)
+        was_heard = _newest_heard(after) != _newest_heard(before)
         yield Moment(
             owner=owner,
             seq=step.seq,
@@ -250,9 +253,15 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             before=before,
             after=after,
             goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
+            heard=parts.heard(since, step.row, step.action, _newest_heard(after)) if was_heard else (),
             **parts.of(since, step.row),
         )
         action, before, since = step.action, after, step.row + 1
+
+
+def _newest_heard(values: Values) -> int:
+    taken: InboxTaken = values["inbox_taken"]
+    return taken.steer
 
 
 def _enters(run: Traced) -> bool:
@@ -317,11 +326,29 @@ class _Parts:
             # The call that was interrupted came to nothing: the step is made of what it had said.
             "called": None if cut else called,
             "cut": cut,
-            "said": next((one for one in messages if one.origin == "person"), None),
+            # What had been said before it comes first.
+            "said": next((one for one in reversed(messages) if one.origin == "person"), None),
             "reply": next((one for one in messages if one.origin == "model"), None),
             "results": {result.call_id: result for one in messages for result in one.tool_results},
             "started": frozenset(move.call_id for move in moves if move.move == "started"),
         }
+
+    def heard(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
+        """Return what was waiting and is in the messages of these rows; `newest` is its last number."""
+        rows = rows_between(self._messages, first, last)
+        log = next((row.log for row in reversed(rows) if row.message.origin == "person"), None)
+        found: list[tuple[str, str]] = []
+        for row in rows:
+            if row.log == log and row.message.origin == "person":
+                found.append((row.message.text, ""))
+            elif row.log == log and row.message.origin == "runtime" and row.message.role == "user" and found:
+                found[-1] = found[-1][0], row.message.text
+            elif found:
+                break
+        # The message that begins a turn comes after those that waited.
+        found = found[:-1] if action == "prompt" else found
+        before = newest - len(found)
+        return [WaitingMessage(before + n, "steer", *one) for n, one in enumerate(found, 1)]
 
 
 def inputs_of(moment: Moment) -> dict[str, Any]:

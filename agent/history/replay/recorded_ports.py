@@ -20,6 +20,7 @@ from ....actions.ports import (
 )
 from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.turn.tool_results import edit_note
+from ....state.application import InboxTaken
 from ....state.calls import (
     Binding,
     Effect,
@@ -32,6 +33,7 @@ from ....state.calls import (
 )
 from ....state.errors import ContextFull, SandburError
 from ....state.messages import Message, ToolResult, ToolUse
+from ....state.session import WaitingMessage
 from ....state.store.recording import CallMove
 from ....state.trace import ModelCalled, RequestShape, TraceRecord
 from .moments import Moment, Owner
@@ -197,6 +199,19 @@ class RecordedWitness:
                 if recorded.call_id == call.call_id and recorded.binding is not None:
                     return recorded.binding
         return None
+
+
+class RecordedInbox:
+    """Hands out what was said while the model worked, in the step that took it in."""
+
+    handed = sys.maxsize
+    """Nothing of it is new to anybody."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def steering(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
+        return self._stage.moment.heard
 
 
 class RecordedAdvice:

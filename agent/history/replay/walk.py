@@ -43,6 +43,7 @@ from .recorded_ports import (
     Divergence,
     RecordedAdvice,
     RecordedCounter,
+    RecordedInbox,
     RecordedJournal,
     RecordedModel,
     RecordedTool,
@@ -149,6 +150,7 @@ def _bound(
     if ports.output is not None and live.model is None:
         ports = replace(ports, output=replace(ports.output, check=recorded_check(stage)))
     ports = replace(ports, masks_replies=live.model is not None, advice=RecordedAdvice(stage))
+    ports = replace(ports, inbox=RecordedInbox(stage))
     builder = cast(Any, ApplicationBuilder())
     application = (
         builder.with_graph(today.graph_of())

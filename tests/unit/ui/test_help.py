@@ -109,7 +109,7 @@ def test_flags_of_other_agents_are_answered_with_ours(line: str, says: str) -> N
 
 COMPLETED = [
     ("sandbur sess", {"sessions"}),
-    ("sandbur sessions ", {"list", "show", "verify", "delete", "prune", "export", "import"}),
+    ("sandbur sessions ", {"list", "show", "rename", "verify", "delete", "prune", "export", "import"}),
     ("sandbur --mode ", {"interactive", "plan", "auto-edit", "yolo"}),
     ("sandbur sessions export --format h", {"html"}),
     ("sandbur -p --max-b", {"--max-budget-usd"}),

@@ -4,10 +4,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from ..clock import now
-from ..crashpoints import reach
-from ..databases.database import Database, GuardedUpdate, Statement, exists, update
-from ..errors import GuardFailed, StoreError
+from ...clock import now
+from ...crashpoints import reach
+from ...databases.database import Database, GuardedUpdate, Statement, exists, update
+from ...errors import GuardFailed, StoreError
 
 TABLE = """CREATE TABLE shared_files (
     owner VARCHAR(64) NOT NULL,

@@ -4,9 +4,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from ..databases.chain import Entry, sound_rows
-from ..databases.database import Database
-from .writer import SessionWriter
+from ...databases.chain import Entry, sound_rows
+from ...databases.database import Database
+from ..writer import SessionWriter
 
 _CHUNK = -1
 """In place of the number of a chunk: no output of a call has it."""

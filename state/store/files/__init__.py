@@ -1,0 +1,1 @@
+"""Files that tools keep in the store: of one session, or of all."""

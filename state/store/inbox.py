@@ -1,0 +1,130 @@
+"""What people said while a run went on: a row each, written beside the session's own writer."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, get_args
+
+from ..application import InboxTaken
+from ..clock import now
+from ..crashpoints import reach
+from ..databases.database import Database, GuardedUpdate, exists, update
+from ..errors import GuardFailed, StoreError, UsageError
+from ..messages import json_object
+from ..session import InboxKind, WaitingMessage
+from .recording import lineage_of
+
+MOST_CHARS = 256 * 1024
+WITHDRAWN = "withdrawn"
+_MOST_TRIES = 50
+_COLUMNS = ("session_id", "n", "kind", "at", "token", "body")
+_INSERT = (
+    f"INSERT INTO inbox ({', '.join(_COLUMNS)}) SELECT {', '.join('?' * len(_COLUMNS))}"
+    " WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE session_id = ? AND n = ?)"
+)
+
+
+class Inbox:
+    """The messages that wait in one session; any process may add one, without the right to write.
+
+    A row stays when its message was taken, and what was taken the state of the session tells: a message
+    is in the history and taken in one commit, or neither.
+    """
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._known: dict[int, WaitingMessage] = {}
+
+    def waiting(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
+        """Return what was not taken, as far as it was read or written here, in the order of its arrival."""
+        self._known = {
+            number: message
+            for number, message in sorted(self._known.items())
+            if number > getattr(taken, message.kind)
+        }
+        return tuple(self._known.values())
+
+    async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
+        """Return what was not taken, whoever added it."""
+        before = set(self._known)
+        found = await self._database.offload(lambda: dict(self._stored(taken)))
+        # What was added meanwhile may be too new for what was read.
+        self._known = found | {n: one for n, one in self._known.items() if n not in before}
+        return self.waiting(taken)
+
+    async def add(self, kind: InboxKind, text: str, context: str = "") -> WaitingMessage:
+        """Write a message; it is on disk when this returns. Raises `StoreError`."""
+        if len(text) + len(context) > MOST_CHARS:
+            raise UsageError(f"A message may have {MOST_CHARS:,} characters here; this has {len(text):,}.")
+        body = json.dumps({"text": text, **({"context": context} if context else {})}, ensure_ascii=True)
+        number = await self._written(kind, body)
+        added = self._known[number] = WaitingMessage(number, kind, text, context)
+        return added
+
+    async def withdraw(self, number: int) -> bool:
+        """Take a message back; False: somebody did so before."""
+        place = {"session_id": self._session_id, "n": number}
+        kind = self._known[number].kind if number in self._known else ""
+        claim = update("inbox", {"kind": WITHDRAWN, "body": "{}"}, {**place, "kind": kind})
+        guard = GuardedUpdate(claim, exists("inbox", {**place, "kind": WITHDRAWN}))
+        reach("inbox_withdraw_before_commit")
+        try:
+            await self._database.acommit([], guard)
+        except GuardFailed:
+            return False
+        finally:
+            self._known.pop(number, None)
+        reach("inbox_withdraw_after_commit")
+        return True
+
+    async def _written(self, kind: InboxKind, body: str) -> int:
+        token = secrets.token_hex(16)
+        for _ in range(_MOST_TRIES):
+            number = await self._database.offload(self._next_number)
+            place = {"session_id": self._session_id, "n": number}
+            row = (self._session_id, number, kind, now(), token, body)
+            guard = GuardedUpdate(
+                (_INSERT, (*row, *place.values())), exists("inbox", {**place, "token": token})
+            )
+            reach("inbox_before_commit")
+            try:
+                await self._database.acommit([], guard)
+            except GuardFailed:
+                continue
+            except StoreError:
+                # Two that write at once: the database lets one of them in.
+                if await self._database.offload(partial(self._database.query, *exists("inbox", place))):
+                    continue
+                raise
+            reach("inbox_after_commit")
+            return number
+        raise StoreError("Too many others write to this session.", "Try again.")
+
+    def _next_number(self) -> int:
+        """Return a number above all that a state can name: a fork begins with its parent's."""
+        owners = [owner for owner, _ in lineage_of(self._database, self._session_id)] or [self._session_id]
+        marks = ", ".join("?" * len(owners))
+        rows = self._database.query(f"SELECT MAX(n) FROM inbox WHERE session_id IN ({marks})", owners)
+        return 1 + int(rows[0][0] or 0)
+
+    def _stored(self, taken: InboxTaken) -> Iterator[tuple[int, WaitingMessage]]:
+        rows = self._database.query(
+            "SELECT n, kind, body FROM inbox WHERE session_id = ? AND n > ? ORDER BY n",
+            (self._session_id, min(taken.steer, taken.queue)),
+        )
+        for number, kind, body in rows:
+            message = _read(int(number), str(kind), str(body))
+            if message is not None and message.number > getattr(taken, message.kind):
+                yield message.number, message
+
+
+def _read(number: int, kind: str, body: str) -> WaitingMessage | None:
+    """Return what a row says; None if it was withdrawn, or is no message at all."""
+    said: dict[str, Any] = json_object(body) or {}
+    text, context = said.get("text"), said.get("context", "")
+    known: dict[str, InboxKind] = {one: one for one in get_args(InboxKind)}
+    if kind not in known or not isinstance(text, str) or not isinstance(context, str):
+        return None
+    return WaitingMessage(number, known[kind], text, context)
