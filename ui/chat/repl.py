@@ -28,7 +28,7 @@ from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
-from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
+from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.completion import completer_for
@@ -42,6 +42,7 @@ from .input.waiting import END_S, Answer, at_prompt
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .slash.dispatch import commanded
+from .slash.extras import more_commands
 from .standing import facts_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ async def chat(command: "ChatCommand") -> int:
         if not command.continues:
             await ask_about_links(runtime.settings.cwd)
             await ask_about_tools(runtime.settings.cwd)
+            await ask_about_texts(runtime.settings.cwd)
         settings = runtime.settings
         asked = [
             await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
@@ -141,7 +143,8 @@ class Chat:
         self.questions = self._questions = Questions(self._renderer)
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
-        does: Does = {"mode": self._change_mode, "help": self._show_keys}
+        folds: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
+        does: Does = {"mode": self._change_mode, "help": self._show_keys, **folds}
         self.composer = self._composer = Composer(
             history,
             self._renderer.glyphs,
@@ -150,7 +153,7 @@ class Chat:
             does,
             is_vi=settings.editing == "vi",
         )
-        self._live = LiveLine(self._renderer, self._composer, {}, is_vi=settings.editing == "vi")
+        self._live = LiveLine(self._renderer, self._composer, folds, is_vi=settings.editing == "vi")
         self._waking = Waking(self._renderer, self._live.wake)
 
     @property
@@ -176,7 +179,9 @@ class Chat:
     def enter(self, session: "Session") -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
-        self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
+        self.more, said = more_commands(Path(session.settings.cwd), self._runtime.env)
+        notices = (*session.notices, *said)
+        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self._runtime, session.settings.model)
 
     def _take(self, session: "Session") -> None:
@@ -242,13 +247,27 @@ class Chat:
             elif self._session.next_action != "prompt" and not self._waits:
                 await self._turn(self._session.carry_on())
             while not leaves:
-                leaves = await self._answer(
-                    await at_prompt(self._composer.read(), self._composer.leave, self._follow)
-                )
+                leaves = await self._answer(await self._next_message())
         except SandburError:
             say(resume_line(self._session.id))
             raise
         return self.part(0)
+
+    async def _next_message(self) -> str:
+        """Return what was queued during a run, and then what is typed."""
+        queued = await self._session.next_queued()
+        if queued is None:
+            return await at_prompt(self._composer.read(), self._composer.leave, self._follow)
+        self._renderer.lines([("bold", f"{self._renderer.glyphs.prompt} {plain(queued)}")], prose=True)
+        return queued
+
+    async def _taken_from_queue(self) -> list[str]:
+        """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
+        texts: list[str] = []
+        for one in self._session.waiting_messages:
+            with suppress(SandburError):
+                texts.append(await self._session.withdraw(one.number))
+        return texts
 
     async def _answer(self, text: str) -> bool:
         """Send a message or command; none, or one that was put back, carries on. Return whether to leave."""
@@ -267,10 +286,12 @@ class Chat:
         await self._turn(await self._send(text), text)
 
     async def record(self, text: str) -> None:
+        # Nothing that a command names goes with it: the files of the flags wait for a message.
+        self._sent_files = ()
         if self.asks:
             await self._drive(self._session.send(text))
         else:
-            await self._turn(await self._send(text), text)
+            await self._turn(self._session.send(text), text)
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
         await self._turn(events)
@@ -427,7 +448,7 @@ class Chat:
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True
         session = self._session
-        with self._live.open(session, session) as restore:
+        with self._live.open(session) as restore:
 
             def leave() -> None:
                 restore()
@@ -436,13 +457,15 @@ class Chat:
             self._waking.note_modes()
             self._renderer.status = facts_of(self._session, self._runtime.settings)
             self._renderer.begin()
-            finished, received = await drive(session, events, self._renderer, leave)
+            finished, received = await drive(session, events, self._live, leave)
         draft = await self._live.settled()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
         was_stopped = finished.status == "interrupted"
         self._taken_back = without_files(unanswered(self._session.state)) if was_stopped else ""
-        self._composer.put_in(draft or self._taken_back)
+        has_ended = not was_stopped and session.next_action in ("prompt", "human_confirm")
+        waiting = [] if has_ended else await self._taken_from_queue()
+        self._composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
         return finished
 
     def _as_context(self) -> "Chat | None":
