@@ -25,6 +25,7 @@ from ..open_session import attached, open_session, opened
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
+from ..terminal.status import StatusFacts
 from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
@@ -32,7 +33,7 @@ from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, new
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.completion import completer_for
-from .input.composer import Composer, Leave, PromptStatus
+from .input.composer import Composer, Leave
 from .input.history import input_history
 from .input.keys import Does, key_lines
 from .input.live import LiveLine
@@ -141,7 +142,8 @@ class Chat:
         self.questions = self._questions = Questions(self._renderer)
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
-        does: Does = {"mode": self._change_mode, "help": self._show_keys}
+        shows: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
+        does: Does = {"mode": self._change_mode, "help": self._show_keys, **shows}
         self.composer = self._composer = Composer(
             history,
             self._renderer.glyphs,
@@ -150,7 +152,7 @@ class Chat:
             does,
             is_vi=settings.editing == "vi",
         )
-        self._live = LiveLine(self._renderer, self._composer, {}, is_vi=settings.editing == "vi")
+        self._live = LiveLine(self._renderer, self._composer, shows, is_vi=settings.editing == "vi")
         self._waking = Waking(self._renderer, self._live.wake)
 
     @property
@@ -436,7 +438,7 @@ class Chat:
                 say(resume_line(session.id))
 
             self._waking.note_modes()
-            self._renderer.status = facts_of(self._session, self._runtime.settings)
+            self._renderer.status = self._standing()
             self._renderer.begin()
             finished, received = await drive(session, events, self._renderer, leave)
         draft = await self._live.settled()
@@ -465,11 +467,8 @@ class Chat:
         following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
         session.change_mode(following)
 
-    def _standing(self) -> PromptStatus:
-        session = self._entered
-        if session is None:
-            return PromptStatus(self._runtime.settings.mode, self._renderer.glyphs.rest, "")
-        return PromptStatus(session.state.execution_mode, session.model_name, session.id)
+    def _standing(self) -> StatusFacts:
+        return facts_of(self._entered, self._runtime.settings)
 
     def part(self, code: int) -> int:
         """Say how to come back, if there is something to come back to; return the exit code."""
