@@ -29,7 +29,7 @@ from ..terminal.status import StatusFacts
 from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
-from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
+from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.completion import completer_for
@@ -43,6 +43,7 @@ from .input.waiting import END_S, Answer, at_prompt
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .slash.dispatch import commanded
+from .slash.extras import more_commands
 from .standing import facts_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ async def chat(command: "ChatCommand") -> int:
         if not command.continues:
             await ask_about_links(runtime.settings.cwd)
             await ask_about_tools(runtime.settings.cwd)
+            await ask_about_texts(runtime.settings.cwd)
         settings = runtime.settings
         asked = [
             await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
@@ -105,7 +107,7 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         if command.continues or first is not None:
             picked = None
             if command.resume == "":
-                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd)
+                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
                 talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
@@ -142,8 +144,8 @@ class Chat:
         self.questions = self._questions = Questions(self._renderer)
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
-        shows: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
-        does: Does = {"mode": self._change_mode, "help": self._show_keys, **shows}
+        folds: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
+        does: Does = {"mode": self._change_mode, "help": self._show_keys, **folds}
         self.composer = self._composer = Composer(
             history,
             self._renderer.glyphs,
@@ -152,7 +154,7 @@ class Chat:
             does,
             is_vi=settings.editing == "vi",
         )
-        self._live = LiveLine(self._renderer, self._composer, shows, is_vi=settings.editing == "vi")
+        self._live = LiveLine(self._renderer, self._composer, folds, is_vi=settings.editing == "vi")
         self._waking = Waking(self._renderer, self._live.wake)
 
     @property
@@ -178,7 +180,9 @@ class Chat:
     def enter(self, session: "Session") -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
-        self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
+        self.more, said = more_commands(Path(session.settings.cwd), self._runtime.env)
+        notices = (*session.notices, *said)
+        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self._runtime, session.settings.model)
 
     def _take(self, session: "Session") -> None:
@@ -198,12 +202,11 @@ class Chat:
         # The question about a call is a halt of its own.
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
-        state, stops = session.state, (session.id, session.state, standing, summary.wake_at)
-        lines = [*recap_lines(summary.title or session.id, state, self._renderer.glyphs)]
+        state, store = session.state, self._runtime.store
+        stands = "prompt" if self._waits else standing
+        lines = [*recap_lines(summary.title or session.id, state, stands, self._renderer.glyphs)]
         if self._waits:
-            lines += stopped_lines(self._runtime.store, *stops)
-        else:
-            lines += standing_lines(state, standing)
+            lines += stopped_lines(store, session.id, state, standing, summary.wake_at)
         self._renderer.know(state.pending_tool_calls, state.vibe_plan)
         self._renderer.lines(lines, prose=True)
 
@@ -246,13 +249,27 @@ class Chat:
             elif self._session.next_action != "prompt" and not self._waits:
                 await self._turn(self._session.carry_on())
             while not leaves:
-                leaves = await self._answer(
-                    await at_prompt(self._composer.read(), self._composer.leave, self._follow)
-                )
+                leaves = await self._answer(await self._next_message())
         except SandburError:
             say(resume_line(self._session.id))
             raise
         return self.part(0)
+
+    async def _next_message(self) -> str:
+        """Return what was queued during a run, and then what is typed."""
+        queued = await self._session.next_queued()
+        if queued is None:
+            return await at_prompt(self._composer.read(), self._composer.leave, self._follow)
+        self._renderer.lines([("bold", f"{self._renderer.glyphs.prompt} {plain(queued)}")], prose=True)
+        return queued
+
+    async def _taken_from_queue(self) -> list[str]:
+        """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
+        texts: list[str] = []
+        for one in self._session.waiting_messages:
+            with suppress(SandburError):
+                texts.append(await self._session.withdraw(one.number))
+        return texts
 
     async def _answer(self, text: str) -> bool:
         """Send a message or command; none, or one that was put back, carries on. Return whether to leave."""
@@ -271,10 +288,12 @@ class Chat:
         await self._turn(await self._send(text), text)
 
     async def record(self, text: str) -> None:
+        # Nothing that a command names goes with it: the files of the flags wait for a message.
+        self._sent_files = ()
         if self.asks:
             await self._drive(self._session.send(text))
         else:
-            await self._turn(await self._send(text), text)
+            await self._turn(self._session.send(text), text)
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
         await self._turn(events)
@@ -431,7 +450,7 @@ class Chat:
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True
         session = self._session
-        with self._live.open(session, session) as restore:
+        with self._live.open(session) as restore:
 
             def leave() -> None:
                 restore()
@@ -440,13 +459,15 @@ class Chat:
             self._waking.note_modes()
             self._renderer.status = self._standing()
             self._renderer.begin()
-            finished, received = await drive(session, events, self._renderer, leave)
+            finished, received = await drive(session, events, self._live, leave)
         draft = await self._live.settled()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
         was_stopped = finished.status == "interrupted"
         self._taken_back = without_files(unanswered(self._session.state)) if was_stopped else ""
-        self._composer.put_in(draft or self._taken_back)
+        has_ended = not was_stopped and session.next_action in ("prompt", "human_confirm")
+        waiting = [] if has_ended else await self._taken_from_queue()
+        self._composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
         return finished
 
     def _as_context(self) -> "Chat | None":

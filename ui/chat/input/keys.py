@@ -65,7 +65,7 @@ KEYS = (
     Key("help", "?", (("?",),), "on an empty line: shows the keys", "on an empty line: shows the keys"),
 )  # fmt: skip
 
-_SIGNS = (("@", "names a file or a folder to read"), ("!", "begins a command that runs in the workspace"))
+_SIGNS = (("@", "names a file or a folder to read"), ("/", "begins a command of the chat"))
 
 Does = Mapping[Action, Callable[[], None]]
 """What keys do that is the business of the chat and not of the line."""

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import get_app_session, set_app
@@ -20,15 +20,18 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Layout, Window
 from prompt_toolkit.output import DummyOutput
 
+from ....actions.events import Event, MessageAdded
 from ....actions.turn.commands import is_command
 from ....state.errors import SandburError
+from ....state.session import WaitingMessage
 from ...headless import clean
-from ...terminal.drive import Interruptible
 from ...terminal.render import Renderer
-from ...terminal.sanitize import one_line
+from ...terminal.sanitize import one_line, plain
 from ...terminal.terminal import Glyphs, is_interactive, shortened, typing_unseen
+from ...terminal.theme import LOOK
 from .composer import Composer, begin_line, goes_on
 from .keys import ESCAPE_S, Action, Does, key_lines, quick_escape, sequences_of
+from .mentions import names_files
 from .typed import RawKeys, as_draft, typed_so_far
 
 if TYPE_CHECKING:
@@ -36,26 +39,15 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-class Waiting(Protocol):
-    """A message that a run has not taken in yet."""
+class Working(Protocol):
+    """A session whose run goes on: it takes messages in, which are on disk when a call returns."""
 
     @property
-    def number(self) -> int: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
-@runtime_checkable
-class Inbox(Protocol):
-    """Takes messages in while a run goes on; they are on disk when a call returns."""
-
-    @property
-    def waiting_messages(self) -> tuple[Waiting, ...]: ...
+    def waiting_messages(self) -> Sequence[WaitingMessage]: ...
     async def steer(self, text: str) -> None: ...
     async def queue(self, text: str) -> None: ...
     async def withdraw(self, number: int) -> str: ...
+    async def interrupt(self) -> None: ...
 
 
 class LiveLine:
@@ -73,8 +65,9 @@ class LiveLine:
             editing_mode=EditingMode.VI if is_vi else EditingMode.EMACS,
         )
         quick_escape(self._app)
-        self._run: Interruptible | None = None
-        self._inbox: Inbox | None = None
+        self._run: Working | None = None
+        self._steering: set[str] = set()
+        """What waited during this run to be read by the model."""
         self._sending: list[str] = []
         """What is on its way to the disk."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,14 +75,15 @@ class LiveLine:
         self._hint = ""
 
     @contextmanager
-    def open(self, run: Interruptible, inbox: Inbox | None) -> Generator[Callable[[], None]]:
+    def open(self, run: Working) -> Generator[Callable[[], None]]:
         """Read keys; yield what puts the terminal in order before the process ends at once."""
         if not self._can_be_seen():
             with typing_unseen() as restore:
                 yield restore
                 self._buffer.text = as_draft(typed_so_far())
             return
-        self._run, self._inbox, self._hint = run, inbox, ""
+        self._run, self._hint = run, ""
+        self._steering.clear()
         self._buffer.text = self._composer.taken()
         self._buffer.cursor_position = len(self._buffer.text)
         self._renderer.composing = self._rows
@@ -106,7 +100,8 @@ class LiveLine:
 
     def _can_be_seen(self) -> bool:
         console = self._renderer.console
-        return console.is_terminal and not console.is_dumb_terminal and is_interactive()
+        is_drawn = console.is_terminal and not console.is_dumb_terminal and not LOOK.is_plain
+        return is_drawn and is_interactive()
 
     async def settled(self) -> str:
         """Wait until all that was sent is on disk; return what is left on the line."""
@@ -143,9 +138,25 @@ class LiveLine:
             with suppress(OSError):
                 self._renderer.refresh()
 
+    def show(self, event: Event) -> None:
+        self._renderer.show(event)
+        if isinstance(event, MessageAdded) and event.role == "user" and event.content in self._steering:
+            self._steering.discard(event.content)
+            mark = self._renderer.glyphs.prompt
+            self._renderer.lines([("bold", f"{mark} {plain(event.content)}")], prose=True)
+
+    def tick(self) -> None:
+        self._renderer.tick()
+
+    @property
+    def _waiting(self) -> Sequence[WaitingMessage]:
+        waiting = () if self._run is None else self._run.waiting_messages
+        self._steering |= {one.text for one in waiting if one.kind == "steer"}
+        return waiting
+
     def _rows(self) -> "Group":
-        stored = () if self._inbox is None else self._inbox.waiting_messages
-        waiting = [*((one.kind, one.text) for one in stored), *(("sending", text) for text in self._sending)]
+        waiting = [(_KINDS[one.kind], one.text) for one in self._waiting]
+        waiting += [("sending", text) for text in self._sending]
         text, cursor = self._buffer.text, self._buffer.cursor_position
         return typing_rows(text, cursor, waiting, self._renderer, self._hint or self._offer)
 
@@ -153,13 +164,12 @@ class LiveLine:
     def _offer(self) -> str:
         """What stands on the empty line."""
         dot = f" {self._renderer.glyphs.dot} "
-        sends = [] if self._inbox is None else ["Enter steers", "Tab queues"]
-        return dot.join([*sends, "Esc stops", "? keys"])
+        return dot.join(["Enter steers", "Tab queues", "? keys"])
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._buffer.text)
-        has_waiting = Condition(lambda: self._inbox is not None and bool(self._inbox.waiting_messages))
+        has_waiting = Condition(lambda: bool(self._waiting))
 
         def bind(action: Action, act: Callable[[KeyPressEvent], None], when: Any = True) -> None:
             for sequence in sequences_of(action):
@@ -190,17 +200,14 @@ class LiveLine:
     def _send(self, steers: bool) -> None:
         """Take the line as a message; a command waits for the end of the run whatever the key."""
         text = clean(self._composer.pastes.unfolded(self._buffer.text)).strip()
-        inbox = self._inbox
-        if not text:
+        run = self._run
+        if not text or run is None:
             return
-        if inbox is None:
-            if steers:
-                self._buffer.insert_text("\n")
-            return
+        self._hint = ""
         self._composer.history.append_string(self._buffer.text)
         self._buffer.reset()
-        waits = not steers or is_command(text) or text.startswith("!")
-        self._begin(self._sent(inbox.queue if waits else inbox.steer, text))
+        waits = not steers or is_command(text) or names_files(text)
+        self._begin(self._sent(run.queue if waits else run.steer, text))
 
     async def _sent(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:
         self._sending.append(text)
@@ -214,8 +221,8 @@ class LiveLine:
             self._refresh()
 
     def _take_back(self) -> None:
-        if self._inbox is not None and (waiting := self._inbox.waiting_messages):
-            self._begin(self._taken_back(partial(self._inbox.withdraw, waiting[-1].number)))
+        if self._run is not None and (waiting := self._waiting):
+            self._begin(self._taken_back(partial(self._run.withdraw, waiting[-1].number)))
 
     async def _taken_back(self, withdraw: Callable[[], Coroutine[Any, Any, str]]) -> None:
         # One that the model reads just now stays where it is.
@@ -295,7 +302,7 @@ def _waiting_rows(waiting: Sequence[tuple[str, str]], width: int, glyphs: Glyphs
     more = len(waiting) - _MOST_WAITING
     shown = waiting[-_MOST_WAITING:] if more > 0 else waiting
     said = [f"({more} more wait)"] if more > 0 else []
-    said += [f"{_KINDS.get(kind, kind)}: {one_line(' '.join(text.split()))}" for kind, text in shown]
+    said += [f"{kind}: {one_line(' '.join(text.split()))}" for kind, text in shown]
     return [_styled(shortened(line, width, glyphs.rest), "yellow") for line in said]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 _FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
+MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
 SHOWN_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 """What a model looks at."""
 
@@ -13,6 +14,11 @@ SHOWN_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 def without_files(text: str) -> str:
     """Return a message as the person typed it."""
     return _FILE.sub("", text) if "\n</f" in text else text
+
+
+def names_files(text: str) -> bool:
+    """Tell whether a message may bring files along."""
+    return MENTION.search(text) is not None
 
 
 def as_mention(pasted: str) -> str:

@@ -1,7 +1,6 @@
 """What `@path` in a message brings along: the file, the list of the folder, the picture or the PDF."""
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,8 @@ from ....actions.workspace.text import SAMPLE_BYTES, TextForm, binary_kind, dete
 from ....state.content import Document, Image, attachment, spoken_size
 from ....state.errors import UsageError
 from ....state.messages import UserContent
-from .mentions import SHOWN_FILES
+from .mentions import MENTION, SHOWN_FILES
 
-_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
 _ENDS = ".,;:!?)]}'"
 """What may follow a path in a sentence."""
 _HEAD_BYTES, _TAIL_BYTES = 40_000, 10_000
@@ -69,7 +67,7 @@ def with_named_files(text: str, cwd: Path, judge: Judge, refusal: Refusal) -> Me
 def _named(text: str, cwd: Path) -> Sequence[str]:
     """Return the paths that are there, as they are written; an @ may stand before anything else, too."""
     found: list[str] = []
-    for quoted, plain in _MENTION.findall(text):
+    for quoted, plain in MENTION.findall(text):
         wanted = [quoted] if quoted else [plain, plain.rstrip(_ENDS)]
         name = next((name for name in wanted if name and _is_there(resolved(name, cwd))), None)
         if name is not None:
