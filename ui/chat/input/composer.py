@@ -169,7 +169,7 @@ class Composer:
         if time.monotonic() < self._hint_until:
             return [("class:hint", self._hint)]
         columns = self._session.app.output.get_size().columns
-        cells = status_cells(self._standing(), columns, self._glyphs, "? keys")
+        cells = status_cells(self._standing(), columns, self._glyphs, f"/help {self._glyphs.dot} ? keys")
         return [(f"class:{role}", text) for role, text in cells]
 
     def tell(self, hint: str) -> None:
