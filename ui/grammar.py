@@ -170,6 +170,7 @@ COMMANDS: Mapping[str, Listed] = {
     "completion": Listed("setup.completion.CompletionCommand", "print what completes words in your shell"),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
     "trust": Listed("setup.trust.TrustCommand", "list whose configuration counts, or take trust back"),
+    "acp": Listed("acp.AcpCommand", "serve an editor that speaks the Agent Client Protocol"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
@@ -243,7 +244,8 @@ def parser_for(name: str) -> Parser:
         for row in SETTINGS:
             if title and row.group == title and row.flag is not None:
                 flags, metavar, help = row.flag
-                group.add_argument(*flags, dest=row.key, metavar=metavar, help=help, **_HOW[row.kind])
+                how: dict[str, Any] = _HOW[row.kind] | ({"metavar": metavar} if metavar else {})
+                group.add_argument(*flags, dest=row.key, help=help, **how)
                 if row.kind == "mode":
                     group.add_argument("-y", "--yolo", action="store_true", dest=YOLO,
                                        help="--mode yolo: run everything but denied calls")  # fmt: skip
@@ -274,6 +276,7 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
     "count": {"type": count},
     "amount": {"type": amount},
     "seconds": {"type": amount},
+    "switch": {"action": "store_const", "const": True},
 }
 """Kind of a setting -> how its flag is read."""
 

@@ -10,7 +10,7 @@ from ..state.errors import UsageError
 from .terminal.terminal import say
 
 if TYPE_CHECKING:
-    from ..agent.config.settings import Said
+    from ..agent.config.settings import Said, Settings
     from ..agent.runtime import Runtime
     from ..agent.session.session import Session
     from ..state.messages import Document, Image
@@ -57,10 +57,19 @@ async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
         say(plain(notice))
 
     runtime = Runtime.open(said_by(command), os.environ, tell)
+    _appear(runtime.settings)
     try:
         yield runtime
     finally:
         await runtime.aclose()
+
+
+def _appear(settings: "Settings") -> None:
+    """Let what is shown look as it is wished."""
+    if settings.plain or settings.theme != "dark":
+        from .terminal.theme import appear
+
+        appear(settings.theme, settings.plain)
 
 
 async def open_session(

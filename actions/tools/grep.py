@@ -34,7 +34,7 @@ class GrepArguments(ToolArguments):
 
 
 class Grep(BuiltinTool[GrepArguments]):
-    traits = ToolTraits(subject="pattern", is_quiet=True, shows="content")
+    traits = ToolTraits(subject="pattern", told_by=("pattern", "path"), is_quiet=True, shows="content")
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
         super().__init__("grep", _DESCRIPTION, GrepArguments)

@@ -1,4 +1,4 @@
-"""The tool `read_file`: a page of a text file with line numbers."""
+"""The tool `read_file`: a page of a text file with line numbers, or a picture."""
 
 import asyncio
 import codecs
@@ -42,10 +42,10 @@ _COUNTING_TIME_S = 2.0
 _SEARCHING_TIME_S = 20.0
 
 _DESCRIPTION = (
-    "Read a text file. Each line comes as its number, a tab and its text. One call returns at most"
+    "Read a file. Each line comes as its number, a tab and its text. One call returns at most"
     f" {MAX_LINES} lines and {MAX_BYTES // 1000} KB and says at which offset to go on; lines over"
-    f" {MAX_LINE_CHARACTERS} characters are cut. UTF-8, UTF-16 and Latin-1 are recognised; binary files"
-    " are refused."
+    f" {MAX_LINE_CHARACTERS} characters are cut. UTF-8, UTF-16 and Latin-1 are recognised. Pictures (PNG,"
+    " JPEG, GIF, WebP) and PDFs are shown if you can look at them; other binary files are refused."
 )
 
 

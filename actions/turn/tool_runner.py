@@ -271,7 +271,8 @@ async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> 
     except BadArguments as error:
         return ToolOutcome("error", str(error))
     except Exception as error:
-        return ToolOutcome("error", f"{call.tool} failed: {type(error).__name__}: {error}")
+        where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {error}")
 
 
 def _interrupted(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:

@@ -23,10 +23,13 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables",
+    "variables", "resuming", "theme", "editing",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
+Resuming = Literal["ask", "go"]
+Theme = Literal["dark", "light", "none"]
+Editing = Literal["emacs", "vi"]
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -262,6 +265,12 @@ class Settings:
         harmless=True,
         about="how much of a tool's result a new session puts into its history; the rest can be read back",
     )
+    resume: Resuming = _row(
+        "ask",
+        "resuming",
+        "SANDBUR_RESUME",
+        about="whether the chat goes on with an interrupted run at Enter (`ask`) or at once (`go`)",
+    )
     durability: "Durability" = _row(
         "full",
         "durability",
@@ -324,6 +333,29 @@ class Settings:
         group="run",
         flag=("--var", "NAME=VALUE", "what {var.NAME} is in HTTP tools; repeatable"),
         about="what {var.NAME} is in HTTP tools, as NAME=VALUE",
+    )
+    theme: Theme = _row(
+        "dark",
+        "theme",
+        "SANDBUR_THEME",
+        harmless=True,
+        about="colours for a `dark` or a `light` terminal; `none`: bold and dim letters alone",
+    )
+    plain: bool = _row(
+        False,
+        "switch",
+        "SANDBUR_PLAIN",
+        group="run",
+        flag=("--plain", "", "words and line ends only, for screen readers: nothing moves on the screen"),
+        harmless=True,
+        about="words and line ends only, for screen readers and logs: nothing moves on the screen",
+    )
+    editing: Editing = _row(
+        "emacs",
+        "editing",
+        "SANDBUR_EDITING",
+        harmless=True,
+        about="how the input line of the chat is edited: `emacs` or `vi`",
     )
     home: Path
     """The data folder; no setting, but resolved with them, as what follows."""

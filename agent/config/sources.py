@@ -18,7 +18,17 @@ from ...state.messages import Record
 from ...state.session import Effort, SandboxWish
 from ..models.providers import WireFormat
 from .paths import decoded
-from .settings import SETTINGS, Catastrophic, Kind, Said, SearchProvider, Setting
+from .settings import (
+    SETTINGS,
+    Catastrophic,
+    Editing,
+    Kind,
+    Resuming,
+    Said,
+    SearchProvider,
+    Setting,
+    Theme,
+)
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -103,7 +113,10 @@ _KINDS: Mapping[Kind, _Kind] = {
     "share": _Kind(Annotated[float, Field(ge=0.1, le=0.95)], float, "a number"),
     "tenant": _Kind(Annotated[Line, StringConstraints(pattern=r"^[A-Za-z0-9_.@-]{1,64}$")]),
     "catastrophic": _Kind(Catastrophic),
+    "resuming": _Kind(Resuming),
+    "theme": _Kind(Theme),
     "switch": _Kind(bool, _switch, "1 or 0"),
+    "editing": _Kind(Editing),
     "address": _Kind(_WebAddress),
     "search": _Kind(SearchProvider),
     "durability": _Kind(Durability),

@@ -33,5 +33,11 @@ class Judge:
         arguments = json.dumps({tool.traits.subject: command})
         return self.verdict(tool.spec.name, arguments, mode)
 
+    def reading_verdict(self, path: str, mode: ExecutionMode) -> Verdict:
+        """Return the verdict on a look at a file or a folder."""
+        shows = (tool for tool in self._toolbox.values() if tool.traits.shows)
+        tool = next(one for one in shows if one.traits.subject == "path" and not one.traits.writes_files)
+        return self.verdict(tool.spec.name, json.dumps({tool.traits.subject: path}), mode)
+
     def _names(self) -> str:
         return ", ".join(self._toolbox)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer
+from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer, Verdict
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
@@ -32,6 +32,7 @@ from .run import Limits, Observe, Run, finished, nobody
 if TYPE_CHECKING:
     from burr.core import Application
 
+    from ...actions.ports import Tool
     from ...state.store.store import Store
     from ..policy.circumstances import Circumstances
     from ..policy.offers import Offer
@@ -103,6 +104,11 @@ class Session:
         return self._ports.model.name
 
     @property
+    def sandbox(self) -> str:
+        """Kind and network of what its commands run in."""
+        return self._ports.sandbox
+
+    @property
     def toolbox(self) -> Toolbox:
         """Its tools by name, those too that the model is not told of yet."""
         return self._ports.toolbox
@@ -111,6 +117,11 @@ class Session:
     def offered(self) -> ToolOffer:
         """What the model is told now beside the conversation."""
         return self._ports.offer(self.state.equipment)
+
+    @property
+    def budget_usd(self) -> float | None:
+        """What one run may cost; None: whatever it costs."""
+        return self._limits.max_budget_usd
 
     @property
     def next_action(self) -> str:
@@ -282,6 +293,14 @@ class Session:
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
 
+    def judge_reading(self, path: str) -> Verdict:
+        """Return what the gate says to a file that the person names in a message."""
+        from ...actions.tools.registry import builtin_tools
+        from ..policy.judge import Judge
+
+        judge = Judge(self._gate_of(self.settings), builtin_tools())
+        return judge.reading_verdict(path, self.state.execution_mode)
+
     def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
         from ..policy.offers import EDITING, Offer, rules_for
@@ -318,6 +337,10 @@ class Session:
 
     def _allowing(self, rule: str) -> SessionSettings:
         return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
+
+    def tool(self, name: str) -> "Tool | None":
+        """Return what the session has of that name."""
+        return self._ports.toolbox.get(name)
 
     def shown_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from crash_place import Place
-from crash_scenarios import configured, effect
+from crash_scenarios import effect
+from crash_worlds import configured
 from model_server import ModelServer, Request, Turn, say
 from model_turns import calls
 
@@ -20,7 +21,7 @@ hooks = [{{type = "command", command = "{}", timeout = 600}}]
 
 def place_in(folder: Path, server: ModelServer, command: str = LOG) -> Place:
     place = Place(folder, server)
-    configured(place.home / "sandbur.db", CONFIG.format(command))
+    configured(place.folder, CONFIG.format(command))
     return place
 
 

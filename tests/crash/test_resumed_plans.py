@@ -91,6 +91,8 @@ def test_a_resumed_chat_tells_the_plan_once_and_its_steps_by_number(
     terminal = Terminal(tmp_path)
     try:
         terminal.start(f"-r {session_id}")
+        terminal.see("Enter runs what has not begun")
+        terminal.keys("Enter")
         screen = terminal.see("Step 2/3 · Find out who listens")
         assert "Step 1/3: " in screen
         assert screen.count("2. Find out who listens") == 1

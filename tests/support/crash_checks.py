@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crash_past import Past
 from crash_place import Place
-from crash_scenarios import OLD, Scenario
+from crash_scenarios import OLD, Scenario, word_of
 
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.verify import audit
@@ -84,6 +84,9 @@ def check_world(
             yield f"nobody was asked about {word!r}: {text[:200]!r}"
     if unknown > deaths:
         yield f"{unknown} unknown outcomes after {deaths} deaths"
+    dependency = Counter((place.folder / "ledger").read_text().split()) if scenario.opens else Counter[str]()
+    if not 0 <= dependency["open"] - dependency["close"] <= deaths:
+        yield f"a dependency was opened and closed otherwise: {dependency}"
     if extra := set(written) - {mark for word in scenario.effects for mark in (word, f"{word}-end")}:
         yield f"nobody asked for {extra}"
 
@@ -93,9 +96,8 @@ def _told(place: Place) -> dict[str, str]:
     found: dict[str, str] = {}
     for request in place.server.requests:
         for arguments, (_, text) in Past(request).results.items() if request.body else ():
-            command = json.loads(arguments).get("command", "")
-            if command.startswith("echo "):
-                found[command.split()[1]] = text
+            if word := word_of(json.loads(arguments)):
+                found[word] = text
     return found
 
 

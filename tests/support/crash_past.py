@@ -30,8 +30,10 @@ class Said:
 class Past:
     """The history in one request."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, trial: str = "") -> None:
+        """`trial` is a name of its own, for trials that share a store."""
         self.request = request
+        self.trial = trial
         read = {"chat": _chat, "responses": _responses, "messages": _messages}[request.wire]
         self.said = list(read(request.body[_LIST[request.wire]]))
 

@@ -1,6 +1,7 @@
 """Which trials there are: every point at every occurrence, random moments, and crashes while recovering."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -44,6 +45,20 @@ def named(recorded: Iterable[Outcome]) -> list[Trial]:
         if process >= len(outcome.trial.crashes)
         for name in sorted(points)
         for number in range(1, min(points[name], _SURE.get(name, points[name])) + 1)
+    ]
+
+
+def of_the_rest(
+    singles: Sequence[Trial], chosen: Sequence[Trial], per_scenario: int, seed: int
+) -> list[Trial]:
+    """Return as many more trials as it takes for that many of each scenario."""
+    chance = random.Random(seed)
+    counts = Counter(trial.scenario for trial in chosen)
+    return [
+        trial
+        for name in SCENARIOS
+        if (missing := per_scenario - counts[name]) > 0
+        for trial in chance.sample([one for one in singles if one.scenario == name], missing)
     ]
 
 

@@ -1,14 +1,17 @@
 """What the agent is asked to do while it is killed: runs whose every effect can be counted afterwards."""
 
 import json
+import re
 import sqlite3
+import uuid
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from crash_past import Past
+from crash_worlds import World, with_hooks, with_tool_server, with_web_server
 from model_server import Answer, Request, Turn, call, fail, say
 from model_turns import ToolCall, calls
 from places import FIXTURES
@@ -23,6 +26,8 @@ fi
 """
 FORM = '{"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}'
 FORMED = '{"word": "one"}'
+AGENTS = "tests.support.crash_agents"
+_QUESTION = re.compile(r'with question "(q[0-9a-f]+)"')
 OLD, NEW = "first line\nold line\nlast line\n", "first line\nnew line\nlast line\n"
 MADE = "made by a tool\n" * 50
 
@@ -42,6 +47,10 @@ class Scenario:
     flags: tuple[str, ...] = ("--yolo",)
     forks: bool = False
     """The second message goes to a fork."""
+    opens: bool = False
+    """Its tools need something that a program opens and closes, which leaves lines in a ledger."""
+    world: World | None = None
+    """What is there beside it, all the time."""
     prepare: Callable[[Path], None] | None = None
     """Makes a SQLite store before the first message."""
     between: Callable[[Path], None] | None = None
@@ -52,7 +61,8 @@ class Scenario:
         return bool(self.prepare or self.between)
 
     def responder(self) -> Callable[[Request], Answer]:
-        return lambda request: self.respond(Past(request))
+        trial = uuid.uuid4().hex
+        return lambda request: self.respond(Past(request, trial))
 
 
 def wanted(tool: str, /, **arguments: Any) -> ToolCall:
@@ -159,6 +169,46 @@ def _long(past: Past) -> Answer:
     return calls(effect("one"), wanted("run_shell_command", command="seq 1 2000"))
 
 
+def _noted(*tools: str) -> Callable[[Past], Answer]:
+    """Return who has each word noted by another tool."""
+    turns = [calls(wanted(tool, word=word)) for tool, word in zip(tools, ("one", "two"), strict=True)]
+    return lambda past: rounds(past, *turns, say("both are noted"))
+
+
+def _asked(past: Past) -> Answer:
+    told = [text for _, text in past.results.values()]
+    found = [match[1] for text in told if (match := _QUESTION.search(text))]
+    if any("noted one" in text or "it was done" in text for text in told):
+        return say("the word is noted")
+    if not found:
+        return calls(wanted("mcp__it__book", place="Rome"))
+    answer = {"question": found[-1], "asked": "Which word in Rome?", "answer": json.dumps({"word": "one"})}
+    return calls(wanted("answer_mcp_question", **answer))
+
+
+def _kept(past: Past) -> Answer:
+    """Write a file into the memory of the session and one into the store, change both, and look."""
+    paths = (f"/memory/{past.trial}.md", f"/store/{past.trial}.md")
+    shown = [text for _, text in past.results.values() if text.strip().startswith("1\t")]
+    return rounds(
+        past,
+        *(calls(wanted("write_file", path=path, content="one\n")) for path in paths),
+        *(calls(wanted("edit_file", path=path, old="one", new="one two")) for path in paths),
+        calls(*(wanted("read_file", path=path) for path in paths)),
+        say("all is kept" if [text.split() for text in shown] == [["1", "one", "two"]] * 2 else f"{shown}"),
+    )
+
+
+def word_of(arguments: Mapping[str, Any]) -> str:
+    """Return which effect a call has by its arguments; empty if it has none."""
+    command = str(arguments.get("command", ""))
+    if command.startswith("echo "):
+        return command.split()[1]
+    with suppress(ValueError):
+        arguments = json.loads(arguments.get("answer", "{}")) or arguments
+    return str(arguments.get("word", ""))
+
+
 def _older_store(path: Path) -> None:
     """Make a store as the first schema had it."""
     path.parent.mkdir(mode=0o700)
@@ -175,23 +225,6 @@ def _spoil_a_record(path: Path) -> None:
 
 
 WITH_RULES = ("--allow", "run_shell_command", "--allow", "write_file")
-
-WITH_HOOKS = """\
-[[hooks.UserPromptSubmit]]
-hooks = [{type = "command", command = "echo it rains"}]
-[[hooks.PreToolUse]]
-hooks = [{type = "command", command = "cat >/dev/null; echo '{}'"}]
-[[hooks.PostToolUse]]
-hooks = [{type = "command", command = "echo noted >&2; exit 2"}]
-"""
-
-
-def configured(database: Path, text: str = WITH_HOOKS) -> None:
-    """Give the person of a trial a configuration."""
-    path = database.parent.parent / ".config/sandbur/config.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-
 
 SCENARIOS = {
     scenario.name: scenario
@@ -211,7 +244,17 @@ SCENARIOS = {
         Scenario("fork", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), forks=True),
         Scenario("older", _effects, ("both are written",), effects=("one", "two"), prepare=_older_store),
-        Scenario("hooks", _effects, ("both are written",), effects=("one", "two"), prepare=configured),
+        Scenario("hooks", _effects, ("both are written",), effects=("one", "two"), world=with_hooks),
+        Scenario("mcp", _noted("mcp__it__note", "mcp__it__note"), ("both are noted",), effects=("one", "two"),
+                 flags=("--allow", "mcp__it"), world=with_tool_server),
+        Scenario("question", _asked, ("the word is noted",), effects=("one",),
+                 flags=("--allow", "mcp__it"), world=with_tool_server),
+        Scenario("http", _noted("note", "set_note"), ("both are noted",), effects=("one", "two"),
+                 flags=("--allow", "note", "--allow", "set_note"), world=with_web_server),
+        Scenario("functions", _noted("note", "note_once"), ("both are noted",), effects=("one", "two"),
+                 flags=("--agent", f"{AGENTS}:functions", "--allow", "note", "--allow", "note_once"),
+                 opens=True),
+        Scenario("kept", _kept, ("all is kept",), flags=("--agent", f"{AGENTS}:kept", "--yolo")),
         Scenario("damaged", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), between=_spoil_a_record),
     )

@@ -7,13 +7,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from crash_checks import check_audit, check_files, check_journal, check_requests, check_world
 from crash_place import Ended, Place
 from crash_points import reached
-from crash_scenarios import SCENARIOS, Scenario
+from crash_scenarios import SCENARIOS, Scenario, word_of
 from model_server import ModelServer
 
 MOST_PROCESSES = 14
@@ -57,7 +58,8 @@ def run_trial(trial: Trial, folder: Path | None = None, record: bool = False) ->
     with ModelServer(scenario.responder()) as server:
         place = Place(own, server, trial.wire, trial.store)
         course = Course(place, scenario, trial, record)
-        problems = list(course.problems())
+        with scenario.world(own) if scenario.world else nullcontext():
+            problems = list(course.problems())
     if problems:
         problems.append(f"see {own}")
     seconds = time.monotonic() - began
@@ -168,8 +170,8 @@ class Course:
         self.told += 1
         if self.told > self.deaths:
             yield f"asked {self.told} times about {self.deaths} deaths"
-        command = unknown[0]["arguments"].get("command", "")
-        is_done = any(mark.endswith("-end") and f"echo {mark}" in command for mark in self._place.effects)
+        word = word_of(unknown[0]["arguments"])
+        is_done = bool(word) and f"{word}-end" in self._place.effects
         honest = "done" if is_done else "rerun"
         how = honest if self._trial.settle == "honest" else self._trial.settle
         return ("settle", session, unknown[0]["call_id"], "--as", how)

@@ -55,6 +55,12 @@ class Terminal:
             assert time.monotonic() < end, f"{text!r} is not shown: {self.shown[-2000:]!r}"
             self._read()
 
+    def rest(self, seconds: float) -> None:
+        """Read what is shown for a time."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._read(left)
+
     def drain(self, process: "subprocess.Popen[bytes]", seconds: float = 120) -> None:
         """Read on until the process has ended."""
         end = time.monotonic() + seconds
@@ -65,8 +71,8 @@ class Terminal:
             else:
                 self._read()
 
-    def _read(self) -> None:
-        if select.select([self._near], [], [], 0.1)[0]:
+    def _read(self, seconds: float = 0.1) -> None:
+        if select.select([self._near], [], [], seconds)[0]:
             try:
                 self.shown += os.read(self._near, 65536)
             except OSError:  # nobody holds the far end any more

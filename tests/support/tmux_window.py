@@ -1,7 +1,9 @@
 """A chat in a real terminal: one tmux window with the command in it."""
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,6 +81,10 @@ class Terminal:
         """Return the process id of the chat itself."""
         shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
         return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
+
+    def kill(self) -> None:
+        """Kill the chat itself, without warning."""
+        os.kill(self.pid(), signal.SIGKILL)
 
     def resize(self, width: int, height: int) -> None:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))

@@ -12,10 +12,10 @@ from screen import Screen
 from terminal_pair import Terminal as Pair
 
 from sandbur.ui.terminal.answer import AnswerView
-from sandbur.ui.terminal.lines import Status
 from sandbur.ui.terminal.live import LiveRegion
 from sandbur.ui.terminal.markdown import BlockSplitter, rendered
 from sandbur.ui.terminal.terminal import Glyphs
+from sandbur.ui.terminal.work import WorkView
 
 MOST = 3
 """Bytes for each byte of the text."""
@@ -97,7 +97,7 @@ class Streamed:
         self.console = terminal_console(self.out, columns, rows)
         self.live = LiveRegion(self.console)
         self.view = AnswerView(self.console, self.live)
-        self._status = Status(Glyphs(), waiting_since=0)
+        self._status = WorkView(Glyphs(), waiting_since=0)
         self._ticks = 0
 
     def tick(self) -> None:

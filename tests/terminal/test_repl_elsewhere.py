@@ -190,6 +190,8 @@ def test_a_message_is_put_back_when_its_answer_is_interrupted(tmp_path: Path, te
         terminal.see("❯ once more", after="Nothing is lost")
         terminal.close()
         terminal.start("-c", **env)
+        terminal.see("Enter goes on from there: the model is asked again")
+        terminal.keys("Enter")
         screen = terminal.see("yes", after="Resumed: tell me a tale")
         recap = screen.rpartition("Resumed: ")[2]
         assert "Half of an answer" in recap
@@ -211,5 +213,6 @@ def test_a_draft_is_not_mixed_with_a_message_that_was_interrupted(terminal: Term
         terminal.type("tell me a tale")
         terminal.see("Half of an answer", after="tell me a tale")
         terminal.keys("-l", "my draft")
-        terminal.keys("C-c")
+        terminal.see("❯ my draft", after="Half of an answer")
+        terminal.keys("Escape")
         terminal.see("❯ my draft", after="Nothing is lost")

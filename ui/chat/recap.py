@@ -10,7 +10,7 @@ from ...state.messages import Message, ToolResult
 from ...state.store.recording import CallMove, call_moves
 from ...state.store.store import Store
 from ...state.transcript import Transcript
-from ..terminal.lines import Line, finish_line, plan_lines, result_lines, title
+from ..terminal.lines import Line, finish_line, local_time, plan_lines, result_lines, title
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import Glyphs
 
@@ -71,6 +71,60 @@ def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
             yield "yellow", f"{what}: {title(call.tool, call.arguments)}"
     elif next_action != "prompt":
         yield "yellow", "It stopped in the middle of a turn and goes on from there."
+
+
+def stopped_lines(
+    store: Store, session_id: str, state: ApplicationState, next_action: str, wake_at: str = ""
+) -> Iterator[Line]:
+    """Yield where an interrupted run stopped, and what Enter will do."""
+    if next_action != "execute_tools":
+        yield "yellow", _MODEL_STOPS.get(next_action, "It stopped between two steps.")
+        yield (
+            "yellow",
+            "Enter goes on from there: the model is asked again, nothing that is done is repeated.",
+        )
+    else:
+        yield from _call_lines(store, session_id, state.pending_tool_calls)
+    if wake_at:
+        yield "yellow", f"It was to go on by itself at {local_time(wake_at)}; Enter does not wait for that."
+    yield "yellow", "A message starts something else; /rewind goes back further."
+
+
+_MODEL_STOPS = {
+    "router": "It stopped while the model was answering.",
+    "vibe_planner": "It stopped while the model was planning.",
+    "vibe_step_executor": "It stopped before the next step of the plan.",
+    "vibe_result_analyzer": "It stopped while the model was looking at results.",
+    "human_confirm": "It stopped at calls that were to be decided about.",
+    "context_compressor": "It stopped before older messages were to be summarised.",
+}
+
+
+def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> Iterator[Line]:
+    """Yield how far each call of the round got."""
+    ids = [call.call_id for call in calls]
+    wanted = f"call_id IN ({', '.join('?' * len(ids))})" if ids else "1 = 0"
+    got = {move.call_id: move.move for move in call_moves(store.database, session_id, wanted, ids)
+           if move.move in ("started", "finished")}  # fmt: skip
+    running = [call for call in calls if got.get(call.call_id) == "started"]
+    waiting = [call for call in calls if call.call_id not in got and call.decision == "approved"]
+    for call in calls:
+        name = title(call.tool, call.arguments)
+        if call in running:
+            yield "yellow", f"In the middle: {name}"
+        elif got.get(call.call_id) == "finished":
+            yield "dim", f"Done:          {name}"
+        elif call in waiting:
+            yield "yellow", f"Not begun:     {name}"
+    if running:
+        yield (
+            "yellow",
+            "Enter finds out what came of it; what nobody can know is asked, and nothing runs twice.",
+        )
+    if waiting:
+        yield "yellow", f"Enter {'then ' if running else ''}runs what has not begun, as it was approved."
+    if not running and not waiting:
+        yield "yellow", "Enter goes on: the model is told the results."
 
 
 _MOST_LINES = 60

@@ -11,33 +11,44 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import run_in_terminal
 
 from ...actions.events import Event, RunFinished
+from ...actions.turn.commands import MODES
 from ...agent.config.paths import data_home
+from ...agent.config.yolo import is_acknowledged
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
 from ..headless import DEMO_GOAL, clean, refuse_yolo, resume_line
 from ..open_session import attached, open_session, opened
-from ..terminal.drive import StopSignals, drive, exit_code
+from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
-from ..terminal.terminal import make_console, say, typing_unseen
+from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
-from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
+from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
-from .input.composer import Composer, Leave, PromptStatus, as_draft, input_history, typed_so_far
-from .input.keys import Waking
+from .input.completion import completer_for
+from .input.composer import Composer, Leave, PromptStatus
+from .input.history import input_history
+from .input.keys import Does, key_lines
+from .input.live import LiveLine
+from .input.mentions import without_files
+from .input.suspend import Waking
+from .input.waiting import END_S, Answer, at_prompt
 from .picker import pick_session
-from .recap import meanwhile_lines, recap_lines, standing_lines, unanswered
+from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .slash.dispatch import commanded
+from .slash.extras import more_commands
+from .standing import facts_of
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
+    from ...state.application import ExecutionMode
     from ...state.calls import CallDecision
     from ...state.messages import Document, Image
     from ..commands.chat import ChatCommand
@@ -66,54 +77,6 @@ def warm_up(runtime: "Runtime", model: str) -> None:
     Thread(target=work, daemon=True).start()
 
 
-Answer = TypeVar("Answer")
-Look = Callable[[], Awaitable[SandburError | None]]
-"""Sees what other processes do; what it returns ends the waiting, where that can be ended."""
-
-_LOOK_S = 1.0
-_END_S = 2.0
-"""How long a prompt may take to put the terminal in order; on a dead one prompt_toolkit can wait for good."""
-
-
-async def at_prompt(
-    answer: Coroutine[None, None, Answer], leave: Callable[[int], bool], look: Look | None = None
-) -> Answer:
-    """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is taken every second."""
-    waiting = asyncio.ensure_future(answer)
-
-    def stop() -> None:
-        if signals.received is None:
-            return
-        if leave(exit_code(signals.received)):
-            asyncio.get_running_loop().call_later(_END_S, waiting.cancel)
-        else:
-            waiting.cancel()
-
-    with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
-        try:
-            return await _awaited(waiting, leave, look)
-        except asyncio.CancelledError:
-            if signals.received is None:
-                raise
-            raise Leave(exit_code(signals.received)) from None
-        except OSError:
-            raise Leave(exit_code(signal.SIGHUP)) from None
-
-
-async def _awaited(
-    waiting: "asyncio.Future[Answer]", leave: Callable[[int], bool], look: Look | None
-) -> Answer:
-    try:
-        while look is not None and not (await asyncio.wait([waiting], timeout=_LOOK_S))[0]:
-            found = await look()
-            if found is not None and not waiting.done() and leave(0):
-                await asyncio.gather(waiting, return_exceptions=True)
-                raise found
-        return await waiting
-    finally:
-        waiting.cancel()
-
-
 async def chat(command: "ChatCommand") -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
     async with opened(command) as runtime:
@@ -121,6 +84,7 @@ async def chat(command: "ChatCommand") -> int:
         if not command.continues:
             await ask_about_links(runtime.settings.cwd)
             await ask_about_tools(runtime.settings.cwd)
+            await ask_about_texts(runtime.settings.cwd)
         settings = runtime.settings
         asked = [
             await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
@@ -142,10 +106,10 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         if command.continues or first is not None:
             picked = None
             if command.resume == "":
-                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd)
+                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
-                talk.recall()
+                talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
         else:
             first = await talk.read_while(open_session(runtime, command, or_demo=True))
         return await talk.run(clean(first) if first is not None else None)
@@ -162,6 +126,8 @@ class Chat:
         self._files = self._sent_files = tuple(files)
         self._entered: Session | None = None
         self._has_run = False
+        self._waits = False
+        """An interrupted run goes on at Enter."""
         self._told_of = ""
         """Who runs the session elsewhere, as it was said last."""
         self._draft = ""
@@ -175,9 +141,20 @@ class Chat:
         self.runtime = runtime
         self.renderer = self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
         self.questions = self._questions = Questions(self._renderer)
-        history = input_history(data_home(os.environ), self._masked)
-        self.composer = self._composer = Composer(history, self._renderer.glyphs, self._standing)
-        self._waking = Waking(self._renderer)
+        settings = runtime.settings
+        history = input_history(data_home(os.environ), settings.cwd, self._masked)
+        folds: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
+        does: Does = {"mode": self._change_mode, "help": self._show_keys, **folds}
+        self.composer = self._composer = Composer(
+            history,
+            self._renderer.glyphs,
+            self._standing,
+            completer_for(settings.cwd, self._as_context),
+            does,
+            is_vi=settings.editing == "vi",
+        )
+        self._live = LiveLine(self._renderer, self._composer, folds, is_vi=settings.editing == "vi")
+        self._waking = Waking(self._renderer, self._live.wake)
 
     @property
     def _session(self) -> "Session":
@@ -202,7 +179,9 @@ class Chat:
     def enter(self, session: "Session") -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
-        self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
+        self.more, said = more_commands(Path(session.settings.cwd), self._runtime.env)
+        notices = (*session.notices, *said)
+        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self._runtime, session.settings.model)
 
     def _take(self, session: "Session") -> None:
@@ -211,18 +190,24 @@ class Chat:
         self._approvals = Approvals(self._questions, always, session.settings.cwd, session.circumstances)
         self._settling = Settling(self._questions, session.settings.cwd, session.aftermath)
 
-    def recall(self) -> None:
-        """Show where a resumed session stands."""
+    def recall(self, goes_on: bool = False) -> None:
+        """Show where a resumed session stands; unless it `goes_on` at once, Enter is waited for."""
         session = self._session
         self._has_run = True
-        summary = self._runtime.store.show(session.id).summary
+        summary = self._runtime.store.index.summary(session.id)
         # Of a session that another process runs nothing is said here: going on is refused next.
         standing = "prompt" if summary.status == "running" else session.next_action
-        self._renderer.know(session.state.pending_tool_calls, session.state.vibe_plan)
-        self._renderer.lines(
-            recap_lines(summary.title or session.id, session.state, standing, self._renderer.glyphs),
-            prose=True,
-        )
+        asks = any(call.decision == "undecided" for call in session.state.pending_tool_calls)
+        # The question about a call is a halt of its own.
+        is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
+        self._waits = is_halted and not goes_on
+        state, store = session.state, self._runtime.store
+        stands = "prompt" if self._waits else standing
+        lines = [*recap_lines(summary.title or session.id, state, stands, self._renderer.glyphs)]
+        if self._waits:
+            lines += stopped_lines(store, session.id, state, standing, summary.wake_at)
+        self._renderer.know(state.pending_tool_calls, state.vibe_plan)
+        self._renderer.lines(lines, prose=True)
 
     async def read_while(self, opening: "Awaitable[Session]") -> str:
         """Show the prompt at once and open the session meanwhile; return the first message."""
@@ -240,7 +225,7 @@ class Chat:
             raise Leave(exit_code(signal.SIGHUP)) from None
         finally:
             if not reading.done() and self._composer.leave(1):
-                await asyncio.wait([reading], timeout=_END_S)
+                await asyncio.wait([reading], timeout=END_S)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
@@ -260,16 +245,30 @@ class Chat:
             leaves = False
             if first is not None:
                 leaves = await self._answer(first)
-            elif self._session.next_action != "prompt":
+            elif self._session.next_action != "prompt" and not self._waits:
                 await self._turn(self._session.carry_on())
             while not leaves:
-                leaves = await self._answer(
-                    await at_prompt(self._composer.read(), self._composer.leave, self._follow)
-                )
+                leaves = await self._answer(await self._next_message())
         except SandburError:
             say(resume_line(self._session.id))
             raise
         return self.part(0)
+
+    async def _next_message(self) -> str:
+        """Return what was queued during a run, and then what is typed."""
+        queued = await self._session.next_queued()
+        if queued is None:
+            return await at_prompt(self._composer.read(), self._composer.leave, self._follow)
+        self._renderer.lines([("bold", f"{self._renderer.glyphs.prompt} {plain(queued)}")], prose=True)
+        return queued
+
+    async def _taken_from_queue(self) -> list[str]:
+        """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
+        texts: list[str] = []
+        for one in self._session.waiting_messages:
+            with suppress(SandburError):
+                texts.append(await self._session.withdraw(one.number))
+        return texts
 
     async def _answer(self, text: str) -> bool:
         """Send a message or command; none, or one that was put back, carries on. Return whether to leave."""
@@ -279,19 +278,21 @@ class Chat:
         if (result := await commanded(self, text)) is not None:
             return result.leaves
         if text.strip() and not (is_open and text.strip() == self._taken_back):
-            await self._turn(self._send(text), text)
+            await self._turn(await self._send(text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
         return False
 
     async def send(self, text: str) -> None:
-        await self._turn(self._send(text), text)
+        await self._turn(await self._send(text), text)
 
     async def record(self, text: str) -> None:
+        # Nothing that a command names goes with it: the files of the flags wait for a message.
+        self._sent_files = ()
         if self.asks:
             await self._drive(self._session.send(text))
         else:
-            await self._turn(self._send(text), text)
+            await self._turn(self._session.send(text), text)
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
         await self._turn(events)
@@ -299,12 +300,25 @@ class Chat:
     async def wait(self, answer: Coroutine[None, None, Answer], leave: Callable[[int], bool]) -> Answer:
         return await at_prompt(answer, leave)
 
-    def _send(self, text: str) -> AsyncIterator[Event]:
-        """Send a message, the first one with its files; a command leaves them for what comes after it."""
+    async def _send(self, text: str) -> AsyncIterator[Event]:
+        """Send a message with what it names, the first one with the files of the flags, too.
+
+        A command leaves those for what comes after it.
+        """
+        from ...actions.turn.model_call import refusal_of
+        from .input.named_files import with_named_files
+
+        session = self._session
         self._sent_files = () if text.startswith("/") else self._files
+        refusal = partial(refusal_of, session.model)
+        cwd = Path(session.settings.cwd)
+        named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
+        told = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.said]
+        self._renderer.lines(told, prose=True)
         if not self._sent_files:
-            return self._session.send(text)
-        events = self._session.send((*self._files, text))
+            return session.send(named.content)
+        content = (named.content,) if isinstance(named.content, str) else named.content
+        events = session.send((*self._sent_files, *content))
         self._files = ()
         return events
 
@@ -352,7 +366,11 @@ class Chat:
             self._tell_of(other)
         else:
             await self._reload()
-        is_stored = before.turn_open and before.user_input == self._session.state.user_input == text.strip()
+        is_stored = (
+            before.turn_open
+            and before.user_input == self._session.state.user_input
+            and without_files(before.user_input) == text.strip()
+        )
         kept = "\n".join(part for part in ("" if is_stored else text, self._draft) if part)
         self._composer.put_in(kept)
         self._draft = ""
@@ -430,21 +448,44 @@ class Chat:
 
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True
-        with typing_unseen() as restore:
+        session = self._session
+        with self._live.open(session) as restore:
 
             def leave() -> None:
                 restore()
-                say(resume_line(self._session.id))
+                say(resume_line(session.id))
 
             self._waking.note_modes()
+            self._renderer.status = facts_of(self._session, self._runtime.settings)
             self._renderer.begin()
-            finished, received = await drive(self._session, events, self._renderer, leave)
-            draft = as_draft(typed_so_far())
+            finished, received = await drive(session, events, self._live, leave)
+        draft = await self._live.settled()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
-        self._taken_back = unanswered(self._session.state) if finished.status == "interrupted" else ""
-        self._composer.put_in(draft or self._taken_back)
+        was_stopped = finished.status == "interrupted"
+        self._taken_back = without_files(unanswered(self._session.state)) if was_stopped else ""
+        has_ended = not was_stopped and session.next_action in ("prompt", "human_confirm")
+        waiting = [] if has_ended else await self._taken_from_queue()
+        self._composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
         return finished
+
+    def _as_context(self) -> "Chat | None":
+        """Return what completion may look at: nothing before a session is open."""
+        return None if self._entered is None else self
+
+    def _show_keys(self) -> None:
+        self._renderer.lines(key_lines(False, self._renderer.console.width))
+
+    def _change_mode(self) -> None:
+        """Go on to the next mode; yolo is one of them only for who knows what it does."""
+        session = self._entered
+        if session is None:
+            return
+        knows = is_acknowledged(self._runtime.settings.home)
+        modes: list[ExecutionMode] = [mode for mode in MODES if knows or mode != "yolo"]
+        now = session.state.execution_mode
+        following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
+        session.change_mode(following)
 
     def _standing(self) -> PromptStatus:
         session = self._entered

@@ -12,7 +12,7 @@ from ...state.errors import UsageError
 from ..argument_types import amount
 from ..grammar import ID, Command, flag, switch, word
 from ..open_session import opened
-from ..terminal.lines import Line, coloured_diff
+from ..terminal.diffs import Line, coloured_diff
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, put, say
 

@@ -93,7 +93,7 @@ class ChatCommand(RunCommand):
 
     async def run(self) -> int:
         if self.input_format == "stream-json":
-            from ..conversation import run_conversation
+            from ..conversation.dialogue import run_conversation
 
             return await run_conversation(self)
         is_headless = self.print or self.output_format != "text" or not is_interactive()

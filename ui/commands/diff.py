@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ...state.errors import UsageError
 from ..grammar import ID, Command, switch, word
 from ..open_session import opened
-from ..terminal.lines import SIGNS, Line, coloured_diff, elapsed
+from ..terminal.diffs import Line, coloured_diff
+from ..terminal.lines import SIGNS, elapsed
 from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, put
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Server
 
+    from ...agent.config.settings import Said
     from ...agent.tracking.backend import StoreBackend
+    from ...state.store.store import Store
 
 _TOKEN = "SANDBUR_UI_TOKEN"
 _LEAST_TOKEN_CHARS = 16
@@ -120,15 +122,37 @@ class UiCommand(Command):
         settings = load_settings(said_by(self), os.environ)
         with listen(self.host, self.port) as listener:
             token = token_for(listener, os.environ, not self.no_token)
-            from ..tracking_guard import Guard
+            from ..tracking.guard import Guard
 
             app, backend = tracking_app(settings.store, settings.tenant)
             try:
+                # Each session keeps its own folder, whatever -C says.
+                add_page(app, backend.store, {**said_by(self), "cwd": None})
                 server = _server(Guard(app, token.text, listener.getsockname()[1]))
                 _tell(address_of(listener), token, self.no_open)
                 return await _until_stopped(server, listener)
             finally:
                 backend.close()
+
+
+async def served_beside(store_url: str, tenant: str) -> str:
+    """Serve from a thread of this process until that ends; return the address with its token."""
+    import asyncio
+    import threading
+
+    _require_packages()
+    listener = listen("127.0.0.1", 0)
+    token = token_for(listener, {})
+    from ..tracking.guard import Guard
+
+    before = dict(os.environ)
+    app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
+    # Commands of the agent get none of what the server is told by.
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    server = _server(Guard(app, token.text, listener.getsockname()[1]))
+    threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True).start()
+    return f"{address_of(listener)}?token={token.text}"
 
 
 def _require_packages() -> None:
@@ -228,6 +252,16 @@ def tracking_app(store_url: str, tenant: str) -> "tuple[FastAPI, StoreBackend]":
     # The last one of Burr's answers every address with the page.
     routes.insert(-2, routes.pop())
     return app, cast("StoreBackend", run.backend)
+
+
+def add_page(app: "FastAPI", store: "Store", said: "Said") -> None:
+    """Put the page of what waits in front of Burr's, which begins at `/projects`."""
+    from ..tracking.decisions import add_decisions
+
+    routes = app.router.routes
+    before = len(routes)
+    add_decisions(app, store, said)
+    routes[:] = [*routes[before:], *routes[:before]]
 
 
 @contextmanager

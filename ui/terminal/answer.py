@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .live import LiveRegion, ScreenRow, is_marked
-from .markdown import BlockSplitter, decided, lasting, preview, rendered
+from .markdown import BlockSplitter, decided, lasting, preview, rendered, unrendered
 from .terminal import can_redraw
+from .theme import LOOK
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 _SOON_CHARS, _LATE_S = 32, 0.4
 """New text is shown when it is so much, or after so long: each time costs a dozen bytes more."""
@@ -22,6 +23,7 @@ class AnswerView:
 
     def __init__(self, console: "Console", live: LiveRegion) -> None:
         self._console = console
+        self.code_theme = "ansi_dark"
         self._live = live
         self._splitter = BlockSplitter()
         self._settled = ""
@@ -46,13 +48,13 @@ class AnswerView:
         if not can_redraw(self._console):
             self._live.clear()
             for block in blocks:
-                self._console.print(rendered(block))
+                self._console.print(unrendered(block) if LOOK.is_plain else self._rendered(block))
                 self._console.print()
             self._settled = ""
             return
         settled: list[ScreenRow] = []
         for block in blocks:
-            settled += [*self._left(self._live.rows(rendered(block))), ScreenRow()]
+            settled += [*self._left(self._live.rows(self._rendered(block))), ScreenRow()]
             self._settled = ""
         more, self._rows = self._open_rows()
         self._live.settle([*settled, *more], self._rows)
@@ -72,6 +74,13 @@ class AnswerView:
         self._width, self._new_chars, self._shown_at = self._console.width, 0, now
         self._rests_until = now + _REST * (time.monotonic() - began)
 
+    def keep(self, foot: Sequence[ScreenRow]) -> None:
+        """Show another foot below what is shown."""
+        self._live.draw(self._rows, foot)
+
+    def _rendered(self, block: str) -> "RenderableType":
+        return rendered(block, self.code_theme)
+
     def _is_due(self, now: float) -> bool:
         if self._width != self._console.width:
             return bool(self._splitter.open_block)
@@ -82,8 +91,8 @@ class AnswerView:
         """Return the rows of the open block that settle now, and the others."""
         *ended, block = self._splitter.open_parts
         block = decided(block)
-        rows = self._live.rows(preview(block)) if block.strip() else []
-        first = [row for part in ended for row in [*self._live.rows(rendered(part)), ScreenRow()]]
+        rows = self._live.rows(preview(block, self.code_theme)) if block.strip() else []
+        first = [row for part in ended for row in [*self._live.rows(self._rendered(part)), ScreenRow()]]
         if not self._is_begun_by([*first, *rows]):
             return [], [*first, *rows]
         left = self._left([*first, *rows])

@@ -1,22 +1,19 @@
 """Tool calls in words: one line while they run, everything exactly as it will run before an approval."""
 
-import difflib
 import json
 import re
 import shlex
-import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .diffs import Line, behind, changed_text, cut, numbered_diff
 from .sanitize import exposed, lookalikes, one_line, plain
-from .terminal import Glyphs, shortened
+from .terminal import Glyphs
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from ...actions.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
     from ...state.application import StepStatus, Usage, VibeStep
     from ...state.calls import PendingCall
@@ -26,20 +23,27 @@ _SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "status")
 _MAX_TITLE = 120
 _MAX_COMPARED_BYTES = 1 << 20
 
-Line = tuple[str, str]
-"""A rich style and a text without line ends."""
-
 
 def title(tool: str, arguments: str) -> str:
     """Return the tool and what it is about, on one line that may be cut."""
     from ...state.messages import json_object
 
     values = json_object(arguments) or {}
-    subject = next((values[name] for name in _SUBJECTS if isinstance(values.get(name), str)), None)
-    text = (subject if subject is not None else _compact(arguments, values)).strip()
+    text = _about(tool, arguments, values).strip()
     first, _, more = text.partition("\n")
     cut = " ..." if more or len(first) > _MAX_TITLE else ""
     return f"{one_line(tool[:80])} {one_line(first[:_MAX_TITLE])}{cut}".strip()
+
+
+def _about(tool: str, arguments: str, values: dict[str, Any]) -> str:
+    from ...actions.tools.registry import traits_of
+
+    traits = traits_of(tool)
+    told = [values.get(name) for name in traits.told_by or (traits.subject,)]
+    if words := [str(value) for value in told if isinstance(value, str | int) and value not in ("", False)]:
+        return "  ".join(words)
+    subject = next((values[name] for name in _SUBJECTS if isinstance(values.get(name), str)), None)
+    return subject if subject is not None else _compact(arguments, values)
 
 
 def preview(arguments: str, cwd: str) -> list[Line]:
@@ -49,7 +53,7 @@ def preview(arguments: str, cwd: str) -> list[Line]:
     values = json_object(arguments) or {}
     lines = list(_body(arguments, values, Path(cwd)))
     if words := lookalikes("\n".join(text for _, text in lines)):
-        lines.append(("bold yellow", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
+        lines.append(("caution", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
     return lines
 
 
@@ -60,13 +64,6 @@ def whole(call: "PendingCall | PendingDecision", cwd: str) -> Iterator[str]:
         yield f"    {text}"
 
 
-def coloured_diff(text: str) -> Iterator[Line]:
-    """Yield the lines of a unified diff with their colours."""
-    styles = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.split("\n"):
-        yield styles.get(line[:1], "") if not line.startswith(("+++", "---")) else "bold", exposed(line)
-
-
 def _compact(arguments: str, values: dict[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False) if values else arguments
 
@@ -74,21 +71,21 @@ def _compact(arguments: str, values: dict[str, Any]) -> str:
 def _body(arguments: str, values: dict[str, Any], cwd: Path) -> Iterator[Line]:
     command, path = values.get("command"), values.get("path")
     if isinstance(command, str):
-        yield from _marked("$ ", command, "bold")
+        yield from _marked("$ ", command, "heading")
         yield from _rest(values, {"command"})
     elif isinstance(path, str) and isinstance(values.get("content"), str):
-        yield "bold", exposed(path)
-        yield from coloured_diff(_written(cwd / path, path, values["content"]))
+        before = _content_of(cwd / path)
+        yield "heading", exposed(path) if before is not None else f"{exposed(path)} (a new file)"
+        yield from changed_text(before or "", values["content"])
         yield from _rest(values, {"path", "content"})
     elif isinstance(path, str) and isinstance(values.get("old"), str) and isinstance(values.get("new"), str):
-        yield "bold", exposed(path)
-        yield from _marked("- ", values["old"], "red")
-        yield from _marked("+ ", values["new"], "green")
+        yield "heading", exposed(path)
+        yield from _replaced(_content_of(cwd / path) or "", values["old"], values["new"])
         yield from _rest(values, {"path", "old", "new"})
     elif values:
         yield from _rest(values, set())
     else:
-        yield from _marked("", arguments, "")
+        yield from _marked("", arguments, "plain")
 
 
 def _marked(mark: str, text: str, style: str) -> Iterator[Line]:
@@ -102,90 +99,41 @@ def _rest(values: dict[str, Any], shown: set[str]) -> Iterator[Line]:
         if name not in shown:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             for number, line in enumerate(exposed(text).split("\n")):
-                yield "", f"{exposed(name)}: {line}" if number == 0 else f"  {line}"
+                yield "plain", f"{exposed(name)}: {line}" if number == 0 else f"  {line}"
 
 
-def _written(file: Path, path: str, content: str) -> str:
-    """Return the difference that writing `content` makes."""
-    before = ""
+def _content_of(file: Path) -> str | None:
+    """Return what a file holds that is not too long to be compared; None if there is none."""
     try:
-        if file.is_file() and file.stat().st_size <= _MAX_COMPARED_BYTES:
-            before = file.read_text("utf-8", errors="replace")
+        if not file.is_file():
+            return None
+        return file.read_text("utf-8", errors="replace") if file.stat().st_size <= _MAX_COMPARED_BYTES else ""
     except OSError:
-        before = ""
-    lines = difflib.unified_diff(before.split("\n"), content.split("\n"), path, path, lineterm="")
-    return "\n".join(lines) or "(no difference)"
+        return ""
 
 
-_TAIL_LINES = 3
-_TAIL_CHARS = 2000
-
-
-@dataclass(slots=True)
-class RunningCall:
-    title: str
-    began: float
-    output: str = ""
-    """The end of what it printed so far."""
-
-    def add(self, chunk: str) -> None:
-        self.output = (self.output + chunk)[-_TAIL_CHARS:]
-
-
-@dataclass(slots=True)
-class Status:
-    """The running calls, the step they belong to, and since when the model is silent."""
-
-    glyphs: Glyphs
-    calls: dict[str, RunningCall] = field(default_factory=dict[str, RunningCall])
-    step: str = ""
-    waiting_since: float = field(default_factory=time.monotonic)
-
-    def lines(self, now: float) -> "list[StatusRow]":
-        frames = self.glyphs.spinner
-        frame = frames[int(now * 2) % len(frames)]
-        shown: list[StatusRow] = []
-        for call in self.calls.values():
-            took = elapsed(max(0, now - call.began))
-            shown.append(self._line(f"{frame} {call.title}", f" {took}", "cyan"))
-            tail = [line for line in plain(call.output).split("\n") if line.strip()][-_TAIL_LINES:]
-            shown += [self._line(f"  {self.glyphs.bar} {line}", "", "dim") for line in tail]
-        if not shown:
-            waited = int(max(0, now - self.waiting_since))
-            shown.append(self._line(f"{frame} working", f" {_whole_seconds(waited)}", "dim"))
-        if self.step:
-            shown.append(self._line(one_line(self.step), "", "dim"))
-        return shown
-
-    def _line(self, text: str, end: str, style: str) -> "StatusRow":
-        return StatusRow(text, end, style, self.glyphs.rest)
-
-
-@dataclass(frozen=True, slots=True)
-class StatusRow:
-    """A text that is cut to the width of the console, and the end that never is."""
-
-    text: str
-    end: str
-    style: str
-    rest: str
-
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        from rich.text import Text
-
-        room = max(0, options.max_width - len(self.end))
-        text = shortened(self.text, room, self.rest)
-        yield Text.assemble((text, self.style), (self.end, "dim"), no_wrap=True)
+def _replaced(content: str, old: str, new: str) -> list[Line]:
+    """Return the difference where it is going to be in the file, whole lines of it."""
+    at = content.find(old)
+    if at < 0 or not old:
+        return changed_text(old, new)
+    start = content.rfind("\n", 0, at) + 1
+    end = content.find("\n", at + len(old))
+    end = len(content) if end < 0 else end
+    before = content[start:end]
+    after = content[start:at] + new + content[at + len(old) : end]
+    return changed_text(before, after, content.count("\n", 0, start) + 1)
 
 
 def elapsed(seconds: float) -> str:
     """Return a duration as a person writes it."""
     if seconds < 10:
         return f"{seconds:.1f}s"
-    return _whole_seconds(int(seconds))
+    return whole_seconds(int(seconds))
 
 
-def _whole_seconds(seconds: int) -> str:
+def whole_seconds(seconds: int) -> str:
+    """Return a duration that ticks once a second."""
     if seconds < 60:
         return f"{seconds}s"
     minutes, rest = divmod(seconds, 60)
@@ -202,11 +150,11 @@ _DIFF = re.compile(r"^@@ .* @@", re.MULTILINE)
 def finish_line(event: "ToolFinished", title: str, glyphs: Glyphs) -> Line:
     """Return the one line a finished call leaves: sign, call, outcome, duration."""
     sign, style = {
-        "ok": (glyphs.done, "green"),
-        "denied": (glyphs.denied, "yellow"),
-        "interrupted": (glyphs.denied, "yellow"),
-        "unknown": (glyphs.denied, "yellow"),
-    }.get(event.outcome, (glyphs.failed, "red"))
+        "ok": (glyphs.done, "good"),
+        "denied": (glyphs.denied, "careful"),
+        "interrupted": (glyphs.denied, "careful"),
+        "unknown": (glyphs.denied, "careful"),
+    }.get(event.outcome, (glyphs.failed, "wrong"))
     facts = [] if event.outcome == "ok" else [event.outcome]
     if found := _EXIT.search(event.content[-200:]):
         facts.append(f"exit {found[1]}")
@@ -214,16 +162,59 @@ def finish_line(event: "ToolFinished", title: str, glyphs: Glyphs) -> Line:
     return style, f"{sign} {title}  {f' {glyphs.dot} '.join(facts)}"
 
 
-def result_lines(event: "ToolFinished", glyphs: Glyphs, verbose: bool) -> Iterator[Line]:
-    """Yield a taste of what a call gave back; a difference in colours."""
+def result_lines(
+    event: "ToolFinished", glyphs: Glyphs, verbose: bool, width: int = _MAX_LINE, key: str = ""
+) -> Iterator[Line]:
+    """Yield a taste of what a call gave back, in rows of a width; a difference in colours.
+
+    `key` says how to see the rest.
+    """
+    content = result_text(event)
+    if is_difference(event):
+        lines, most = list(numbered_diff(content)), _SHOWN_DIFF_LINES
+    elif content and (verbose or not is_quiet(event)):
+        lines, most = [("quiet", line.expandtabs(4)) for line in content.split("\n")], _SHOWN_LINES
+    else:
+        return
+    head = f"  {glyphs.bar} "
+    if verbose:
+        yield from ((role, behind(head, text)) for role, text in lines)
+        return
+    hidden = max(0, len(lines) - most)
+    gap: list[Line] = [("quiet", f"{head}{_hidden(hidden, key)}")] if hidden else []
+    # Of output the end says most, of a difference the beginning.
+    is_cut_above = most == _SHOWN_LINES
+    shown = lines[hidden:] if is_cut_above else lines[: len(lines) - hidden]
+    rows = [(role, behind(head, cut(text, width - len(head), glyphs.rest))) for role, text in shown]
+    yield from (*gap, *rows) if is_cut_above else (*rows, *gap)
+
+
+def _hidden(count: int, key: str) -> str:
+    counted = f"+ {count:,} line{'' if count == 1 else 's'}"
+    return f"{counted}, {key}" if key else counted
+
+
+def result_text(event: "ToolFinished") -> str:
+    """Return what a call gave back, without what its own line says already."""
+    return _EXIT.sub("", plain(event.content).rstrip("\n"))
+
+
+def is_difference(event: "ToolFinished") -> bool:
+    return event.outcome == "ok" and bool(_DIFF.search(event.content))
+
+
+def is_quiet(event: "ToolFinished") -> bool:
+    """Tell whether a person is spared what the call gave back."""
     from ...actions.tools.registry import traits_of
 
-    content = _EXIT.sub("", plain(event.content).rstrip("\n"))
-    if _DIFF.search(content) and event.outcome == "ok":
-        yield from _indented(list(coloured_diff(content)), glyphs, None if verbose else _SHOWN_DIFF_LINES)
-    elif content and (verbose or event.outcome != "ok" or not traits_of(event.tool).is_quiet):
-        lines = [("dim", line) for line in content.split("\n")]
-        yield from _indented(lines, glyphs, None if verbose else _SHOWN_LINES)
+    return event.outcome == "ok" and traits_of(event.tool).is_quiet
+
+
+def is_folded(event: "ToolFinished", width: int = _MAX_LINE) -> bool:
+    """Tell whether `result_lines` leaves something out."""
+    lines = result_text(event).split("\n")
+    most = _SHOWN_DIFF_LINES if is_difference(event) else _SHOWN_LINES
+    return is_quiet(event) or len(lines) > most or any(len(line) + 4 > width for line in lines)
 
 
 _MOST_TOOLS = 8
@@ -243,7 +234,7 @@ def _first_of(names: tuple[str, ...]) -> str:
 
 
 def plan_lines(steps: "Iterable[VibeStep]", glyphs: Glyphs) -> Iterator[Line]:
-    yield "bold", "Plan"
+    yield "heading", "Plan"
     for step in steps:
         sign, style = step_sign(step.status, glyphs)
         yield style, f"  {sign} {one_line(step.step_id)}. {one_line(step.description)}"
@@ -252,10 +243,10 @@ def plan_lines(steps: "Iterable[VibeStep]", glyphs: Glyphs) -> Iterator[Line]:
 def step_sign(status: "StepStatus", glyphs: Glyphs) -> tuple[str, str]:
     """Return the sign of a step's status and its colour."""
     return {
-        "pending": (glyphs.todo, ""),
-        "in_progress": (glyphs.doing, "cyan"),
-        "completed": (glyphs.done, "green"),
-        "failed": (glyphs.failed, "red"),
+        "pending": (glyphs.todo, "plain"),
+        "in_progress": (glyphs.doing, "busy"),
+        "completed": (glyphs.done, "good"),
+        "failed": (glyphs.failed, "wrong"),
     }[status]
 
 
@@ -273,11 +264,11 @@ def usage_text(usage: "Usage", glyphs: Glyphs) -> str:
 def end_lines(finished: "RunFinished") -> Iterator[Line]:
     """Yield how a run ended, if that needs words."""
     if finished.error is not None:
-        yield "red", f"Error: {plain(finished.error.message)}"
+        yield "wrong", f"Error: {plain(finished.error.message)}"
         if finished.hint:
-            yield "", plain(finished.hint)
+            yield "plain", plain(finished.hint)
     elif finished.status in _ENDS:
-        yield "yellow", _ENDS[finished.status]
+        yield "careful", _ENDS[finished.status]
 
 
 _ENDS = {
@@ -291,15 +282,6 @@ def _tokens(count: int | None) -> str:
     if count is None:
         return "? tokens"
     return f"{count} tokens" if count < 10_000 else f"{count / 1000:.0f}k tokens"
-
-
-def _indented(lines: list[Line], glyphs: Glyphs, limit: int | None) -> Iterator[Line]:
-    left_out = 0 if limit is None else max(0, len(lines) - limit)
-    for style, text in lines[left_out:] if left_out else lines:
-        cut = text if len(text) <= _MAX_LINE or limit is None else text[:_MAX_LINE] + glyphs.rest
-        yield style, f"  {glyphs.bar} {cut}"
-    if left_out:
-        yield "dim", f"  {glyphs.bar} ({left_out} lines more above)"
 
 
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
@@ -380,18 +362,18 @@ def waiting_lines(call: "PendingCall", session_id: str, cwd: str) -> Iterator[st
 def unknown_lines(call: "PendingCall", cwd: str, is_whole: bool = False) -> Iterator[Line]:
     """Yield everything a decision may rest on; of the output the end, or with `is_whole` all there is."""
     yield from preview(call.arguments, cwd)
-    yield "", f"folder:  {one_line(cwd)}"
+    yield "plain", f"folder:  {one_line(cwd)}"
     known = call.recovery
-    yield "", f"started: {local_time(known.started_at)} ({ago(known.started_at)})"
+    yield "plain", f"started: {local_time(known.started_at)} ({ago(known.started_at)})"
     if known.note:
-        yield "", f"known:   {one_line(known.note)}"
+        yield "plain", f"known:   {one_line(known.note)}"
     lines = exposed(known.output).rstrip("\n").split("\n") if known.output.strip() else []
     hidden = 0 if is_whole else max(0, len(lines) - _SHOWN_WAITING_LINES)
-    yield "", "output so far:" if lines else "output so far: none"
+    yield "plain", "output so far:" if lines else "output so far: none"
     if hidden:
-        yield "dim", f"  ({hidden} lines more above)"
+        yield "quiet", f"  ({hidden} lines more above)"
     for line in lines[hidden:]:
-        yield "dim", f"  {line}"
+        yield "quiet", f"  {line}"
 
 
 def settle_lines(session_id: str, call_id: str) -> Iterator[str]:

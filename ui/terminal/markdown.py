@@ -101,20 +101,27 @@ def _closes(line: str, fence: str) -> bool:
     return line.strip().startswith(fence) and not line.strip().strip(fence[0])
 
 
-def rendered(block: str) -> "RenderableType":
+def rendered(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
     """Return a block for the console: links show their address, HTML shows as written."""
     from markdown_it import MarkdownIt
     from rich.markdown import Markdown
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
     text = plain(block)
-    markdown = Markdown("", hyperlinks=False, code_theme="ansi_dark")
+    markdown = Markdown("", hyperlinks=False, code_theme=code_theme)
     markdown.markup = text
     markdown.parsed = parser.parse(text)
     return markdown
 
 
-def preview(block: str) -> "RenderableType":
+def unrendered(block: str) -> "RenderableType":
+    """Return a block as it was written: words and marks, no boxes."""
+    from rich.text import Text
+
+    return Text(plain(block))
+
+
+def preview(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
     """Return the still open block; a long one as plain text, whose cost does not grow with each word.
 
     A table is shown as it was written: each new row might change the widths of all that are there.
@@ -124,7 +131,7 @@ def preview(block: str) -> "RenderableType":
     if _RULED.match(block):
         return Text(plain(block))
     if len(block) <= MAX_RENDERED_CHARS:
-        return rendered(block)
+        return rendered(block, code_theme)
     # It begins at the same place for a while: lines that are broken anew with each word cost too much, too.
     half = MAX_RENDERED_CHARS // 2
     return Text(plain(block[(len(block) - half) // half * half :]))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import (
@@ -12,6 +13,7 @@ from ...actions.events import (
     PlanChanged,
     PlanResumed,
     RunFinished,
+    RunStarted,
     StepChanged,
     TextDelta,
     ThinkingDelta,
@@ -25,30 +27,40 @@ from ...actions.events import (
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
 from .answer import AnswerView
+from .diffs import Emphasized, cut
+from .folds import Fold, Folds
 from .lines import (
     Line,
-    RunningCall,
-    Status,
     elapsed,
     end_lines,
     finish_line,
+    is_difference,
+    is_folded,
     plan_lines,
     result_lines,
+    result_text,
     step_sign,
     title,
     tools_line,
     usage_text,
 )
-from .live import LiveRegion
+from .live import LiveRegion, ScreenRow
+from .plan import MOST_STEPS, PlanView
 from .sanitize import one_line, plain
+from .status import StatusFacts, status_cells
 from .terminal import can_redraw, glyphs_for
+from .theme import LOOK, Theme, code_theme, put_on
+from .work import LiveRow, RunningCall, WorkView
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.text import Text
 
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
 """How long the clock of the status stands still."""
-_DECISION_TOOLS = ("start_plan", "submit_plan", "finish_step")
+_EXPAND = "Ctrl-O or /expand"
+_INTERRUPT = "Esc stops"
+_WAITING = ("needs_approval", "needs_decision")
 
 
 class Renderer:
@@ -57,10 +69,18 @@ class Renderer:
     def __init__(self, console: "Console", *, answers: bool, verbose: bool = False) -> None:
         self.console = console
         self.glyphs = glyphs_for(console.encoding)
+        self.composing: Callable[[], RenderableType | None] = lambda: None
+        """Gives the rows that stand last in a run, above the status line: what is being typed."""
+        self.status: StatusFacts | None = None
+        """What the status line tells; None: there is no such line."""
         self._answers = answers
-        self._verbose = verbose
+        self._shows_output = self._shows_thinking = verbose
+        self._shows_plan = True
+        self._is_running = False
         self._live = LiveRegion(console)
-        self._status = Status(self.glyphs)
+        self._work = WorkView(self.glyphs, shows_output=verbose)
+        self._plan = PlanView(self.glyphs)
+        self._folds = Folds()
         self._text = AnswerView(console, self._live)
         self._moment = 0.0
         """The time that the status shows."""
@@ -72,8 +92,12 @@ class Renderer:
         self._model_called = False
         """True once the model was called in this run."""
         self._titles: dict[str, str] = {}
-        self._plan: tuple[VibeStep, ...] = ()
-        self._shows: dict[type, Callable[[Any], None]] = {
+        self._shows = self._table()
+        self.use_theme(LOOK.theme)
+
+    def _table(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            RunStarted: self._run_started,
             TextDelta: self._text_delta,
             ThinkingDelta: self._thinking,
             MessageAdded: self._message,
@@ -91,43 +115,122 @@ class Renderer:
             RunFinished: self._run_finished,
         }
 
+    def use_theme(self, name: Theme) -> None:
+        """Show what comes from now on in other colours."""
+        put_on(self.console, name)
+        self._text.code_theme = code_theme(name)
+
     def show(self, event: Event) -> None:
-        if self._thought and not isinstance(event, ThinkingDelta):
-            self._think("\n")
+        if self._work.thinking.parts and not isinstance(event, ThinkingDelta):
+            self._end_thinking()
         if shows := self._shows.get(type(event)):
             shows(event)
 
     def know(self, calls: Iterable[PendingCall], plan: tuple[VibeStep, ...] = ()) -> None:
         """Remember the titles of calls that an earlier process asked for, and a plan already shown."""
         self._titles |= {call.call_id: title(call.tool, call.arguments) for call in calls}
-        self._plan = plan or self._plan
+        if plan:
+            self._plan.set(plan, is_open=False)
 
     def begin(self) -> None:
         """Count the time of what comes next from now on."""
-        self._status.waiting_since = self._moment = time.monotonic()
+        self._work.waiting_since = self._moment = time.monotonic()
 
     def tick(self) -> None:
+        """Bring elapsed times up to date."""
         if not can_redraw(self.console):
             return
-        from rich.console import Group
-
         now = time.monotonic()
         pause = _PAUSE_WHILE_TEXT_FLOWS_S if self._text.is_flowing(now) else _PAUSE_S
         if now - self._moment >= pause:
             self._moment = now
-        self._text.draw(now, self._live.rows(Group(*self._status.lines(self._moment))))
+        self._is_running = True
+        self._text.draw(now, self._foot())
+
+    def refresh(self) -> None:
+        """Draw the foot now, below what is shown; between runs there is none."""
+        if self._is_running and can_redraw(self.console):
+            self._text.keep(self._foot())
 
     def lines(self, lines: Iterable[Line], *, prose: bool = False) -> None:
         """Print lines above the live region; prose is wrapped between words, all else stays as it is."""
-        from rich.text import Text
-
         self._live.clear()
         for style, text in lines:
-            self.console.print(Text(text, style=style), soft_wrap=not (prose and self.console.is_terminal))
+            self.console.print(_styled(style, text), soft_wrap=not (prose and self.console.is_terminal))
 
     def forget_live(self) -> None:
         """Draw what changes anew: the cursor is no longer below it."""
         self._live.forget()
+
+    def toggle_output(self) -> None:
+        """Show what calls give back whole from now on, and first what was folded last; or fold it again."""
+        self._shows_output = self._work.shows_output = not self._shows_output
+        if self._shows_output and self._folds.has_new:
+            self.expand_last()
+        told = "Output is shown whole." if self._shows_output else "Long output is folded."
+        self.lines([("quiet", told)])
+        self.refresh()
+
+    def toggle_thinking(self) -> None:
+        """Show what the model thinks, from what it thinks now on; or only how long it does."""
+        self._shows_thinking = not self._shows_thinking
+        told = "Thinking is shown." if self._shows_thinking else "Thinking is told in one line."
+        self.lines([("quiet", told)])
+        if self._shows_thinking and (parts := self._work.thinking.parts):
+            self._think("".join(parts))
+        self.refresh()
+
+    def toggle_plan(self) -> None:
+        """Show the plan as a list during a run, or only the step that goes on; between runs print it."""
+        if self._is_running:
+            self._shows_plan = not self._shows_plan
+            self.refresh()
+        elif self._plan.steps:
+            self.lines(self._plan.lines(time.monotonic()), prose=True)
+        else:
+            self.lines([("quiet", "There is no plan.")])
+
+    def expand_last(self, count: int = 1) -> int:
+        """Print the last texts that were folded, whole; return how many there were."""
+        folds = self._folds.last(count)
+        for fold in folds:
+            self.lines(fold.lines())
+        if not folds:
+            self.lines([("quiet", "Nothing is folded.")])
+        return len(folds)
+
+    def _foot(self) -> list[ScreenRow]:
+        """Return the rows below the answer: work, plan, what is being typed, status."""
+        from rich.console import Group
+
+        rows: list[RenderableType] = [*self._plan_rows(), *self._work.lines(self._moment)]
+        typed = self.composing()
+        if typed is not None:
+            rows.append(typed)
+        if self.status is not None:
+            rows.append(self._status_row(self.status))
+        return self._live.rows(Group(*rows))
+
+    def _plan_rows(self) -> list[LiveRow]:
+        self._work.step = self._plan.active
+        most = min(MOST_STEPS, (self.console.height - 8) // 2)
+        if not (self._plan.is_open and self._shows_plan and most > 1):
+            return []
+        self._work.step = ""
+        rows = self._plan.rows(self._moment, most)
+        return [LiveRow(text, end, role, self.glyphs.rest) for role, text, end in rows]
+
+    def _status_row(self, facts: StatusFacts) -> "Text":
+        from rich.text import Text
+
+        cells = status_cells(facts, self.console.width, self.glyphs, _INTERRUPT)
+        return Text.assemble(*((text, role) for role, text in cells), no_wrap=True)
+
+    def _run_started(self, event: RunStarted) -> None:
+        self._is_running = True
+        self._plan.go_on(time.monotonic())
+        if self.status is not None:
+            self.status = replace(self.status, mode=event.mode, model=event.model, sandbox=event.sandbox)
 
     def _text_delta(self, event: TextDelta) -> None:
         self._streamed = True
@@ -135,8 +238,20 @@ class Renderer:
             self._text.feed(event.delta)
 
     def _thinking(self, event: ThinkingDelta) -> None:
-        if self._verbose:
+        self._work.thinking.add(event.delta, time.monotonic())
+        if self._shows_thinking:
             self._think(event.delta)
+
+    def _end_thinking(self) -> None:
+        """Leave one line of it; what was thought can be brought back."""
+        if self._thought:
+            self._think("\n")
+        fold = self._work.thinking.end(time.monotonic())
+        if fold is None or not (self._answers or self._shows_thinking):
+            return
+        if not self._shows_thinking:
+            self._folds.add(fold)
+        self.lines([("thought", fold.heading)])
 
     def _think(self, text: str) -> None:
         """Print the lines that are whole by now, on a terminal those that are full too."""
@@ -146,7 +261,7 @@ class Renderer:
             if full:
                 lines, self._thought = [*lines, full], self._thought[len(full) + 1 :]
         if lines:
-            self.lines((("dim italic", plain(line)) for line in lines), prose=True)
+            self.lines((("thought", plain(line)) for line in lines), prose=True)
 
     def _message(self, event: MessageAdded) -> None:
         """Close what streamed in. A message that never streamed is a note of the runtime, told otherwise."""
@@ -161,97 +276,124 @@ class Renderer:
 
     def _notice(self, event: Notice) -> None:
         self._close_text()
-        self.lines([("dim", plain(event.message))], prose=True)
+        self.lines([("quiet", plain(event.message))], prose=True)
 
     def _tools_changed(self, event: ToolsChanged) -> None:
         self._close_text()
-        self.lines([("dim", plain(tools_line(event)))], prose=True)
+        self.lines([("quiet", plain(tools_line(event)))], prose=True)
 
     def _requested(self, event: ToolRequested) -> None:
         self._titles[event.call_id] = title(event.tool, event.arguments)
 
     def _started(self, event: ToolStarted) -> None:
         name = self._titles.get(event.call_id) or title(event.tool, "")
-        self._status.calls[event.call_id] = RunningCall(name, time.monotonic())
+        self._work.calls[event.call_id] = RunningCall(name, time.monotonic())
         if not can_redraw(self.console):
-            self.lines([("", f"{self.glyphs.doing} {name}")])
+            self.lines([("plain", f"{self.glyphs.doing} {name}")])
 
     def _output(self, event: ToolOutput) -> None:
-        if call := self._status.calls.get(event.call_id):
+        if call := self._work.calls.get(event.call_id):
             call.add(event.chunk)
 
     def _finished(self, event: ToolFinished) -> None:
-        self._status.calls.pop(event.call_id, None)
+        self._work.calls.pop(event.call_id, None)
         name = self._fitting(self._titles.pop(event.call_id, "") or title(event.tool, ""))
-        shown = result_lines(event, self.glyphs, self._verbose) if self._answers or self._verbose else ()
-        self.lines([finish_line(event, name, self.glyphs), *shown])
+        self.lines([finish_line(event, name, self.glyphs), *self._result(event, name)])
         self.begin()
+
+    def _result(self, event: ToolFinished, name: str) -> Iterable[Line]:
+        if not self._answers and not self._shows_output:
+            return ()
+        width = self.console.width if self.console.is_terminal else 200
+        key = _EXPAND if self._answers else ""
+        if not self._shows_output and is_folded(event, width) and (text := result_text(event)).strip():
+            self._folds.add(Fold(name, text, is_difference(event)))
+        return result_lines(event, self.glyphs, self._shows_output, width, key)
 
     def _fitting(self, name: str) -> str:
         """Return a title that leaves room for the outcome on its line."""
         room = max(20, self.console.width - 30)
-        if not self.console.is_terminal or len(name) <= room:
-            return name
-        return name[:room] + self.glyphs.rest
+        return cut(name, room, self.glyphs.rest) if self.console.is_terminal else name
 
     def _plan_changed(self, event: PlanChanged) -> None:
-        self._plan = event.steps
-        self.lines(plan_lines(event.steps, self.glyphs))
+        if self._plan.is_open and self._plan.is_begun and not self._plan.is_same(event.steps):
+            self._print_plan()
+        self._plan.set(event.steps)
+        if not can_redraw(self.console):
+            self.lines(plan_lines(event.steps, self.glyphs))
 
     def _plan_resumed(self, event: PlanResumed) -> None:
         """Show a plan that is not on the screen yet, and name the step that the run stands in."""
-        if _outline(event.steps) != _outline(self._plan):
+        is_new = not self._plan.is_same(event.steps)
+        self._plan.set(event.steps)
+        if is_new and not can_redraw(self.console):
             self.lines(plan_lines(event.steps, self.glyphs))
-        self._plan = event.steps
-        active = next((step.step_id for step in event.steps if step.status == "in_progress"), None)
-        self._status.step = self._heading(active) if active is not None else ""
-
-    def _heading(self, step_id: str) -> str:
-        number, total, description = self._place(step_id)
-        return f"Step {number}/{total} {self.glyphs.dot} {description}"
 
     def _step_changed(self, event: StepChanged) -> None:
         self._close_text()
+        self._plan.change(event.step_id, event.status, time.monotonic())
         sign, style = step_sign(event.status, self.glyphs)
-        number, total, _ = self._place(event.step_id)
-        heading = self._heading(event.step_id)
-        self._status.step = heading if event.status == "in_progress" else ""
+        number, total, _ = self._plan.place(event.step_id)
         if event.status == "in_progress":
-            self.lines([("bold", f"{sign} {heading}")])
-        else:
-            summary = one_line(" ".join((event.summary or event.status).split()))
-            self.lines([(style, f"{sign} Step {number}/{total}: {summary}"), ("", "")], prose=True)
+            self.lines([("heading", f"{sign} {self._plan.heading(event.step_id)}")], prose=True)
+            return
+        summary = one_line(" ".join((event.summary or event.status).split()))
+        self.lines([(style, f"{sign} Step {number}/{total}: {summary}"), ("", "")], prose=True)
+        if self._plan.is_settled:
+            self._print_plan()
 
-    def _place(self, step_id: str) -> tuple[int, int, str]:
-        """Return a step's number, how many there are, and what it is about."""
-        for number, step in enumerate(self._plan, 1):
-            if step.step_id == step_id:
-                return number, len(self._plan), one_line(step.description)
-        return 0, len(self._plan), one_line(step_id)
+    def _print_plan(self) -> None:
+        """Leave the plan on the screen for good, where it was seen while it changed."""
+        if self._plan.is_open and can_redraw(self.console):
+            self.lines([*self._plan.lines(time.monotonic()), ("", "")], prose=True)
+        self._plan.is_open = False
 
     def _approval(self, event: ApprovalNeeded) -> None:
         self._close_text()
         self.know(event.pending)
 
-    def _usage_changed(self, _: UsageChanged) -> None:
+    def _usage_changed(self, event: UsageChanged) -> None:
         self._model_called = True
+        self._plan.use(event.latest)
+        if self.status is not None:
+            self.status = self.status.after(event.latest)
 
     def _run_finished(self, event: RunFinished) -> None:
         self._close_text()
+        self._plan.stop(time.monotonic())
         sign = self.glyphs.denied
-        self.lines(("yellow", f"{sign} {call.title}  stopped") for call in self._status.calls.values())
-        self._status.calls.clear()
-        self._status.step = ""
+        self.lines(("careful", f"{sign} {call.title}  stopped") for call in self._work.calls.values())
+        self._work.calls.clear()
+        self._work.step = ""
+        if event.status not in _WAITING:
+            self._print_plan()
+        elif self._plan.is_open and not self._plan.is_told and can_redraw(self.console):
+            # What is decided next is a part of it.
+            self._plan.is_told = True
+            self.lines(self._plan.lines(time.monotonic()), prose=True)
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
             self._text.add(event.result)
         self._last_words = ""
         if self._answers:
             self.lines(end_lines(event), prose=True)
-        if self._model_called and event.status not in ("needs_approval", "needs_decision"):
+        if self._model_called and event.status not in _WAITING:
             took = elapsed(event.duration_ms / 1000)
-            self.lines([("dim", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])
-        self._model_called = False
+            self.lines([("quiet", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])
+            self._tell_status()
+        self._model_called = self._is_running = False
+
+    def _tell_status(self) -> None:
+        """Say in a line what a status line tells elsewhere."""
+        if LOOK.is_plain and self.status is not None:
+            cells = status_cells(self.status, 1000, self.glyphs)
+            self.lines([("plain", "".join(text for _, text in cells))])
 
 
-def _outline(plan: tuple[VibeStep, ...]) -> list[tuple[str, str]]:
-    return [(step.step_id, step.description) for step in plan]
+def _styled(style: str, text: str) -> "Text":
+    from rich.text import Text
+
+    shown = Text(str(text), style=style)
+    if isinstance(text, Emphasized):
+        for start, end in text.parts:
+            shown.stylize(text.role, start, end)
+    return shown

@@ -101,10 +101,14 @@ def is_interactive() -> bool:
 
 
 def make_console(file: TextIO) -> "Console":
-    """Return a rich console that never interprets text as markup."""
+    """Return a rich console that never interprets text as markup, and knows the roles of the theme."""
     from rich.console import Console
 
-    return Console(file=file, markup=False, highlight=False, emoji=False, legacy_windows=False)
+    from .theme import LOOK, put_on
+
+    console = Console(file=file, markup=False, highlight=False, emoji=False, legacy_windows=False)
+    put_on(console, LOOK.theme)
+    return console
 
 
 def can_redraw(console: "Console") -> bool:
@@ -132,8 +136,15 @@ class Glyphs:
 _ASCII = Glyphs("ok", "x", "-", ">", "o", "*", ">", "-", "...", "|", "|/-\\")
 
 
+_WORDS = Glyphs("done:", "failed:", "stopped:", "running:", "to do:", "*", ">", "-", "...", "output:", " ")
+
+
 def glyphs_for(encoding: str | None) -> Glyphs:
-    """Return signs that the encoding can write."""
+    """Return signs that the encoding can write; words where the screen is read aloud."""
+    from .theme import LOOK
+
+    if LOOK.is_plain:
+        return _WORDS
     try:
         "✓✗⊘▶○●❯·…│⠋".encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -3,16 +3,16 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic_core import to_json
 
 from ....state.calls import Effect
 from ...ports import Recovered, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verified
+from .named_files import placed
 from .reading import Check, FunctionReading, Given, ToolOptions, read
 from .results import TaskComplete, ToolError, outcome_of
 from .run_context import RunContext
@@ -97,9 +97,8 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return about if isinstance(about, str) else to_json(about).decode()
 
     def paths(self, arguments: Given) -> Sequence[str]:
-        """Return what parameters of the type `Path` name."""
-        named = (arguments.raw.get(name) for name in self._reading.paths.values())
-        return tuple(path for one in named for path in _texts(one))
+        """Return what is of the type `Path` in them, also inside of models and lists."""
+        return self._reading.files.named(arguments.raw)
 
     async def run(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         for number in range(self._options.retries):
@@ -127,11 +126,10 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
 
     async def _once(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         reading, run = self._reading, RunContext.of(self._options.name, context)
-        placed = {name: _located(arguments.values[name], context.cwd) for name in reading.paths}
         limit = asyncio.timeout(self._options.timeout_s)
         try:
             async with limit:
-                values = {**arguments.values, **placed}
+                values = self._values(arguments, context)
                 result, problems = await reading.callee.call(values, run, context.scope)
         except ToolError as said:
             return ToolOutcome("error", str(said))
@@ -150,6 +148,10 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         finally:
             run.stop()
         return self._finished(outcome_of(result, run.tool), problems)
+
+    def _values(self, arguments: Given, context: ToolContext) -> Mapping[str, Any]:
+        """Return what the function gets, relative paths below the working folder."""
+        return placed(arguments.values, context.cwd) if self._reading.files.is_any else arguments.values
 
     def _finished(self, outcome: ToolOutcome, problems: Sequence[str]) -> ToolOutcome:
         if problems:
@@ -177,7 +179,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         run = RunContext.of(self._options.name, context)
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                return await check.verified(arguments, run)
+                return await check.verified(self._values(arguments, context), run)
         finally:
             run.stop()
 
@@ -194,20 +196,3 @@ def _is_method(function: Callable[..., Any]) -> bool:
         return False
     first = next(iter(function.__code__.co_varnames[: function.__code__.co_argcount]), "")
     return first == "self" and first not in function.__annotations__
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        yield from (one for one in cast(list[Any], value) if isinstance(one, str))
-
-
-def _located(value: Any, folder: Path) -> Any:
-    """Return a path as one below the working folder, if it is relative; the gate has judged that one."""
-    if isinstance(value, Path):
-        return folder / value
-    if isinstance(value, list | tuple | set):
-        items = cast("list[Any] | tuple[Any, ...] | set[Any]", value)
-        return type(items)(_located(one, folder) for one in items)
-    return value

@@ -14,6 +14,7 @@ from ...ports import ToolSpec, ToolTraits, Verified
 from .arguments import FunctionArguments
 from .calling import called
 from .injection import Injection, needs_of
+from .named_files import NamedFiles
 from .run_context import RunContext
 from .run_scope import RunScope
 from .signature import Parameter, described, name_of, parameters_of
@@ -96,9 +97,10 @@ class Check:
         self._taken = {one.name for one in asked} & names
         self._callee = Callee(function, what, parameters)
 
-    async def verified(self, given: Given, run: RunContext) -> Verified:
-        values = {name: value for name, value in given.values.items() if name in self._taken}
-        answer, _ = await self._callee.call(values, run, None)
+    async def verified(self, values: Mapping[str, Any], run: RunContext) -> Verified:
+        """Ask it; `values` are all that the tool's function would get."""
+        taken = {name: value for name, value in values.items() if name in self._taken}
+        answer, _ = await self._callee.call(taken, run, None)
         if not isinstance(answer, str | bool | None) or answer not in _ANSWERS:
             raise UsageError(
                 f"The check of {run.tool} returned {answer!r}: it has to be done, not_done or unknown."
@@ -125,8 +127,7 @@ class FunctionReading:
     subject: str
     """What the model calls the argument that a call is about; empty: all of them."""
     traits: ToolTraits
-    paths: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Parameters that name files -> what the model calls them."""
+    files: NamedFiles = field(default_factory=lambda: NamedFiles({}))
 
 
 def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str, Any]) -> FunctionReading:
@@ -141,9 +142,10 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
     known_as, subject = arguments.names, options.traits.subject
     if subject and subject not in known_as:
         raise UsageError(f"{what} has no argument `{subject}`, which was to be its subject.")
-    paths = {p.name: known_as[p.name] for p in parameters if p.role == "argument" and _names_files(p)}
+    named = [known_as[p.name] for p in parameters if p.role == "argument" and _names_files(p)]
+    files = NamedFiles(arguments.schema, named)
     # What names files may show what is in them, whatever else it does.
-    traits = replace(options.traits, shows="content") if paths else options.traits
+    traits = replace(options.traits, shows="content") if files.is_any else options.traits
     return FunctionReading(
         spec=ToolSpec(options.name, options.description or text, arguments.schema),
         arguments=arguments,
@@ -151,7 +153,7 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
         check=Check(options.check, what, set(known_as), names) if options.check is not None else None,
         subject=known_as.get(subject, ""),
         traits=traits,
-        paths=paths,
+        files=files,
     )
 
 

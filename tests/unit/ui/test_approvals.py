@@ -394,9 +394,9 @@ async def test_an_edit_is_shown_with_what_goes_and_what_comes(desk: Desk) -> Non
     arguments = json.dumps({"path": "a.txt", "old": "x = 1\ny = 2", "new": "x = 3", "replace_all": True})
     await desk.decide("n", calls=[PendingCall(call_id="c1", tool="edit_file", arguments=arguments)])
     shown = desk.out.getvalue()
-    assert "- x = 1" in shown
-    assert "- y = 2" in shown
-    assert "+ x = 3" in shown
+    assert "-x = 1" in shown
+    assert "-y = 2" in shown
+    assert "+x = 3" in shown
     assert "replace_all: true" in shown
 
 

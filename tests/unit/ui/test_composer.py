@@ -13,14 +13,10 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from sandbur.ui.chat.input.composer import (
-    UNREAD_S,
-    Composer,
-    Leave,
-    PromptStatus,
-    SlashCompleter,
-    input_history,
-)
+from sandbur.ui.chat.input.completion import SlashCompleter
+from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave, PromptStatus
+from sandbur.ui.chat.input.history import input_history
+from sandbur.ui.chat.input.keys import Does
 from sandbur.ui.chat.slash.table import COMMANDS
 from sandbur.ui.terminal.terminal import Glyphs
 
@@ -75,8 +71,47 @@ async def test_alt_enter_begins_a_new_line(keys: PipeInput) -> None:
     assert await read(keys, "one\x1b\rtwo\r") == "one\ntwo"
 
 
-async def test_an_enter_from_before_the_prompt_sends_the_line(keys: PipeInput) -> None:
-    assert await read(keys, "hello\n") == "hello"
+async def test_ctrl_j_begins_a_new_line(keys: PipeInput) -> None:
+    assert await read(keys, "one\ntwo\r") == "one\ntwo"
+
+
+async def test_escape_twice_goes_back_and_keeps_the_draft(keys: PipeInput) -> None:
+    line = composer()
+    assert await read(keys, "my draft\x1b\x1b", line) == "/rewind"
+    assert await read(keys, "!\r", line) == "my draft!"
+
+
+async def test_in_vi_mode_escape_moves_and_does_not_go_back(keys: PipeInput) -> None:
+    line = Composer(InMemoryHistory(), Glyphs(), lambda: STANDING, is_vi=True)
+    assert await read(keys, "a word\x1bbcwtext\r", line) == "a text"
+
+
+async def test_keys_of_the_chat_are_told_on_an_empty_line_only(keys: PipeInput) -> None:
+    done: list[str] = []
+    does: Does = {"help": lambda: done.append("help"), "mode": lambda: done.append("mode")}
+    line = Composer(InMemoryHistory(), Glyphs(), lambda: STANDING, does=does)
+    assert await read(keys, "?\x1b[Zwhy?\r", line) == "why?"
+    assert done == ["help", "mode"]
+
+
+async def test_the_editor_changes_the_text_and_sends_nothing(
+    keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i s/one/two/ $1\n")
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    line = composer()
+    reading = asyncio.ensure_future(line.read())
+    keys.send_text("one line\x07")
+    await until(lambda: line.draft == "two line")
+    keys.send_text("!\r")
+    assert await reading == "two line!"
+
+
+async def test_a_search_ignores_case(keys: PipeInput) -> None:
+    line = composer(earlier=["Fix the README", "other"])
+    assert await read(keys, "\x12readme\r", line) == "Fix the README"
 
 
 async def test_a_backslash_before_enter_begins_a_new_line(keys: PipeInput) -> None:
@@ -115,10 +150,10 @@ async def test_a_paste_is_recalled_as_its_text_in_another_process(
 ) -> None:
     if way != "\x1b[A" and way.strip("\x12\r") not in text:
         return
-    first = Composer(input_history(tmp_path), Glyphs(), lambda: STANDING)
+    first = Composer(input_history(tmp_path, tmp_path), Glyphs(), lambda: STANDING)
     assert await read(keys, f"\x1b[200~{text}\x1b[201~\r", first) == text
     assert await read(keys, "\x1b[A\r", first) == text
-    other = Composer(input_history(tmp_path), Glyphs(), lambda: STANDING)
+    other = Composer(input_history(tmp_path, tmp_path), Glyphs(), lambda: STANDING)
     assert await read(keys, way if way.endswith("\r") else f"{way}\r", other) == text
 
 
@@ -205,7 +240,7 @@ async def test_a_signal_ends_the_reading(keys: PipeInput) -> None:
 
 
 async def test_keys_without_a_meaning_do_no_harm(keys: PipeInput) -> None:
-    assert "ok" in await read(keys, "\x1b\x1b\x1b[99~\x1b[M !!\x00\x1b[<0;1;1Mok\r")
+    assert "ok" in await read(keys, "\x1b\x1b[99~\x1b[M !!\x00\x1b[<0;1;1Mok\r")
 
 
 @pytest.mark.parametrize(
@@ -240,37 +275,50 @@ def test_the_toolbar_names_mode_model_and_session() -> None:
 
 
 def test_the_history_is_private_and_survives(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    input_history(folder).append_string("first message")
-    file = folder / "input_history"
+    home = tmp_path / "data"
+    input_history(home, tmp_path).append_string("first message")
+    (file,) = (home / "inputs").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert "first message" in list(input_history(folder).load_history_strings())
+    assert stat.S_IMODE((home / "inputs").stat().st_mode) == 0o700
+    assert "first message" in list(input_history(home, tmp_path).load_history_strings())
+
+
+def test_each_project_has_a_history_of_its_own(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    (one / ".git").mkdir(parents=True)
+    (one / "below").mkdir()
+    input_history(tmp_path, one).append_string("said in one")
+    assert list(input_history(tmp_path, one / "below").load_history_strings()) == ["said in one"]
+    assert list(input_history(tmp_path, other).load_history_strings()) == []
 
 
 def test_the_history_keeps_no_secret(tmp_path: Path) -> None:
-    input_history(tmp_path, lambda text: text.replace("hunter2", "***")).append_string("it is hunter2")
-    assert list(input_history(tmp_path).load_history_strings()) == ["it is ***"]
+    input_history(tmp_path, tmp_path, lambda text: text.replace("hunter2", "***")).append_string(
+        "it is hunter2"
+    )
+    assert list(input_history(tmp_path, tmp_path).load_history_strings()) == ["it is ***"]
 
 
 def test_a_long_history_loses_its_older_half(tmp_path: Path) -> None:
-    history = input_history(tmp_path)
+    history = input_history(tmp_path, tmp_path)
     for number in range(60):
         history.append_string(f"{number} {'x' * 99_000}\nend {number}")
-    kept = list(input_history(tmp_path).load_history_strings())
+    kept = list(input_history(tmp_path, tmp_path).load_history_strings())
     assert 15 < len(kept) < 25
     assert [text.split()[0] for text in kept] == [str(59 - place) for place in range(len(kept))]
     assert all(text.endswith(f"end {text.split()[0]}") for text in kept)
-    file = tmp_path / "input_history"
+    (file,) = (tmp_path / "inputs").iterdir()
     assert file.stat().st_size < 4_000_000
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
 def test_a_history_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file in the way")
-    input_history(tmp_path / "data").append_string("x")
-    (tmp_path / "other" / "input_history").mkdir(parents=True)
-    history = input_history(tmp_path / "other")
+    input_history(tmp_path / "data", tmp_path).append_string("x")
+    input_history(tmp_path, tmp_path).append_string("x")
+    (file,) = (tmp_path / "inputs").iterdir()
+    file.unlink()
+    file.mkdir()
+    history = input_history(tmp_path, tmp_path)
     history.append_string("x")
     assert list(history.load_history_strings()) == []

@@ -9,7 +9,7 @@ from command import Command
 from places import ROOT
 
 from sandbur.ui.commands.setup.help import EXIT_CODES
-from sandbur.ui.json_input import GarbageLine, parsed
+from sandbur.ui.conversation.lines import GarbageLine, parsed
 
 PAGE = (ROOT / "docs/headless.md").read_text("utf-8")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.ui.chat.input.composer import as_draft
+from sandbur.ui.chat.input.typed import as_draft
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,14 @@
 """The arguments of a call as text that a person edits, and back: the same bytes where nothing was changed."""
 
-import asyncio
 import json
-import os
 import re
-import shlex
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....actions.tools.registry import traits_of
 from ....state.messages import json_object
-from ...headless import clean
-from ...terminal.drive import ctrl_c_left_alone
+from ..input.editor import EditorFailed, chosen_editor, in_editor
 
 _HEADING = re.compile(r"(=+) (\"(?:[^\"\\]|\\.)*\"|[^\s=()\"]+)( \(JSON\))? (=+)")
 _PLAIN_NAME = re.compile(r"[^\s=()\"]+")
@@ -179,14 +173,6 @@ def _read_json_object(text: str) -> dict[str, Any]:
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
-def chosen_editor() -> Sequence[str]:
-    """Return the editor that the person has chosen; none if there is no choice."""
-    try:
-        return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
-    except ValueError:
-        raise BadEdit("$EDITOR cannot be read: a quote in it is not closed.") from None
-
-
 def usual_editor() -> Sequence[str]:
     """Return an editor that is there; none if there is none."""
     return [found] if (found := next(filter(None, map(shutil.which, _USUAL)), "")) else []
@@ -199,27 +185,10 @@ async def edited(
 
     Raises `BadEdit` if the editor does not work.
     """
-    editor = chosen_editor() or ([] if is_one_line else usual_editor())
-    if editor:
-        return await _in_editor(editor, text)
-    return await ask_line(text.removesuffix("\n"))
-
-
-async def _in_editor(editor: Sequence[str], text: str) -> str:
-    """Return the text as the editor left it; the file is readable for its owner only."""
-    descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=".txt")
-    path = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-        with ctrl_c_left_alone():
-            process = await asyncio.create_subprocess_exec(*editor, name)
-            code = await process.wait()
-        if code != 0:
-            raise BadEdit(f"{editor[0]} ended with an error; nothing was changed.")
-        # As bytes: no line end becomes another one.
-        return clean(path.read_bytes().decode("utf-8", "replace"))
-    except OSError as error:
-        raise BadEdit(f"The editor {editor[0]} cannot be started: {error.strerror}.") from None
-    finally:
-        path.unlink(missing_ok=True)
+        editor = chosen_editor() or ([] if is_one_line else usual_editor())
+        if editor:
+            return await in_editor(editor, text)
+    except EditorFailed as problem:
+        raise BadEdit(str(problem)) from None
+    return await ask_line(text.removesuffix("\n"))

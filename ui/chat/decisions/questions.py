@@ -22,7 +22,9 @@ from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import forget_typed, shortened
 from ..input.composer import leave_app
-from ..input.keys import ESCAPE_S, Pastes, exits, quick_escape, stop_at_prompt
+from ..input.keys import ESCAPE_S, exits, quick_escape
+from ..input.pastes import Pastes
+from ..input.suspend import stop_at_prompt
 
 DEAF_S = 0.2
 """Keys that come sooner after the question appeared, or after another such key, were not meant for it."""

@@ -1,23 +1,29 @@
-"""The input line: several lines, history, completion, pastes, Ctrl-C that keeps the draft."""
+"""The input line at the prompt: several lines, history, completion, pastes, Ctrl-C that keeps the draft."""
 
-import os
-import re
-import select
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
-from prompt_toolkit.filters import is_searching
+from prompt_toolkit.application import Application, in_terminal, run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
+from prompt_toolkit.filters import (
+    Condition,
+    Filter,
+    emacs_mode,
+    has_completions,
+    has_selection,
+    is_searching,
+    vi_insert_mode,
+    vi_navigation_mode,
+)
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search, stop_search
@@ -26,22 +32,19 @@ from prompt_toolkit.styles import Style
 from ...headless import clean
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import Glyphs
-from ..slash.table import completions
-from .keys import Pastes, quick_escape, stop_at_prompt
-
-
-class SlashCompleter(Completer):
-    """Completes a command at the start of the input, and what may stand behind it."""
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        text = document.text_before_cursor
-        for one, length in completions(text):
-            yield Completion(one.text, -length, display_meta=one.meaning)
-
+from .editor import EditorFailed, chosen_editor, in_editor
+from .history import WholeTexts
+from .keys import Action, Does, quick_escape, sequences_of
+from .mentions import as_mention, without_files
+from .pastes import Pastes
+from .suspend import stop_at_prompt
+from .typed import keep_for_prompt
 
 _TWICE_S = 2.0
+_ESCAPE_TWICE_S = 0.8
 UNREAD_S = 0.3
 """An Enter that comes sooner after news was not meant to answer it."""
+_REWIND = "/rewind"
 _STYLE = Style.from_dict(
     {
         "bottom-toolbar": "noreverse ansibrightblack",
@@ -84,20 +87,34 @@ class PromptStatus:
 class Composer:
     """Reads one message at a time."""
 
-    def __init__(self, history: History, glyphs: Glyphs, standing: Callable[[], PromptStatus]) -> None:
+    def __init__(
+        self,
+        history: History,
+        glyphs: Glyphs,
+        standing: Callable[[], PromptStatus],
+        completer: Completer | None = None,
+        does: Does | None = None,
+        is_vi: bool = False,
+    ) -> None:
+        """`does`: what keys do that is the business of the chat; it is done above the line."""
         self._glyphs = glyphs
         self._standing = standing
+        self._does: Does = does or {}
         self._hint, self._hint_until = "", 0.0
-        self._interrupted_at = 0.0
+        self._interrupted_at = self._escaped_at = 0.0
         self._keeps_until = 0.0
-        self._pastes = Pastes()
+        self.pastes = Pastes()
         self._typed = ""
+        self.history = WholeTexts(history, self.pastes)
         self._session: PromptSession[str] = PromptSession(
             self.prompt,
-            history=_WholeTexts(history, self._pastes),
-            completer=SlashCompleter(),
+            history=self.history,
+            completer=completer,
             complete_while_typing=True,
             multiline=True,
+            vi_mode=is_vi,
+            cursor=ModalCursorShapeConfig() if is_vi else None,
+            search_ignore_case=True,
             key_bindings=self._keys(),
             bottom_toolbar=self.toolbar,
             prompt_continuation="  ",
@@ -108,16 +125,24 @@ class Composer:
 
     async def read(self) -> str:
         """Return what was typed; raises `Leave`."""
+        source = self._session.app.input
         try:
-            draft, self._typed = self._typed, ""
-            text = await self._session.prompt_async(default=draft)
+            # From here on Enter and Ctrl-J are two keys, also before the prompt is up.
+            with source.raw_mode():
+                keep_for_prompt(source)
+                text = await self._session.prompt_async(default=self.taken())
         except EOFError:
             raise Leave(0) from None
-        return clean(self._pastes.unfolded(text))
+        return clean(self.pastes.unfolded(text))
 
     def put_in(self, text: str) -> None:
         """Let the next `read` begin with this text, not sent yet."""
-        self._typed = "\n".join(part for part in (self._typed, text) if part)
+        self._typed = "\n".join(part for part in (self._typed, without_files(text)) if part)
+
+    def taken(self) -> str:
+        """Take back what was put in."""
+        draft, self._typed = self._typed, ""
+        return draft
 
     @property
     def draft(self) -> str:
@@ -156,28 +181,52 @@ class Composer:
         facts = ["", one_line(now.model), *([now.session[:8]] if now.session else []), "/help"]
         return [mode, ("", f" {self._glyphs.dot} ".join(facts))]
 
+    def tell(self, hint: str) -> None:
+        """Show a hint below the line for a moment."""
+        self._hint, self._hint_until = hint, time.monotonic() + _TWICE_S
+
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        keys.add("enter", filter=~is_searching)(self._enter)
-        keys.add("enter", filter=is_searching)(_found)
-        keys.add("escape", "enter", filter=~is_searching)(_new_line)
-        # What is typed while no prompt is up arrives with its Enter as Ctrl-J.
-        keys.add("c-j", filter=~is_searching)(self._enter)
-        for key in ("c-c", "<sigint>"):
-            keys.add(key, filter=~is_searching)(self._interrupt)
-            keys.add(key, filter=is_searching)(_end_search)
+
+        def bind(action: Action, act: Callable[[KeyPressEvent], None], when: Filter) -> None:
+            for sequence in sequences_of(action):
+                keys.add(*sequence, filter=when)(act)
+
+        bind("send", self._enter, ~is_searching)
+        bind("send", _found, is_searching)
+        bind("new_line", begin_line, ~is_searching)
+        bind("interrupt", self._interrupt, ~is_searching)
+        bind("interrupt", _end_search, is_searching)
+        # In vi mode the first Escape ends the typing.
+        can_rewind = ~is_searching & ~has_selection & (emacs_mode | vi_navigation_mode)
+        bind("escape", self._escape, can_rewind)
+        bind("edit", self._edit, ~is_searching & ~has_selection)
+        bind("suspend", stop_at_prompt, ~is_searching | is_searching)
+        bind("mode", self._act_of("mode"), ~is_searching & ~has_completions)
+        for action in ("output", "plan"):
+            bind(action, self._act_of(action), ~is_searching)
+        bind("help", self._act_of("help"), ~is_searching & self._is_empty & (emacs_mode | vi_insert_mode))
         keys.add(Keys.BracketedPaste)(self._paste)
-        keys.add("c-z")(stop_at_prompt)
         return keys
+
+    @property
+    def _is_empty(self) -> Condition:
+        return Condition(lambda: not self._session.default_buffer.text)
+
+    def _act_of(self, action: Action) -> Callable[[KeyPressEvent], None]:
+        """Return what does something of the chat, above the line."""
+
+        def act(event: KeyPressEvent) -> None:
+            if action in self._does:
+                run_in_terminal(self._does[action])
+
+        return act
 
     def _enter(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if time.monotonic() < self._keeps_until:
-            self._tell("Not sent yet: see what happened meanwhile; Enter sends it.")
-        elif buffer.document.char_before_cursor == "\\" and buffer.document.is_cursor_at_the_end:
-            buffer.delete_before_cursor()
-            buffer.insert_text("\n")
-        else:
+            self.tell("Not sent yet: see what happened meanwhile; Enter sends it.")
+        elif not goes_on(buffer):
             buffer.validate_and_handle()
 
     def _interrupt(self, event: KeyPressEvent) -> None:
@@ -187,128 +236,85 @@ class Composer:
         if buffer.text:
             buffer.append_to_history()
             buffer.reset()
-            self._tell("Draft put away; the up key brings it back.")
+            self.tell("Draft put away; the up key brings it back.")
         elif now - self._interrupted_at < _TWICE_S:
             event.app.exit(exception=Leave(130))
         else:
             self._interrupted_at = now
-            self._tell("Press Ctrl-C again to leave.")
+            self.tell("Press Ctrl-C again to leave.")
 
-    def _tell(self, hint: str) -> None:
-        self._hint, self._hint_until = hint, time.monotonic() + _TWICE_S
+    def _escape(self, event: KeyPressEvent) -> None:
+        """Close the menu; go back at the second time, with the draft kept."""
+        now = time.monotonic()
+        buffer = event.current_buffer
+        if buffer.complete_state is not None:
+            buffer.cancel_completion()
+        elif _is_followed(event):
+            return
+        elif now - self._escaped_at < _ESCAPE_TWICE_S:
+            self.put_in(buffer.text)
+            buffer.text = _REWIND
+            buffer.validate_and_handle()
+        else:
+            self._escaped_at = now
+            self.tell("Esc again goes back to an earlier message.")
+
+    def _edit(self, event: KeyPressEvent) -> None:
+        event.app.create_background_task(self._edited(event.current_buffer))
+
+    async def _edited(self, buffer: Buffer) -> None:
+        """Let the person change the text in an editor; nothing is sent by that."""
+        try:
+            editor = chosen_editor()
+            if not editor:
+                self.tell("Set VISUAL or EDITOR, and Ctrl-G opens the text in it.")
+                return
+            async with in_terminal():
+                text = await in_editor(editor, self.pastes.unfolded(buffer.text) + "\n", ".md")
+        except EditorFailed as problem:
+            self.tell(one_line(str(problem)))
+            return
+        finally:
+            self._session.app.invalidate()
+        buffer.text = text.rstrip("\n")
+        buffer.cursor_position = len(buffer.text)
+
+    def pasted(self, text: str) -> str:
+        """Return what a paste puts on the line: a dropped picture is a file to attach."""
+        return self.pastes.folded(as_mention(text))
 
     def _paste(self, event: KeyPressEvent) -> None:
         """Insert a short paste as it is, a long one as a mark that stands for it."""
-        event.current_buffer.insert_text(self._pastes.folded(event.data))
+        event.current_buffer.insert_text(self.pasted(event.data))
 
 
-class _WholeTexts(History):
-    """Keeps what was sent, not the marks that stood for it: they mean nothing to another process."""
-
-    def __init__(self, kept: History, pastes: Pastes) -> None:
-        super().__init__()
-        self._kept = kept
-        self._pastes = pastes
-
-    def load_history_strings(self) -> Iterable[str]:
-        return map(self._pastes.recalled, self._kept.load_history_strings())
-
-    def store_string(self, string: str) -> None:
-        self._kept.store_string(self._pastes.unfolded(string))
+def _is_followed(event: KeyPressEvent) -> bool:
+    """Tell whether other keys came with Escape: then it was the beginning of something unknown."""
+    processor = event.key_processor
+    following = [*processor.key_buffer, *processor.input_queue]
+    return any(press.key != Keys.Escape for press in following)
 
 
-def _new_line(event: KeyPressEvent) -> None:
+def begin_line(event: KeyPressEvent) -> None:
     event.current_buffer.insert_text("\n")
+
+
+def goes_on(buffer: Buffer) -> bool:
+    """Begin a new line if the text ends with a backslash; return whether it does."""
+    if buffer.document.char_before_cursor != "\\" or not buffer.document.is_cursor_at_the_end:
+        return False
+    buffer.delete_before_cursor()
+    buffer.insert_text("\n")
+    return True
 
 
 def _found(event: KeyPressEvent) -> None:
     """Send what the search has found, as a shell does; a search without a match only ends."""
-    wanted = event.current_buffer.text
+    wanted = event.current_buffer.text.lower()
     accept_search()
-    if wanted and wanted in event.current_buffer.text:
+    if wanted and wanted in event.current_buffer.text.lower():
         event.current_buffer.validate_and_handle()
 
 
 def _end_search(event: KeyPressEvent) -> None:
     stop_search()
-
-
-_MAX_ENTRY_CHARS = 200_000
-_MAX_FILE_BYTES = 4_000_000
-"""A longer file loses its older half when it is read next: it is read at every start."""
-
-
-class PrivateHistory(FileHistory):
-    """A history file with mode 0600, without secrets; one that cannot be written is no reason to fail."""
-
-    def __init__(self, path: Path, masked: Callable[[str], str]) -> None:
-        super().__init__(str(path))
-        self._path = path
-        self._masked = masked
-
-    def load_history_strings(self) -> Iterable[str]:
-        with suppress(OSError):
-            self._halve()
-        try:
-            return list(super().load_history_strings())
-        except (OSError, UnicodeError):
-            return []
-
-    def store_string(self, string: str) -> None:
-        if len(string) > _MAX_ENTRY_CHARS:
-            return
-        with suppress(OSError, UnicodeError):
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-            super().store_string(self._masked(string))
-
-    def _halve(self) -> None:
-        if self._path.stat().st_size <= _MAX_FILE_BYTES:
-            return
-        _, _, newer = self._path.read_bytes()[-_MAX_FILE_BYTES // 2 :].partition(b"\n\n")
-        shorter = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        shorter.touch(0o600)
-        shorter.write_bytes(b"\n" + newer)
-        shorter.replace(self._path)
-
-
-def input_history(folder: Path, masked: Callable[[str], str] = str) -> History:
-    """Return the history kept in `folder`; secrets in it are `masked`."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return InMemoryHistory()
-    return PrivateHistory(folder / "input_history", masked)
-
-
-_SEQUENCES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~]|[^\[O])?")
-_ERASE, _ERASE_LINE = "\x7f\x08", "\x15"
-_MAX_BYTES = 1 << 16
-
-
-def typed_so_far() -> bytes:
-    """Take what waits to be read from the terminal; its line discipline must not collect lines."""
-    typed = b""
-    try:
-        while len(typed) < _MAX_BYTES and select.select([0], [], [], 0)[0]:
-            part = os.read(0, 4096)
-            if not part:
-                break
-            typed += part
-    except OSError:
-        pass
-    return typed
-
-
-def as_draft(typed: bytes) -> str:
-    """Return the text that the keys make; Backspace and Ctrl-U erase, other control keys do nothing."""
-    draft = ""
-    for char in _SEQUENCES.sub(b"", typed).decode("utf-8", "replace"):
-        if char in _ERASE:
-            draft = draft if draft.endswith("\n") else draft[:-1]
-        elif char == _ERASE_LINE:
-            draft = draft[: draft.rfind("\n") + 1]
-        elif char in "\r\n":
-            draft += "\n"
-        elif char.isprintable() or char == "\t":
-            draft += char
-    return draft.strip("\n")

@@ -1,31 +1,98 @@
-"""Ctrl-Z and `fg`: what the shell prints meanwhile stays on the screen, and the chat goes on below it."""
+"""The keys of the chat, one row each: what binds them, what `?` shows and what the documentation says."""
 
-import asyncio
-import os
-import re
-import signal
-import termios
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any
+import textwrap
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from prompt_toolkit.application import Application, get_app_or_none, run_in_terminal
+from prompt_toolkit.application import Application
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ...terminal.render import Renderer
+from ...terminal.lines import Line
+
+Action = Literal[
+    "send", "new_line", "complete", "history", "search", "edit", "escape", "interrupt", "leave", "mode",
+    "output", "plan", "redraw", "suspend", "help",
+]  # fmt: skip
 
 
-def stop_at_prompt(_: KeyPressEvent) -> None:
-    """Put the prompt away, stop, and draw it anew when the shell lets the process go on."""
-    run_in_terminal(_stop)
+class Key(NamedTuple):
+    action: Action
+    label: str
+    """As a person reads it."""
+    sequences: tuple[tuple[str, ...], ...]
+    """As prompt_toolkit names them."""
+    at_prompt: str
+    """What it does there; empty: nothing of ours."""
+    in_run: str
 
 
-def _stop() -> None:
-    # The whole group, as the terminal does it; nothing happens where no shell could ever wake it.
-    before = signal.signal(signal.SIGCONT, signal.SIG_DFL)
-    os.kill(0, signal.SIGTSTP)
-    signal.signal(signal.SIGCONT, before)
+KEYS = (
+    Key(
+        "send", "Enter", (("enter",),),
+        "sends the message", "steers: the model reads it before its next call",
+    ),
+    Key(
+        "new_line", "Ctrl-J", (("c-j",), ("escape", "enter")),
+        "begins a new line, as Alt-Enter and \\ Enter do", "begins a new line, as Alt-Enter and \\ Enter do",
+    ),
+    Key(
+        "complete", "Tab", (("tab",),),
+        "completes a command, its argument, or a file behind @", "queues: sent when the run has ended",
+    ),
+    Key(
+        "history", "Up, Down", (("up",), ("down",)),
+        "moves, and goes through what was sent in this project",
+        "Up on an empty line takes back what waits last",
+    ),
+    Key("search", "Ctrl-R", (("c-r",),), "searches what was sent, whatever the case", ""),
+    Key("edit", "Ctrl-G", (("c-g",),), "opens the text in $VISUAL or $EDITOR", ""),
+    Key(
+        "escape", "Esc", (("escape",),),
+        "twice: goes back to an earlier message", "stops the run and gives the prompt back",
+    ),
+    Key(
+        "interrupt", "Ctrl-C", (("c-c",), ("<sigint>",)),
+        "clears the line; twice on an empty line leaves", "clears the line, then stops the run; twice leaves",
+    ),
+    Key("leave", "Ctrl-D", (("c-d",),), "leaves, on an empty line", ""),
+    Key("mode", "Shift-Tab", (("s-tab",),), "changes the mode: interactive, plan, auto-edit", ""),
+    Key("output", "Ctrl-O", (("c-o",),), "unfolds what tools wrote", "unfolds what tools wrote"),
+    Key("plan", "Ctrl-T", (("c-t",),), "shows the plan, or hides it", "shows the plan, or hides it"),
+    Key("redraw", "Ctrl-L", (("c-l",),), "draws the screen anew", "draws the screen anew"),
+    Key("suspend", "Ctrl-Z", (("c-z",),), "back to the shell; fg returns", "back to the shell; fg returns"),
+    Key("help", "?", (("?",),), "on an empty line: shows the keys", "on an empty line: shows the keys"),
+)  # fmt: skip
+
+_SIGNS = (("@", "names a file or a folder to read"), ("/", "begins a command of the chat"))
+
+Does = Mapping[Action, Callable[[], None]]
+"""What keys do that is the business of the chat and not of the line."""
+
+
+def sequences_of(action: Action) -> tuple[tuple[str, ...], ...]:
+    return next(key.sequences for key in KEYS if key.action == action)
+
+
+def key_lines(in_run: bool, width: int) -> list[Line]:
+    """Return lines that tell of each key that has a meaning now."""
+    told = [(key.label, key.in_run if in_run else key.at_prompt) for key in KEYS]
+    told += (
+        []
+        if in_run
+        else [("@", "names a file or folder to read"), ("!", "begins a command that runs in the workspace")]
+    )
+    column = max(len(label) for label, _ in told) + 2
+    if column + max(len(means) for _, means in told) < width:
+        return [("dim", f"{label.ljust(column)}{means}") for label, means in told if means]
+    wrapped = partial(textwrap.wrap, width=max(8, width - 1), initial_indent="    ", subsequent_indent="    ")
+    return [("dim", line) for label, means in told if means for line in (label, *wrapped(means))]
+
+
+def key_table() -> str:
+    """Return the rows of the table in the documentation."""
+    return "\n".join(f"| {key.label} | {key.at_prompt} | {key.in_run} |" for key in KEYS)
 
 
 def exits(**how: Any) -> Callable[[KeyPressEvent], None]:
@@ -35,44 +102,6 @@ def exits(**how: Any) -> Callable[[KeyPressEvent], None]:
         event.app.exit(**how)
 
     return act
-
-
-class Waking:
-    """Takes the terminal up again after a stop that nothing was put away for: in a run, or from outside."""
-
-    def __init__(self, renderer: Renderer) -> None:
-        self._renderer = renderer
-        self._run_modes: list[Any] | None = None
-        self._redrawing: Awaitable[None] | None = None
-
-    def watch(self) -> None:
-        """Do so from now on."""
-        loop = asyncio.get_running_loop()
-
-        def woken(*_: object) -> None:
-            # At once: the event loop might draw first, over what the shell has printed.
-            self._renderer.forget_live()
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._go_on)
-
-        signal.signal(signal.SIGCONT, woken)
-
-    def note_modes(self) -> None:
-        """Remember what a run has made of the terminal: the shell makes something else of it."""
-        with suppress(termios.error, OSError):
-            self._run_modes = termios.tcgetattr(0)
-
-    def _go_on(self) -> None:
-        app = get_app_or_none()
-        if app is not None and app.is_running:
-            app.input.raw_mode().__enter__()
-            # What was drawn stands somewhere above, and what the shell has printed since below it.
-            app.renderer.reset()
-            app.output.write_raw("\r")
-            self._redrawing = run_in_terminal(lambda: None)
-        elif self._run_modes is not None:
-            with suppress(termios.error, OSError):
-                termios.tcsetattr(0, termios.TCSADRAIN, self._run_modes)
 
 
 ESCAPE_S = 0.05
@@ -91,43 +120,3 @@ def quick_escape(app: Application[Any]) -> None:
         app.timeoutlen = ESCAPE_S if is_escape else patience
 
     processor.after_key_press += limit
-
-
-_LONG_LINES = 20
-_LONG_CHARS = 4000
-_ENDS_CHARS = 60
-"""How much of a recalled text stays readable before and behind the mark."""
-_MARK = re.compile(r"\[pasted text \d+: \d+ lines, \d+ characters\]")
-
-
-class Pastes:
-    """The long texts of one process and their marks."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-
-    def folded(self, text: str) -> str:
-        """Return a short text as it is, a long one as a mark that stands for it."""
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if not _is_long(text):
-            return text
-        lines = text.count("\n") + 1
-        mark = f"[pasted text {len(self._texts) + 1}: {lines} lines, {len(text)} characters]"
-        self._texts[mark] = text
-        return mark
-
-    def recalled(self, text: str) -> str:
-        """Return an earlier input with its middle folded if it is long: its ends can be searched for."""
-        if not _is_long(text):
-            return text
-        start = min(len(text.partition("\n")[0]), _ENDS_CHARS)
-        end = len(text) - min(len(text.rpartition("\n")[2]), _ENDS_CHARS)
-        return text[:start] + self.folded(text[start:end]) + text[end:]
-
-    def unfolded(self, text: str) -> str:
-        """Return what is sent: every mark replaced by its text."""
-        return _MARK.sub(lambda mark: self._texts.get(mark[0], mark[0]), text)
-
-
-def _is_long(text: str) -> bool:
-    return text.count("\n") >= _LONG_LINES or len(text) > _LONG_CHARS

@@ -1,12 +1,14 @@
 """The one table of slash commands: help, completion and documentation are made of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 from itertools import groupby
 
 from ....agent.config.settings import MODES
 from ...argument_types import nearest
 from ...terminal.sanitize import one_line
-from .command import DONE, SlashCommand, SlashContext, SlashOffer, SlashResult, at, tell, warn
+from .command import DONE, Complete, Run, SlashCommand, SlashContext, SlashOffer, SlashResult, at, tell, warn
 
 _MODE_MEANINGS = {
     "interactive": "asks before anything but looking",
@@ -30,18 +32,128 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
+def _offered_by(home: str) -> Complete:
+    """Return what offers words, at `module.function` of this folder; imported when it is asked."""
+    module, _, name = home.rpartition(".")
+
+    def offered(context: SlashContext | None) -> Iterable[SlashOffer]:
+        return getattr(import_module(f".{module}", __package__), name)(context)
+
+    return offered
+
+
+_skills = _offered_by("extras.offered_skills")
+_themes = _offered_by("looking.offered_themes")
+_parts = _offered_by("texts.offered_parts")
+_models = _offered_by("choices.offered_models")
+_rules = _offered_by("choices.offered_rules")
+_sessions = _offered_by("conversations.offered_sessions")
+
+
 def _modes(_: SlashContext | None) -> Iterator[SlashOffer]:
     return (SlashOffer(mode, _MODE_MEANINGS[mode]) for mode in MODES)
 
 
-COMMANDS: tuple[SlashCommand, ...] = (
-    SlashCommand("help", "[COMMAND]", "show the commands", "Chat", show_help),
-    SlashCommand("mode", "[MODE]", "change what runs unasked", "Chat", at("basics.change_mode"), (), _modes),
-    SlashCommand("exit", "", "leave; the session can be resumed", "Chat", at("basics.leave"), ("quit",)),
-    SlashCommand("rewind", "[STEP]", "go back to an earlier step", "Session", at("rewind.rewind")),
-    SlashCommand("mcp", "", "list what tool servers wrote to be sent", "More", at("server_prompts.show")),
-)  # fmt: skip
-GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS))
+def _row(
+    name: str,
+    usage: str,
+    summary: str,
+    home: str | Run,
+    aliases: tuple[str, ...] = (),
+    complete: Complete | None = None,
+    waits: bool = False,
+) -> SlashCommand:
+    run = at(home) if isinstance(home, str) else home
+    return SlashCommand(name, usage, summary, "", run, aliases, complete, at_question=not waits)
+
+
+_BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
+    "Chat": (
+        _row("help", "[COMMAND]", "show the commands", show_help),
+        _row("clear", "", "begin a new session in this chat", "conversations.clear", ("new",), waits=True),
+        _row("exit", "", "leave; the session can be resumed", "basics.leave", ("quit",)),
+        _row("editor", "[TEXT]", "write a message in your editor", "texts.edit_message", waits=True),
+        _row("copy", "[code]", "put the last answer on the clipboard", "texts.copy", complete=_parts),
+    ),
+    "Settings": (
+        _row("mode", "[MODE]", "change what runs unasked", "basics.change_mode", complete=_modes),
+        _row(
+            "model", "[PROVIDER/MODEL]", "go on with another model", "choices.change_model", complete=_models
+        ),
+        _row("budget", "[USD]", "limit what a run may cost", "choices.change_budget"),
+        _row(
+            "permissions",
+            "[allow RULE]",
+            "list the rules, add or remove one",
+            "choices.change_permissions",
+            ("rules",),
+            complete=_rules,
+        ),
+        _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
+        _row("mcp", "", "list what tool servers wrote to be sent", "server_prompts.show"),
+    ),
+    "Session": (
+        _row("plan", "", "show the plan and how far it is", "looking.show_plan"),
+        _row("expand", "[COUNT]", "show whole what was folded last", "looking.expand"),
+        _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
+        _row("status", "", "show where the session stands", "looking.show_status"),
+        _row("cost", "", "show what the session used", "choices.show_cost", ("usage",)),
+        _row("rewind", "[STEP]", "go back to an earlier step", "rewind.rewind"),
+        _row("fork", "[STEP]", "go on in a copy of the session", "conversations.fork", waits=True),
+        _row(
+            "resume",
+            "[ID]",
+            "go on in another session",
+            "conversations.resume",
+            complete=_sessions,
+            waits=True,
+        ),
+        _row("sessions", "", "pick another session", "conversations.resume", waits=True),
+        _row("rename", "TITLE", "give the session a title", "conversations.rename"),
+        _row("export", "[FILE]", "write the session to a file", "conversations.export"),
+    ),
+    "Context": (
+        _row("context", "", "show what fills the model's window", "window.show_context"),
+        _row(
+            "compact",
+            "[FOCUS]",
+            "put a summary in the place of older messages",
+            "window.compress",
+            waits=True,
+        ),
+        _row("uncompact", "", "bring those messages back", "window.take_back", waits=True),
+        _row(
+            "skill",
+            "[NAME [TASK]]",
+            "list the skills, or work by one",
+            "extras.use_skill",
+            complete=_skills,
+        ),
+        _row(
+            "memory",
+            "[show|edit|add TEXT]",
+            "list the instructions, change them",
+            "files.show_memory",
+        ),
+        _row(
+            "init",
+            "[WISH]",
+            "have AGENTS.md written for this project",
+            "files.begin_instructions",
+            waits=True,
+        ),
+    ),
+    "Files": (
+        _row("diff", "[STEP]", "show what the session changed in files", "files.show_diff"),
+        _row("undo", "", "bring back the files of the last turn", "files.undo", waits=True),
+    ),
+    "Installation": (
+        _row("theme", "[NAME]", "show the chat in other colours", "looking.change_theme", complete=_themes),
+        _row("doctor", "", "check this installation", "looking.examine"),
+        _row("ui", "", "show sessions in the browser", "looking.open_ui"),
+    ),
+}
+COMMANDS = tuple(replace(row, group=group) for group, rows in _BY_GROUP.items() for row in rows)
 
 
 def find(name: str, more: Sequence[SlashCommand] = ()) -> SlashCommand | None:
@@ -66,8 +178,7 @@ def usage_of(command: SlashCommand) -> str:
 
 def help_lines(more: Sequence[SlashCommand] = ()) -> Iterator[tuple[str, str]]:
     """Yield the list of the commands by their groups."""
-    known = sorted(COMMANDS, key=lambda one: GROUPS.index(one.group))
-    everything = (*known, *more)
+    everything = (*COMMANDS, *more)
     width = min(26, max(len(usage_of(one)) for one in everything))
     for group, members in groupby(everything, key=lambda one: one.group):
         yield "bold", group

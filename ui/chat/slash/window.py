@@ -17,7 +17,7 @@ class Share(NamedTuple):
 
     name: str
     tokens: int
-    detail: str = ""
+    said: str = ""
 
 
 async def show_context(context: SlashContext, words: str) -> SlashResult:
@@ -30,7 +30,7 @@ async def show_context(context: SlashContext, words: str) -> SlashResult:
     for part in parts:
         filled = round(_BAR_CELLS * part.tokens / max(window, 1))
         bar = "=" * filled
-        said = f"  {part.name:<14} {part.tokens:>9,}  {_percent(part.tokens, window):>5}  {bar} {part.detail}"
+        said = f"  {part.name:<14} {part.tokens:>9,}  {_percent(part.tokens, window):>5}  {bar} {part.said}"
         lines.append(("", said.rstrip()))
     lines.append(("dim", "/compact puts a summary in the place of the older messages."))
     context.renderer.lines(lines)

@@ -34,6 +34,11 @@ async def export_session(command: "SessionsCommand") -> int:
     return 0
 
 
+def written_export(store: "Store", session_id: str, form: str, file: Path) -> int:
+    """Write a session to a file in one of the forms; return how many lines that is."""
+    return _write(file, _pieces(store, session_id, form))
+
+
 def _pieces(store: "Store", session_id: str, form: str) -> Iterable[str]:
     """Return what the file holds: every record as a line of JSON, or the report."""
     if form != "jsonl":

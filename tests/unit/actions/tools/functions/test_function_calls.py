@@ -16,8 +16,6 @@ from tool_calls import call, context
 from sandbur import RunContext, ToolError, tool
 from sandbur.actions.ports import Tool, ToolOutcome
 from sandbur.actions.tools.functions.decorator import named
-from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
 from sandbur.state.errors import UsageError
 
 told: ContextVar[str] = ContextVar("told", default="")
@@ -257,38 +255,6 @@ async def test_a_cancellation_from_within_is_a_failure_and_no_end_of_the_run():
     assert await call(wait) == ToolOutcome(
         "error", "wait failed: something that it waited for was cancelled."
     )
-
-
-async def test_paths_are_below_the_workspace_and_told_to_the_gate(tmp_path: Path):
-    @tool(effect="read")
-    def sizes(file: Path, others: list[Path] | None = None) -> list[str]:
-        return [str(file), *map(str, others or [])]
-
-    given = sizes.parse('{"file": "a.txt", "others": ["b", "/etc/c"]}')
-    assert sizes.paths(given) == ("a.txt", "b", "/etc/c")
-    outcome = await sizes.run(given, context(folder=tmp_path))
-    assert outcome.content == f'["{tmp_path}/a.txt","{tmp_path}/b","/etc/c"]'
-
-
-def test_rules_about_files_hold_for_a_function_that_is_given_one(tmp_path: Path):
-    @tool(effect="read")
-    def head(file: Path) -> str:
-        return str(file)
-
-    @tool(effect="read")
-    def tell(text: str) -> str:
-        return text
-
-    policy = Policy((), parse_rules(["read_file(secrets/**)"], ["read_file"]), tmp_path)
-
-    def verdict(made: Any, argument: str) -> str:
-        return policy.judge(made, made.parse(argument), "interactive").decision
-
-    assert verdict(head, '{"file": "notes.txt"}') == "allow"
-    assert verdict(head, '{"file": "secrets/key"}') == "deny"
-    assert verdict(head, '{"file": "../other.txt"}') == "ask"
-    assert verdict(head, '{"file": ".env"}') == "ask"
-    assert verdict(tell, '{"text": "secrets/key"}') == "allow"
 
 
 def test_rules_are_held_against_the_subject_or_against_everything():

@@ -109,13 +109,25 @@ async def test_failures_are_for_the_model_and_the_run_goes_on(tmp_path: Path):
     def opaque() -> object:
         return object()
 
-    model = ScriptedModel([("broken", {}), ("refusing", {}), ("opaque", {})], "sorry")
-    found = results(await events_of(agent_of(tmp_path, model, broken, refusing, opaque)))
+    async def connect() -> AsyncIterator[str]:
+        raise OSError("refused")
+        yield "never"
+
+    def repository(of: Annotated[str, Depends(connect)]) -> str:
+        return of
+
+    @tool
+    def search(of: Annotated[str, Depends(repository)]) -> None: ...
+
+    model = ScriptedModel([("broken", {}), ("refusing", {}), ("opaque", {}), ("search", {})], "sorry")
+    found = results(await events_of(agent_of(tmp_path, model, broken, refusing, opaque, search)))
     assert found[:2] == [
         ("error", "broken failed: ValueError: no such thing"),
         ("error", "Ask for the order number first."),
     ]
     assert found[2][1].startswith("opaque ran to its end, but what it returned, an object, is not JSON")
+    where = f"in the provider {connect.__qualname__}"
+    assert found[3] == ("error", f"search failed ({where}): OSError: refused")
 
 
 async def test_a_stream_is_seen_live(tmp_path: Path):

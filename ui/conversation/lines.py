@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
-from ..actions.turn.commands import MODES
-from ..state.application import ExecutionMode
-from ..state.calls import CallDecision, Settlement
-from ..state.content import Document, Image, attached
-from ..state.errors import UsageError
-from ..state.messages import UserContent
+from ...actions.turn.commands import MODES
+from ...state.application import ExecutionMode
+from ...state.calls import CallDecision, Settlement
+from ...state.content import Document, Image, attached
+from ...state.errors import UsageError
+from ...state.messages import UserContent
 
 MAX_LINE_BYTES = 50_000_000
 """A picture or a PDF comes in the line that names it."""

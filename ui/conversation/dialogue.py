@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..actions.events import ApprovalNeeded, ErrorRaised, Event, Notice, RunStarted
-from ..state.errors import OutputLost, SandburError, UsageError
-from .headless import StreamView, explain, refuse_yolo, resume_line, warn
-from .json_input import (
+from ...actions.events import ApprovalNeeded, ErrorRaised, Event, Notice, RunStarted
+from ...state.errors import OutputLost, SandburError, UsageError
+from ..headless import StreamView, explain, refuse_yolo, resume_line, warn
+from ..open_session import open_session, opened
+from ..terminal.drive import StopSignals, drive, exit_code
+from ..terminal.terminal import drop_stdout, say
+from .lines import (
     DecisionLine,
     GarbageLine,
     Line,
@@ -20,14 +23,11 @@ from .json_input import (
     SteerLine,
     UserLine,
 )
-from .open_session import open_session, opened
-from .terminal.drive import StopSignals, drive, exit_code
-from .terminal.terminal import drop_stdout, say
 
 if TYPE_CHECKING:
-    from ..agent.session.session import Session
-    from ..state.calls import CallDecision, PendingCall
-    from .commands.chat import ChatCommand
+    from ...agent.session.session import Session
+    from ...state.calls import CallDecision, PendingCall
+    from ..commands.chat import ChatCommand
 
 
 async def run_conversation(command: "ChatCommand") -> int:
@@ -38,10 +38,10 @@ async def run_conversation(command: "ChatCommand") -> int:
         session = await open_session(runtime, command)
         warn(session.notices, command.progress)
         first = [] if command.prompt is None else [UserLine(command.prompt)]
-        return await Conversation(session, StdinLines(), first).hold()
+        return await Dialogue(session, StdinLines(), first).hold()
 
 
-class Conversation:
+class Dialogue:
     """Takes every line in its order; what cannot be done while a run goes on is done when it is over."""
 
     def __init__(self, session: "Session", lines: StdinLines, first: "list[UserLine]") -> None:

@@ -1,0 +1,126 @@
+"""Which arguments of a function name files, however deep in them, and where those files are."""
+
+import copy
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+_FORMATS = ("path", "file-path", "directory-path")
+_DEFINED = "#/$defs/"
+
+
+class NamedFiles:
+    """The places in the arguments of one function where a path stands."""
+
+    def __init__(self, schema: Mapping[str, Any], parameters: Collection[str] = ()) -> None:
+        """`schema` is that of the arguments; `parameters` are names that it need not say of."""
+        self._schema = schema
+        self._definitions: Mapping[str, Any] = schema.get("$defs", {})
+        self._parameters = parameters
+        self.is_any = bool(parameters) or _says_path(schema)
+
+    def named(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the paths as the model wrote them, also where a union leaves open whether it is one."""
+        if not self.is_any:
+            return ()
+        surely = (text for name in self._parameters for text in _texts(raw.get(name)))
+        return tuple(dict.fromkeys((*surely, *self._found(raw))))
+
+    def _found(self, raw: Any) -> Iterator[str]:
+        waiting: deque[tuple[Any, Any]] = deque([(self._schema, raw)])
+        seen: set[tuple[int, int]] = set()
+        while waiting:
+            schema, value = waiting.popleft()
+            # A union whose branches contain it again would be walked for ever.
+            if not isinstance(schema, dict) or (id(cast(object, schema)), id(value)) in seen:
+                continue
+            node = cast(dict[str, Any], schema)
+            seen.add((id(node), id(value)))
+            if isinstance(value, str) and node.get("format") in _FORMATS:
+                yield value
+            waiting.extend(self._same(node, value))
+            if isinstance(value, Mapping):
+                waiting.extend(_in_object(node, cast(Mapping[str, Any], value)))
+            elif isinstance(value, list):
+                waiting.extend(_in_list(node, cast(list[Any], value)))
+
+    def _same(self, node: Mapping[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield the schemas that hold for this very value, too."""
+        target = node.get("$ref")
+        if isinstance(target, str) and target.startswith(_DEFINED):
+            yield self._definitions.get(target.removeprefix(_DEFINED)), value
+        for key in ("anyOf", "oneOf", "allOf"):
+            for branch in node.get(key, ()):
+                yield branch, value
+
+
+def _in_object(node: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    properties: Mapping[str, Any] = node.get("properties", {})
+    others = node.get("additionalProperties")
+    patterns: Mapping[str, Any] = node.get("patternProperties", {})
+    for name, one in value.items():
+        yield node.get("propertyNames"), name
+        yield properties.get(name, others), one
+        for schema in patterns.values():
+            yield schema, one
+
+
+def _in_list(node: Mapping[str, Any], value: list[Any]) -> Iterator[tuple[Any, Any]]:
+    first: list[Any] = node.get("prefixItems", [])
+    for number, one in enumerate(value):
+        yield first[number] if number < len(first) else node.get("items"), one
+
+
+def _says_path(schema: Any) -> bool:
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            inside = cast(Mapping[str, Any], node)
+            if inside.get("format") in _FORMATS:
+                return True
+            waiting.extend(inside.values())
+        elif isinstance(node, list):
+            waiting.extend(cast(list[Any], node))
+    return False
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield from (one for one in cast(list[Any], value) if isinstance(one, str))
+
+
+def placed(value: Any, folder: Path) -> Any:
+    """Return a value with each relative path in it below the folder: the gate has judged that one."""
+    if isinstance(value, Path):
+        return folder / value
+    if isinstance(value, dict):
+        items = cast(dict[Any, Any], value).items()
+        return {placed(key, folder): placed(one, folder) for key, one in items}
+    if isinstance(value, tuple) and hasattr(cast(object, value), "_fields"):
+        named = cast(tuple[Any, ...], value)
+        return type(named)(*(placed(one, folder) for one in named))
+    if isinstance(value, list | tuple | set | frozenset):
+        several = cast("list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]", value)
+        return type(several)(placed(one, folder) for one in several)
+    if isinstance(value, BaseModel):
+        held = {**vars(value), **(value.__pydantic_extra__ or {})}
+        return value.model_copy(update={name: placed(one, folder) for name, one in held.items()})
+    if is_dataclass(value) and not isinstance(value, type):
+        return _placed_fields(value, folder)
+    return value
+
+
+def _placed_fields(value: Any, folder: Path) -> Any:
+    held = {one.name: getattr(value, one.name) for one in fields(value) if hasattr(value, one.name)}
+    done = copy.copy(value)
+    for name, one in held.items():
+        # A frozen one, too: nobody has seen it yet.
+        object.__setattr__(done, name, placed(one, folder))
+    return done

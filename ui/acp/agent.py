@@ -1,0 +1,267 @@
+"""The methods of the protocol: sessions of several folders in one process, each with its own runtime."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from acp import (
+    PROTOCOL_VERSION,
+    InitializeResponse,
+    LoadSessionResponse,
+    NewSessionResponse,
+    PromptResponse,
+    SetSessionModeResponse,
+)
+from acp.schema import (
+    AgentCapabilities,
+    AuthenticateResponse,
+    AuthMethodAgent,
+    CloseSessionResponse,
+    ForkSessionResponse,
+    Implementation,
+    ListSessionsResponse,
+    McpCapabilities,
+    PromptCapabilities,
+    ResumeSessionResponse,
+    SessionAdditionalDirectoriesCapabilities,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionForkCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionResumeCapabilities,
+)
+
+from ...actions.turn.commands import MODES
+from ...agent.runtime import Runtime
+from ...agent.version import VERSION
+from ...state.errors import SessionNotFound, UsageError
+from ..terminal.sanitize import one_line, plain
+from ..terminal.terminal import say
+from .conversation import Conversation
+from .handed import HandedServer, PromptBlock, servers_of_editor
+from .refusals import protocol_errors
+
+if TYPE_CHECKING:
+    from acp import Client
+
+    from ...agent.config.settings import Said
+    from ...agent.session.session import Session
+    from ...state.application import ExecutionMode
+
+_PAGE = 50
+_KEYS = AuthMethodAgent(
+    id="environment",
+    name="A key in the environment",
+    description="Set a key such as ANTHROPIC_API_KEY or OPENAI_API_KEY, or SANDBUR_MODEL=demo, in the `env`"
+    " of this agent in the editor's settings, then start it anew.",
+)
+
+
+class EditorAgent:
+    """Answers an editor; `said` are the flags of the command, which hold for all of its sessions."""
+
+    def __init__(self, runtime: Runtime, said: "Said") -> None:
+        self._runtime = runtime
+        self._said = said
+        self._conversations: dict[str, Conversation] = {}
+        self._later: set[asyncio.Task[None]] = set()
+        is_yolo = runtime.settings.mode == "yolo"
+        self._modes: tuple[ExecutionMode, ...] = tuple(one for one in MODES if one != "yolo" or is_yolo)
+
+    def on_connect(self, conn: "Client") -> None:
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+        return InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_info=Implementation(name="sandbur", title="Sandbur", version=VERSION),
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
+                mcp_capabilities=McpCapabilities(http=True, sse=True),
+                session_capabilities=SessionCapabilities(
+                    list=SessionListCapabilities(),
+                    additional_directories=SessionAdditionalDirectoriesCapabilities(),
+                    fork=SessionForkCapabilities(),
+                    resume=SessionResumeCapabilities(),
+                    close=SessionCloseCapabilities(),
+                ),
+            ),
+            auth_methods=[_KEYS],
+        )
+
+    async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
+        """Tell whether there is a model by now: keys are in the environment, and nothing is sent here."""
+        if self._runtime.settings.model is None:
+            from ...agent.models.connect import choose_model
+
+            with protocol_errors():
+                choose_model(None, self._runtime.env, False)
+        return AuthenticateResponse()
+
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[HandedServer] | None = None,
+        **_: Any,
+    ) -> NewSessionResponse:
+        made = await self._opened(cwd, additional_directories, mcp_servers, lambda runtime: runtime.create())
+        self._once_answered(made.introduce())
+        return NewSessionResponse(session_id=made.session.id, modes=made.modes)
+
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: list[HandedServer] | None = None,
+        additional_directories: list[str] | None = None,
+        **_: Any,
+    ) -> LoadSessionResponse:
+        loaded = await self._reopened(session_id, cwd, additional_directories, mcp_servers)
+        await loaded.replay()
+        self._once_answered(_in_turn(loaded))
+        return LoadSessionResponse(modes=loaded.modes)
+
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[HandedServer] | None = None,
+        **_: Any,
+    ) -> ResumeSessionResponse:
+        """Go on with a session that the editor has on its screen still."""
+        resumed = await self._reopened(session_id, cwd, additional_directories, mcp_servers)
+        self._once_answered(_in_turn(resumed))
+        return ResumeSessionResponse(modes=resumed.modes)
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[HandedServer] | None = None,
+        **_: Any,
+    ) -> ForkSessionResponse:
+        with protocol_errors():
+            forked = await self._runtime.fork(session_id)
+        made = await self._reopened(forked, cwd, additional_directories, mcp_servers)
+        self._once_answered(made.introduce())
+        return ForkSessionResponse(session_id=made.session.id, modes=made.modes)
+
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> ListSessionsResponse:
+        first = int(cursor) if cursor and cursor.isdecimal() else 0
+        with protocol_errors():
+            found = self._runtime.store.sessions(cwd)
+        page = [
+            SessionInfo(
+                session_id=one.id, cwd=one.cwd, title=one_line(one.title) or None, updated_at=one.updated_at
+            )
+            for one in found[first : first + _PAGE]
+        ]
+        after = first + _PAGE
+        return ListSessionsResponse(sessions=page, next_cursor=str(after) if after < len(found) else None)
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
+        with protocol_errors():
+            self._open(session_id).set_mode(mode_id)
+        return SetSessionModeResponse()
+
+    async def prompt(self, session_id: str, prompt: list[PromptBlock], **_: Any) -> PromptResponse:
+        with protocol_errors():
+            return await self._open(session_id).prompt(prompt)
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        if (conversation := self._conversations.get(session_id)) is not None:
+            await conversation.cancel()
+
+    async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
+        with protocol_errors():
+            conversation = self._open(session_id)
+        del self._conversations[session_id]
+        await conversation.aclose()
+        return CloseSessionResponse()
+
+    async def aclose(self) -> None:
+        """End what runs in any session; all of it can be gone on with."""
+        for task in self._later:
+            task.cancel()
+        conversations, self._conversations = list(self._conversations.values()), {}
+        await asyncio.gather(*(one.aclose() for one in conversations))
+
+    def _open(self, session_id: str) -> Conversation:
+        found = self._conversations.get(session_id)
+        if found is None:
+            raise SessionNotFound(f"Session {session_id[:80]} is not open here.", "Load it first.")
+        return found
+
+    async def _reopened(
+        self,
+        session_id: str,
+        cwd: str,
+        folders: Sequence[str] | None,
+        servers: Sequence[HandedServer] | None,
+    ) -> Conversation:
+        if (before := self._conversations.pop(session_id, None)) is not None:
+            await before.aclose()
+        with protocol_errors():
+            state = self._runtime.store.show(session_id).state
+        # What a person allowed a session in the terminal is not allowed to whoever loads it here.
+        mode = None if state.execution_mode in self._modes else self._runtime.settings.mode
+        return await self._opened(cwd, folders, servers, lambda runtime: runtime.resume(session_id), mode)
+
+    async def _opened(
+        self,
+        cwd: str,
+        folders: Sequence[str] | None,
+        servers: Sequence[HandedServer] | None,
+        open_session: "Callable[[Runtime], Awaitable[Session]]",
+        mode: "ExecutionMode | None" = None,
+    ) -> Conversation:
+        """Open a session in a folder, with the tool servers that the editor hands over."""
+        with protocol_errors():
+            said = {**self._said_of(cwd, folders, servers), **({"mode": mode} if mode else {})}
+            runtime = Runtime.open(said, self._runtime.env, _complain)
+            try:
+                session = await open_session(runtime)
+            except BaseException:
+                await runtime.aclose()
+                raise
+        opened = Conversation(runtime, session, self._client, self._modes)
+        self._conversations[session.id] = opened
+        return opened
+
+    def _said_of(
+        self, cwd: str, folders: Sequence[str] | None, servers: Sequence[HandedServer] | None
+    ) -> Mapping[str, Any]:
+        for folder in (cwd, *(folders or ())):
+            if not Path(folder).is_absolute():
+                raise UsageError(f"{folder[:200]!r} is no absolute path.")
+        said = {**self._said, "cwd": Path(cwd), "mcp_servers": servers_of_editor(servers)}
+        said["add_dirs"] = (*self._said.get("add_dirs", ()), *map(Path, folders or ()))
+        return said
+
+    def _once_answered(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something after the answer that the caller gives next: the editor knows the session then."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._later.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._later.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _complain(str(error))
+
+
+async def _in_turn(conversation: Conversation) -> None:
+    await conversation.introduce()
+    conversation.ask_again()
+
+
+def _complain(text: str) -> None:
+    say(plain(text))

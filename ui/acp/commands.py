@@ -1,0 +1,81 @@
+"""Slash commands in an editor: those that change how a session goes on, and what tool servers wrote."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
+
+from ...actions.turn.commands import chosen_mode, is_command
+from ...state.errors import UsageError
+from ...state.messages import UserContent
+from ..chat.slash.server_prompts import prompt_lines, written
+
+if TYPE_CHECKING:
+    from ...actions.events import Event
+    from ...agent.extensions.mcp.prompts import ServerPrompt
+    from ...agent.runtime import Runtime
+    from ...agent.session.session import Session
+    from ...state.application import ExecutionMode
+
+CONTINUE = "/continue"
+
+
+async def available(
+    runtime: "Runtime", session: "Session", modes: "tuple[ExecutionMode, ...]"
+) -> list[AvailableCommand]:
+    """Return the commands of a session; what its tool servers offer is asked of them."""
+    prompts = runtime.server_prompts(session)
+    listed = () if prompts is None else await prompts.listed()
+    return [
+        _command("mode", "change what runs unasked", "|".join(modes)),
+        _command("compact", "put a summary in the place of the older messages", "what to keep"),
+        _command(CONTINUE[1:], "go on where the session was interrupted"),
+        _command("help", "list the commands"),
+        *(_of_server(prompt) for prompt in listed),
+    ]
+
+
+def _command(name: str, description: str, hint: str = "") -> AvailableCommand:
+    given = AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None
+    return AvailableCommand(name=name, description=description, input=given)
+
+
+def _of_server(prompt: "ServerPrompt") -> AvailableCommand:
+    words = (one.name if one.is_required else f"[{one.name}]" for one in prompt.arguments)
+    described = prompt.description or f"a prompt of the tool server {prompt.server}"
+    return _command(prompt.command[1:], described, " ".join(words))
+
+
+class CommandAnswered(Exception):
+    """A command was answered, and nothing runs; the message is the answer."""
+
+
+async def events_of(
+    said: UserContent, runtime: "Runtime", session: "Session", modes: "tuple[ExecutionMode, ...]"
+) -> "AsyncIterator[Event]":
+    """Return what a message or a command leads to; raises `CommandAnswered` and `UsageError`."""
+    if not isinstance(said, str) or not is_command(said):
+        return session.send(said)
+    command = said.split()[0].lower()
+    if command == CONTINUE:
+        if session.next_action == "prompt":
+            raise CommandAnswered("Nothing was interrupted here.")
+        return session.carry_on()
+    if command in ("/exit", "/quit"):
+        raise CommandAnswered("The editor closes its sessions; what was said in this one stays in the store.")
+    if command == "/help":
+        listed = await available(runtime, session, modes)
+        raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
+    if command == "/mcp" or command.startswith("/mcp__"):
+        return await _sent_prompt(said, runtime, session)
+    mode = chosen_mode(said)
+    if mode is not None and mode not in modes:
+        raise UsageError(f"The mode {mode} is not offered here.", "Start it with: sandbur acp --mode yolo")
+    return session.send(said)
+
+
+async def _sent_prompt(said: str, runtime: "Runtime", session: "Session") -> "AsyncIterator[Event]":
+    prompts = runtime.server_prompts(session)
+    if said.strip() == "/mcp":
+        raise CommandAnswered("\n".join(await prompt_lines(prompts)))
+    return session.send(await written(said, prompts))

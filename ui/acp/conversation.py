@@ -1,0 +1,328 @@
+"""One session in an editor: messages in, updates out, questions in between; what is open outlives it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, cast
+
+from acp import PromptResponse, RequestError, update_agent_message_text
+from acp.helpers import update_available_commands, update_current_mode
+from acp.schema import (
+    PermissionOption,
+    RequestPermissionResponse,
+    SessionInfoUpdate,
+    SessionMode,
+    SessionModeState,
+    StopReason,
+)
+
+from ...actions.events import Event, RunFinished
+from ...actions.turn.commands import is_command
+from ...state.calls import CallDecision, PendingCall
+from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
+from ...state.messages import UserContent
+from ..terminal.sanitize import one_line, plain
+from .commands import CONTINUE, CommandAnswered, available, events_of
+from .handed import PromptBlock, message_of
+from .questions import question_about
+from .refusals import refused_run
+from .updates import Update, Updates, history_updates, message_updates
+
+if TYPE_CHECKING:
+    from acp import Client
+
+    from ...agent.runtime import Runtime
+    from ...agent.session.session import Session
+    from ...state.application import ExecutionMode
+
+_MOST_QUESTIONS = 3
+_LOOK_S = 1.0
+"""How often it is looked whether another process decided while a question is open here."""
+_MODES: "dict[ExecutionMode, tuple[str, str]]" = {
+    "interactive": ("Ask", "only looking inside the workspace passes unasked"),
+    "plan": ("Plan", "looks inside the workspace, changes nothing"),
+    "auto-edit": ("Edit", "file edits inside the workspace pass too"),
+    "yolo": ("Yolo", "everything passes, except what a deny rule names"),
+}
+Begin = Callable[[], Awaitable[AsyncIterator[Event]]]
+"""Begins a run."""
+
+
+class Conversation:
+    """A session with the runtime of its folder, and the turn that goes on in it, if one does."""
+
+    def __init__(
+        self, runtime: "Runtime", session: "Session", client: "Client", modes: "tuple[ExecutionMode, ...]"
+    ) -> None:
+        self.runtime = runtime
+        self.session = session
+        self._client = client
+        self._offered = modes
+        self._updates = Updates(lambda name: self.session.tool(name), session.settings.cwd)
+        self._turn: asyncio.Task[StopReason] | None = None
+        self._is_prompted = False
+        """Whether the turn answers a message: another one has to wait for its end."""
+        self._is_running = False
+        """Whether the graph moves; a question that is open holds it."""
+        self._is_cancelled = False
+        self._asking: asyncio.Future[RequestPermissionResponse] | None = None
+        self._asked_about: Counter[str] = Counter()
+        """How often each call was asked about in this turn: an answer need not be one that can be taken."""
+        self._is_taken = False
+        """Whether the store has what the turn began with."""
+        self._wanted: ExecutionMode | None = None
+        """The mode from the end of the run on."""
+        self._told_mode = session.state.execution_mode
+        self._told_title = ""
+        self._notices = list(session.notices)
+
+    @property
+    def modes(self) -> SessionModeState:
+        listed = [
+            SessionMode(id=mode, name=name, description=meaning)
+            for mode, (name, meaning) in _MODES.items()
+            if mode in self._offered
+        ]
+        return SessionModeState(current_mode_id=self._told_mode, available_modes=listed)
+
+    async def introduce(self) -> None:
+        """Tell the editor what it may offer."""
+        commands = await available(self.runtime, self.session, self._offered)
+        await self._tell([update_available_commands(commands)])
+
+    async def replay(self) -> None:
+        """Tell all that was said and done in the session so far."""
+        await self._tell(history_updates(self.session.state, self._updates.calls))
+
+    def ask_again(self) -> None:
+        """Ask what an earlier process asked and nobody has answered; an answer carries the run on."""
+        if self._waiting() and not self.runtime.store.index.is_held(self.session.id):
+            self._begin(self._go_on(None), is_prompted=False)
+        elif self.session.next_action != "prompt":
+            words = f"The session was interrupted before its end. {CONTINUE} goes on from there."
+            self._begin(self._say(words), is_prompted=False)
+
+    async def prompt(self, blocks: Iterable[PromptBlock]) -> PromptResponse:
+        """Answer a message; raises `RequestError` and `SandburError`."""
+        said = message_of(blocks)
+        if self._turn is not None and self._is_prompted:
+            raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
+        while self._turn is not None:
+            # What is asked since the session was loaded comes first.
+            self._is_prompted = True
+            with suppress(SandburError, RequestError):
+                await asyncio.shield(self._turn)
+        turn = self._begin(self._answer(said), is_prompted=True)
+        return PromptResponse(stop_reason=await asyncio.shield(turn))
+
+    async def cancel(self) -> None:
+        """Interrupt what runs, and leave open what is asked: it can be gone on with."""
+        if self._turn is None:
+            return
+        self._is_cancelled = True
+        if self._asking is not None:
+            self._asking.cancel()
+        await self.session.interrupt()
+
+    def set_mode(self, mode: str) -> None:
+        """Change the mode, at the end of what runs now; raises `UsageError`."""
+        by_name: dict[str, ExecutionMode] = {one: one for one in self._offered}
+        known = by_name.get(mode)
+        if known is None:
+            raise UsageError(
+                f"There is no mode {mode[:40]!r} here.", f"Choose one: {', '.join(self._offered)}."
+            )
+        self._told_mode = known
+        if self._is_running:
+            self._wanted = known
+        else:
+            self.session.change_mode(known)
+
+    async def aclose(self) -> None:
+        """End what runs here, without a trace of it but in the store."""
+        turn = self._turn
+        if turn is not None:
+            turn.cancel()
+            await asyncio.wait([turn])
+        await self.session.interrupt()
+        await self.runtime.aclose()
+
+    def _begin(self, work: Awaitable[StopReason], is_prompted: bool) -> "asyncio.Task[StopReason]":
+        turn = self._turn = asyncio.ensure_future(work)
+        self._is_prompted, self._is_cancelled, self._is_taken = is_prompted, False, False
+        self._asked_about.clear()
+        turn.add_done_callback(self._ended)
+        return turn
+
+    def _ended(self, turn: "asyncio.Task[StopReason]") -> None:
+        if self._turn is turn:
+            self._turn, self._is_prompted = None, False
+        if not turn.cancelled():
+            turn.exception()  # told by whoever asked for it, if anybody did
+
+    async def _say(self, words: str) -> StopReason:
+        await self._tell([update_agent_message_text(plain(words))])
+        return "end_turn"
+
+    async def _answer(self, said: UserContent) -> StopReason:
+        notices, self._notices = self._notices, []
+        self._updates.is_command = isinstance(said, str) and is_command(said)
+        await self._tell(self._updates.notices(notices))
+        try:
+            return await self._go_on(lambda: events_of(said, self.runtime, self.session, self._offered))
+        except CommandAnswered as answer:
+            return await self._say(str(answer))
+        finally:
+            self._updates.is_command = False
+
+    async def _go_on(self, begin: Begin | None) -> StopReason:
+        """Run and ask by turns until nothing is left to do, or a question is left open."""
+        first, decisions = begin, None
+        while not self._is_cancelled:
+            try:
+                if begin is not None:
+                    finished = await self._run(begin)
+                    if finished.status not in ("needs_approval", "needs_decision"):
+                        return await self._end(finished)
+                if self._change_mode():
+                    begin = self._carried_on
+                    continue
+                if (decisions := decisions or await self._decisions()) is None:
+                    break
+                # Where a process died, the graph comes to the question only now that there is an answer.
+                is_asking = self.session.next_action == "human_confirm"
+                begin = self._decided(decisions) if is_asking else self._carried_on
+                decisions = None if is_asking else decisions
+            except SessionMoved:
+                tail, decisions = await self._catch_up(), None
+                begin = tail if self._is_taken or first is None else first
+                if begin is None and not self._waiting():
+                    return "end_turn"
+        await self._end(None)
+        return "cancelled"
+
+    def _decided(self, decisions: list[CallDecision]) -> Begin:
+        async def begin() -> AsyncIterator[Event]:
+            return self.session.decide(decisions)
+
+        return begin
+
+    async def _carried_on(self) -> AsyncIterator[Event]:
+        return self.session.carry_on()
+
+    async def _run(self, begin: Begin) -> RunFinished:
+        """Run to the next halt, and tell of it as it happens."""
+        finished: RunFinished | None = None
+        events = cast("AsyncGenerator[Event]", await begin())
+        self._is_running = True
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self._is_taken = True
+                    await self._tell(self._updates.of(event))
+                    if isinstance(event, RunFinished):
+                        finished = event
+        finally:
+            self._is_running = False
+        assert finished is not None, "a run ended without its result"
+        if finished.error is not None and finished.error.code == SessionHeld.code:
+            raise SessionMoved(finished.error.message)
+        return finished
+
+    async def _end(self, finished: RunFinished | None) -> StopReason:
+        """Tell what changed beside the words; raises `RequestError` for a run that failed."""
+        self._change_mode()
+        mode = self.session.state.execution_mode
+        changed: list[Update] = []
+        if mode != self._told_mode and mode in self._offered:
+            self._told_mode = mode
+            changed.append(update_current_mode(mode))
+        if title := self._title():
+            changed.append(SessionInfoUpdate(session_update="session_info_update", title=title))
+        await self._tell(changed)
+        if finished is None:
+            return "cancelled"
+        if (refused := refused_run(finished)) is not None:
+            raise refused
+        if finished.status == "interrupted":
+            return "cancelled"
+        return "max_turn_requests" if finished.status == "turn_limit" else "end_turn"
+
+    def _title(self) -> str:
+        """Return the title of the session if it is new to the editor."""
+        with suppress(StoreError):
+            title = one_line(self.runtime.store.index.summary(self.session.id).title)
+            if title != self._told_title:
+                self._told_title = title
+                return title
+        return ""
+
+    def _change_mode(self) -> bool:
+        """Change to the mode that was wished for while something ran; return whether there was one."""
+        mode, self._wanted = self._wanted, None
+        if mode is not None:
+            self.session.change_mode(mode)
+        return mode is not None
+
+    def _waiting(self) -> list[PendingCall]:
+        calls = self.session.state.pending_tool_calls
+        return [call for call in calls if call.decision == "undecided"]
+
+    async def _decisions(self) -> list[CallDecision] | None:
+        """Ask about what waits, what happened before what may happen; None: something is left open."""
+        waiting = self._waiting()
+        unknown = [call for call in waiting if call.kind == "outcome_unknown"]
+        decisions: list[CallDecision] = []
+        for call in unknown or waiting:
+            self._asked_about[call.call_id] += 1
+            if self._asked_about[call.call_id] > _MOST_QUESTIONS:
+                return None
+            question = question_about(call, () if unknown else self.session.offers(call))
+            response = await self._asked(call, question.options)
+            choice = None if response is None else question.chosen(response)
+            if choice is None:
+                return None
+            decisions.append(choice.decision(call, self.session))
+            if choice.is_for_more:
+                break
+        return decisions
+
+    async def _asked(
+        self, call: PendingCall, options: list[PermissionOption]
+    ) -> RequestPermissionResponse | None:
+        """Return the answer; None if there is none. Raises `SessionMoved` once another process went on."""
+        await self._tell(self._updates.calls.known([call]))
+        shown = self._updates.calls.asked(call)
+        asking = asyncio.ensure_future(self._client.request_permission(self.session.id, shown, options))
+        self._asking = asking
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=_LOOK_S)
+                if not asking.done():
+                    await self._look()
+            return None if asking.cancelled() else asking.result()
+        except (RequestError, ConnectionError):
+            return None
+        finally:
+            self._asking = None
+            asking.cancel()
+
+    async def _look(self) -> None:
+        """Raise `SessionMoved` if another process went on with the session."""
+        with suppress(SessionHeld):  # it is at it; what comes of that is seen next
+            if (other := await self.session.elsewhere()) is not None:
+                raise other
+
+    async def _catch_up(self) -> Begin | None:
+        """Read the session anew after another process went on with it; return how it goes on here."""
+        before = len(self.session.state.chat_history)
+        self.session = await self.runtime.reload(self.session)
+        messages = list(self.session.state.chat_history)[before:]
+        await self._tell(message_updates(messages, self._updates.calls))
+        stands = self.session.next_action
+        return None if stands in ("prompt", "human_confirm") else self._carried_on
+
+    async def _tell(self, updates: Iterable[Update]) -> None:
+        for update in updates:
+            await self._client.session_update(self.session.id, update)

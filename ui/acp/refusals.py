@@ -1,0 +1,43 @@
+"""Errors of ours as errors of the protocol, so that an editor can say what to do."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from acp import RequestError
+
+from ...state.errors import CredentialsError, SandburError, SessionNotFound, UsageError
+
+if TYPE_CHECKING:
+    from ...actions.events import RunFinished
+
+_AUTH_REQUIRED, _NOT_FOUND, _INVALID_PARAMS, _INTERNAL = -32000, -32002, -32602, -32603
+_CODES = {
+    CredentialsError.code: _AUTH_REQUIRED,
+    SessionNotFound.code: _NOT_FOUND,
+    UsageError.code: _INVALID_PARAMS,
+}
+"""Code of an error of ours -> what JSON-RPC calls it."""
+
+
+@contextmanager
+def protocol_errors() -> Generator[None]:
+    """Raise `RequestError` in place of an error of ours."""
+    try:
+        yield
+    except SandburError as error:
+        raise refused(error.code, error.message, error.hint) from None
+
+
+def refused(code: str, message: str, hint: str = "") -> RequestError:
+    """Return the error whose message is the whole sentence: editors show that, and not always the data."""
+    data = {"code": code, "details": message, "hint": hint}
+    return RequestError(_CODES.get(code, _INTERNAL), f"{message} {hint}".strip(), data)
+
+
+def refused_run(finished: "RunFinished") -> RequestError | None:
+    """Return why a run failed; None if it did not."""
+    error = finished.error
+    if error is None or finished.status == "turn_limit":
+        return None
+    return refused(error.code, error.message, finished.hint)

@@ -1,0 +1,101 @@
+"""Serves one editor until its end of standard input closes, or a signal comes."""
+
+import asyncio
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+from acp.agent.connection import AgentSideConnection
+
+from ...state.errors import UsageError
+from ..open_session import opened, said_by
+from ..terminal.drive import StopSignals, exit_code
+from ..terminal.terminal import say
+from .agent import EditorAgent
+
+if TYPE_CHECKING:
+    from acp import Agent
+
+    from ..grammar import Command
+
+_MOST_LINE_BYTES = 64 << 20
+"""Of one message: pictures come in them."""
+_END_S = 2.0
+
+
+async def serve(command: "Command") -> int:
+    """Answer until the editor leaves; return the exit code."""
+    if sys.stdin.isatty():
+        say("An editor starts this command and speaks to it over stdin and stdout; Ctrl-C ends it.")
+    async with opened(command) as runtime:
+        agent = EditorAgent(runtime, said_by(command))
+        methods = cast("Agent", agent)  # what it does not offer is refused as unknown
+        reader, writer = await _streams()
+        connection = AgentSideConnection(
+            lambda _: methods, LineTransport(reader, writer), listening=False, use_unstable_protocol=True
+        )
+        listening = asyncio.ensure_future(connection.listen())
+
+        def stop() -> None:
+            listening.cancel()
+
+        with StopSignals(stop) as signals:
+            try:
+                await asyncio.wait([listening])
+            finally:
+                await agent.aclose()
+                await asyncio.wait([asyncio.ensure_future(connection.close())], timeout=_END_S)
+    return 0 if signals.received is None else exit_code(signals.received)
+
+
+class LineTransport:
+    """Messages of the protocol as lines of JSON; what is no message is refused, and ends nothing."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        await self._writer.drain()
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Return the next message; None at the end."""
+        while True:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+                return None
+            if not line.strip():
+                continue
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                message = None
+            if isinstance(message, dict):
+                return cast("dict[str, Any]", message)
+            error = {"code": -32700, "message": "This line is no message: a JSON object is needed."}
+            await self.send({"jsonrpc": "2.0", "id": None, "error": error})
+
+    async def close(self) -> None:
+        self._writer.close()
+
+
+async def _streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Take stdin and stdout away: what anything else prints goes to stderr, and nobody else reads."""
+    inward, outward = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_MOST_LINE_BYTES)
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), inward)
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), outward
+        )
+    except (OSError, ValueError):
+        raise UsageError("An editor starts this command, with pipes for stdin and stdout.") from None
+    return reader, asyncio.StreamWriter(transport, protocol, None, loop)

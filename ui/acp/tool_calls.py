@@ -1,0 +1,207 @@
+"""Tool calls as an editor shows them: what kind, about which files, what would change, what came of it."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from acp import (
+    start_tool_call,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_tool_call,
+)
+from acp.schema import (
+    ContentToolCallContent,
+    FileEditToolCallContent,
+    ToolCallLocation,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolCallUpdate,
+    ToolKind,
+)
+
+from ...actions.events import ToolFinished, ToolRequested
+from ...actions.ports import BadArguments, Tool
+from ...state.calls import PendingCall
+from ...state.messages import Outcome, json_object
+from ..terminal.lines import preview, title, unknown_lines
+from ..terminal.sanitize import one_line, plain
+
+FindTool = Callable[[str], Tool | None]
+Content = ContentToolCallContent | FileEditToolCallContent
+
+_MOST_COMPARED_BYTES = 1 << 20
+_MOST_LIVE_CHARS = 4000
+_MOST_RESULT_CHARS = 20_000
+_PAUSE_S = 0.1
+"""Between two views of live output."""
+
+
+def fenced(text: str) -> str:
+    """Return text as a code block that nothing in it ends: editors render markdown."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def kind_of(tool: Tool | None) -> ToolKind:
+    """Return what an editor calls such a tool."""
+    if tool is None:
+        return "other"
+    traits = tool.traits
+    if traits.runs_commands:
+        return "execute"
+    if traits.writes_files:
+        return "edit"
+    if traits.reaches:
+        return "fetch"
+    if traits.shows == "names" or (traits.shows and traits.subject == "pattern"):
+        return "search"
+    return "read" if traits.shows or traits.reads_results else "other"
+
+
+@dataclass(slots=True)
+class _Told:
+    """A call that the editor knows."""
+
+    content: list[Content]
+    output: str = ""
+    """The end of what it wrote so far."""
+    at: float = 0.0
+    """When the output was shown last."""
+
+
+@dataclass(slots=True)
+class ToolCalls:
+    """Tells an editor of each call once, and then what becomes of it."""
+
+    find: FindTool
+    cwd: Path
+    _known: dict[str, _Told] = field(default_factory=dict[str, _Told])
+
+    def requested(self, call_id: str, tool: str, arguments: str) -> ToolCallStart:
+        found = self.find(tool)
+        changes = self._changes(found, arguments)
+        self._known[call_id] = _Told(changes)
+        return start_tool_call(
+            call_id,
+            _title(found, tool, arguments),
+            kind=kind_of(found),
+            status="pending",
+            content=changes or None,
+            locations=self._locations(found, arguments),
+            raw_input=json_object(arguments) or {"arguments": arguments},
+        )
+
+    def known(self, calls: Iterable[PendingCall]) -> Iterator[ToolCallStart]:
+        """Tell of calls that an earlier process asked for, but for those that are known already."""
+        for call in calls:
+            if call.call_id not in self._known:
+                yield self.requested(call.call_id, call.tool, call.arguments)
+
+    def of_request(self, event: ToolRequested) -> ToolCallStart:
+        return self.requested(event.call_id, event.tool, event.arguments)
+
+    def started(self, call_id: str) -> ToolCallProgress:
+        return update_tool_call(call_id, status="in_progress")
+
+    def wrote(self, call_id: str, chunk: str) -> ToolCallProgress | None:
+        """Take live output in; return the view of it, unless the last one was just now."""
+        told = self._known.setdefault(call_id, _Told([]))
+        told.output = (told.output + chunk)[-_MOST_LIVE_CHARS:]
+        now = time.monotonic()
+        if now - told.at < _PAUSE_S:
+            return None
+        told.at = now
+        shown = _code(plain(told.output).rstrip("\n"))
+        return update_tool_call(call_id, status="in_progress", content=[*told.content, shown])
+
+    def finished(self, event: ToolFinished) -> ToolCallProgress:
+        return self.ended(event.call_id, event.outcome, event.content)
+
+    def ended(self, call_id: str, outcome: Outcome, text: str) -> ToolCallProgress:
+        told = self._known.get(call_id) or _Told([])
+        status: ToolCallStatus = "completed" if outcome == "ok" else "failed"
+        content: list[Content] = list(told.content) if outcome == "ok" else []
+        shown = plain(text).rstrip("\n")
+        if shown and not content:
+            more = len(shown) - _MOST_RESULT_CHARS
+            rest = f"\n({more:,} characters more)" if more > 0 else ""
+            content.append(_code(shown[:_MOST_RESULT_CHARS] + rest))
+        raw = {"outcome": outcome, "content": shown[:_MOST_RESULT_CHARS]}
+        return update_tool_call(call_id, status=status, content=content, raw_output=raw)
+
+    def asked(self, call: PendingCall) -> ToolCallUpdate:
+        """Return a waiting call with all that a decision about it may rest on."""
+        found = self.find(call.tool)
+        is_unknown = call.kind == "outcome_unknown"
+        cwd = str(self.cwd)
+        lines = unknown_lines(call, cwd, is_whole=True) if is_unknown else preview(call.arguments, cwd)
+        changes: list[Content] = [] if is_unknown else self._changes(found, call.arguments)
+        why = one_line(call.reason)
+        if is_unknown:
+            why = "It was running when the process died, and nobody knows what came of it."
+        words = [_code("\n".join(text for _, text in lines))]
+        reason = [_code(why)] if why else []
+        return ToolCallUpdate(
+            tool_call_id=call.call_id,
+            title=_title(found, call.tool, call.arguments),
+            kind=kind_of(found),
+            status="pending",
+            content=[*changes, *words, *reason],
+            locations=self._locations(found, call.arguments) or None,
+            raw_input=json_object(call.arguments) or {"arguments": call.arguments},
+        )
+
+    def _locations(self, tool: Tool | None, arguments: str) -> list[ToolCallLocation]:
+        if tool is None:
+            return []
+        try:
+            paths = tool.paths(tool.parse(arguments))
+        except BadArguments:
+            return []
+        named = (json_object(arguments) or {}).get("offset")
+        line = named if isinstance(named, int) and named > 0 and kind_of(tool) == "read" else None
+        places = dict.fromkeys(str(self.cwd / path) for path in paths if "\0" not in path and "*" not in path)
+        return [ToolCallLocation(path=place, line=line) for place in places]
+
+    def _changes(self, tool: Tool | None, arguments: str) -> list[Content]:
+        """Return what a call would change as a difference, where that is all that it does."""
+        if tool is None or not tool.traits.writes_files:
+            return []
+        values = json_object(arguments) or {}
+        path = values.get(tool.traits.subject)
+        if not isinstance(path, str) or "\0" in path:
+            return []
+        file = self.cwd / path
+        whole = values.get(tool.traits.content) if tool.traits.content else None
+        if isinstance(whole, str):
+            return [tool_diff_content(str(file), whole, _content_of(file))]
+        old, new = values.get("old"), values.get("new")
+        return (
+            [tool_diff_content(str(file), new, old)] if isinstance(old, str) and isinstance(new, str) else []
+        )
+
+
+def _title(tool: Tool | None, name: str, arguments: str) -> str:
+    """Return the line of a call; of a command the command alone, which editors show as one."""
+    line = title(name, arguments)
+    said = line.removeprefix(f"{name} ") if kind_of(tool) == "execute" else line
+    return said or "a tool"
+
+
+def _code(text: str) -> ContentToolCallContent:
+    return tool_content(text_block(fenced(text)))
+
+
+def _content_of(file: Path) -> str | None:
+    try:
+        if file.is_file() and file.stat().st_size <= _MOST_COMPARED_BYTES:
+            return file.read_text("utf-8", errors="replace")
+    except (OSError, ValueError):
+        return None
+    return None

@@ -1,0 +1,207 @@
+"""What happens in a session as updates of the protocol: events of a run, and the history of a stored one."""
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from acp import (
+    image_block,
+    plan_entry,
+    text_block,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_plan,
+    update_tool_call,
+    update_user_message,
+)
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    AvailableCommandsUpdate,
+    CurrentModeUpdate,
+    PlanEntryStatus,
+    SessionInfoUpdate,
+    ToolCallProgress,
+    ToolCallStart,
+    UserMessageChunk,
+)
+
+from ...actions.events import (
+    Event,
+    MessageAdded,
+    Notice,
+    PlanChanged,
+    PlanResumed,
+    RunFinished,
+    StepChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolRequested,
+    ToolsChanged,
+    ToolStarted,
+)
+from ...state.application import ApplicationState, StepStatus, VibeStep
+from ...state.calls import PendingCall
+from ...state.content import Image
+from ...state.messages import Message, Text, Thinking, ToolResult, ToolUse
+from ..terminal.lines import tools_line
+from ..terminal.sanitize import one_line, plain
+from .tool_calls import FindTool, ToolCalls
+
+Update = (
+    UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | ToolCallStart | ToolCallProgress
+    | AgentPlanUpdate | AvailableCommandsUpdate | CurrentModeUpdate | SessionInfoUpdate
+)  # fmt: skip
+
+_PLAN_STATUS: dict[StepStatus, PlanEntryStatus] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+    "failed": "completed",
+}
+
+
+class Updates:
+    """Turns the events of one session into updates; remembers what the editor has been told."""
+
+    def __init__(self, find: FindTool, cwd: str) -> None:
+        self.calls = ToolCalls(find, Path(cwd))
+        self.is_command = False
+        """Whether what runs is a command, whose answer is a notice."""
+        self._plan: tuple[VibeStep, ...] = ()
+        self._streamed = False
+        self._last_words = ""
+        self._shows: dict[type, Callable[[Any], Iterable[Update]]] = {
+            TextDelta: self._text,
+            ThinkingDelta: self._thinking,
+            MessageAdded: self._message,
+            ToolRequested: lambda event: [self.calls.of_request(event)],
+            ToolStarted: lambda event: [self.calls.started(event.call_id)],
+            ToolOutput: self._output,
+            ToolFinished: lambda event: [self.calls.finished(event)],
+            ToolsChanged: lambda event: [_thought(tools_line(event))],
+            PlanChanged: lambda event: self._planned(event.steps),
+            PlanResumed: lambda event: self._planned(event.steps),
+            StepChanged: self._step,
+            Notice: self._notice,
+            RunFinished: self._finished,
+        }
+
+    def of(self, event: Event) -> Iterable[Update]:
+        shows = self._shows.get(type(event))
+        return () if shows is None else shows(event)
+
+    def notices(self, words: Iterable[str]) -> Iterator[Update]:
+        """Yield what was said at the opening of a session, as no part of an answer."""
+        yield from (_thought(plain(said)) for said in words)
+
+    def _text(self, event: TextDelta) -> Iterator[Update]:
+        self._streamed = True
+        yield update_agent_message_text(event.delta)
+
+    def _thinking(self, event: ThinkingDelta) -> Iterator[Update]:
+        yield update_agent_thought_text(event.delta)
+
+    def _message(self, event: MessageAdded) -> Iterator[Update]:
+        """Part what streamed in from what comes next; nothing else is a message for the person."""
+        if event.role == "assistant" and self._streamed:
+            self._last_words, self._streamed = event.content, False
+            if event.step_id is not None:
+                yield update_agent_message_text("\n\n")
+
+    def _output(self, event: ToolOutput) -> Iterator[Update]:
+        if (update := self.calls.wrote(event.call_id, event.chunk)) is not None:
+            yield update
+
+    def _planned(self, steps: tuple[VibeStep, ...]) -> Iterator[Update]:
+        self._plan = steps
+        yield plan_update(steps)
+
+    def _step(self, event: StepChanged) -> Iterator[Update]:
+        self._plan = tuple(
+            step.model_copy(update={"status": event.status}) if step.step_id == event.step_id else step
+            for step in self._plan
+        )
+        yield plan_update(self._plan)
+
+    def _notice(self, event: Notice) -> Iterator[Update]:
+        words = plain(event.message)
+        yield update_agent_message_text(words) if self.is_command else _thought(words)
+
+    def _finished(self, event: RunFinished) -> Iterator[Update]:
+        """Say an answer that did not come as text of a model, such as a tool's."""
+        if event.status == "done" and event.result and event.result != self._last_words:
+            yield update_agent_message_text(plain(event.result))
+        self._last_words, self._streamed = "", False
+
+
+def _thought(words: str) -> AgentThoughtChunk:
+    return update_agent_thought_text(f"{words}\n")
+
+
+def plan_update(steps: Iterable[VibeStep]) -> AgentPlanUpdate:
+    def words(step: VibeStep) -> str:
+        return f"{one_line(step.description)}{' (failed)' if step.status == 'failed' else ''}"
+
+    return update_plan([plan_entry(words(step), status=_PLAN_STATUS[step.status]) for step in steps])
+
+
+def history_updates(state: ApplicationState, calls: ToolCalls) -> Iterator[Update]:
+    """Yield all that was said and done, and the plan; of its steps what the open one has done so far."""
+    history = list(state.chat_history)
+    if history and not state.turn_open and history[-1].role == "assistant":
+        # The answer, whoever put it there.
+        history[-1] = history[-1].model_copy(update={"origin": "model"})
+    yield from message_updates(history, calls)
+    if state.vibe_plan:
+        yield plan_update(state.vibe_plan)
+    if (step := state.active_step) is not None:
+        yield from message_updates(list(step.chat_history), calls)
+    yield from waiting_updates(state.pending_tool_calls, calls)
+
+
+def message_updates(messages: Sequence[Message], calls: ToolCalls) -> Iterator[Update]:
+    """Yield what people and editors saw of messages; what the runtime says to a model is left out."""
+    for message in messages:
+        if message.role == "user":
+            if message.origin == "person":
+                yield from _said(message)
+        else:
+            for block in message.blocks:
+                yield from _block(block, message, calls)
+
+
+def _said(message: Message) -> Iterator[Update]:
+    for block in message.blocks:
+        if isinstance(block, Image) and (content := block.read()) is not None:
+            picture = image_block(base64.b64encode(content).decode(), block.media_type)
+            yield update_user_message(picture)
+        else:
+            text = block.text if isinstance(block, Text) else getattr(block, "label", "")
+            yield update_user_message(text_block(text))
+
+
+def _block(block: object, message: Message, calls: ToolCalls) -> Iterator[Update]:
+    match block:
+        case Text() if block.text and (message.role, message.origin) == ("assistant", "model"):
+            yield update_agent_message_text(block.text)
+        case Thinking() if block.text:
+            yield update_agent_thought_text(block.text)
+        case ToolUse():
+            yield calls.requested(block.call_id, block.tool, block.arguments)
+        case ToolResult():
+            yield calls.ended(block.call_id, block.outcome, block.shown)
+        case _:
+            return
+
+
+def waiting_updates(pending: Iterable[PendingCall], calls: ToolCalls) -> Iterator[Update]:
+    """Yield the calls that have no result yet, each as it stands."""
+    pending = tuple(pending)
+    yield from calls.known(pending)
+    for call in pending:
+        yield update_tool_call(call.call_id, status="pending")

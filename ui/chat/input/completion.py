@@ -1,0 +1,65 @@
+"""What the menu below the line offers: commands and their arguments, and files behind `@`."""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.completion import (
+    CompleteEvent,
+    Completer,
+    Completion,
+    ThreadedCompleter,
+    merge_completers,
+)
+from prompt_toolkit.document import Document
+
+from ..slash.command import SlashContext
+from ..slash.table import completions
+from .mentions import mention
+
+if TYPE_CHECKING:
+    from .project_files import ProjectFiles
+
+FindsContext = Callable[[], SlashContext | None]
+"""Returns the chat once its session is open."""
+
+
+class SlashCompleter(Completer):
+    """Completes a command at the start of the input, and what may stand behind it."""
+
+    def __init__(self, context: FindsContext = lambda: None) -> None:
+        self._context = context
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        for one, length in completions(document.text_before_cursor, self._context()):
+            yield Completion(one.text, -length, display_meta=one.meaning)
+
+
+_OPEN_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
+
+
+class FileCompleter(Completer):
+    """Completes a path behind `@` anywhere in the input."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @cached_property
+    def _files(self) -> "ProjectFiles":
+        from .project_files import ProjectFiles
+
+        return ProjectFiles(self._folder)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        found = _OPEN_MENTION.search(document.text_before_cursor)
+        if found is None:
+            return
+        for path in self._files.matching(found[1] or found[2] or ""):
+            yield Completion(mention(path), -len(found[0]), display=path)
+
+
+def completer_for(folder: Path, context: FindsContext) -> Completer:
+    """Return what completes the input in a folder; files are looked for in a thread."""
+    return merge_completers([SlashCompleter(context), ThreadedCompleter(FileCompleter(folder))])

@@ -1,0 +1,55 @@
+"""Lets the person change a text in the editor of their choice."""
+
+import asyncio
+import os
+import shlex
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ...headless import clean
+from ...terminal.drive import ctrl_c_left_alone
+
+
+class EditorFailed(Exception):
+    """The text stays as it was; the message says why."""
+
+
+def chosen_editor() -> Sequence[str]:
+    """Return the words that start $VISUAL or $EDITOR; empty without one. Raises `EditorFailed`."""
+    try:
+        return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    except ValueError:
+        raise EditorFailed("$EDITOR cannot be read: a quote in it is not closed.") from None
+
+
+async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> str:
+    """Return the text as the editor left it; the file is readable for its owner only.
+
+    Raises `EditorFailed`.
+    """
+    descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=suffix)
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        with ctrl_c_left_alone():
+            code = await _ended(await asyncio.create_subprocess_exec(*editor, name))
+        if code != 0:
+            raise EditorFailed(f"{editor[0]} ended with an error; nothing was changed.")
+        # As bytes: no line end becomes another one.
+        return clean(path.read_bytes().decode("utf-8", "replace"))
+    except OSError as error:
+        raise EditorFailed(f"The editor {editor[0]} cannot be started: {error.strerror}.") from None
+    finally:
+        path.unlink(missing_ok=True)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        raise

@@ -1,0 +1,44 @@
+"""`@path` in a message, as it is written."""
+
+import re
+import shlex
+from pathlib import Path
+from urllib.parse import unquote
+
+_FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
+MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
+SHOWN_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
+"""What a model looks at."""
+
+
+def without_files(text: str) -> str:
+    """Return a message as the person typed it."""
+    return _FILE.sub("", text) if "\n</f" in text else text
+
+
+def names_files(text: str) -> bool:
+    """Tell whether a message may bring files along."""
+    return MENTION.search(text) is not None
+
+
+def as_mention(pasted: str) -> str:
+    """Return a pasted path of a picture or a PDF as a mention, anything else as it is."""
+    text = pasted.strip()
+    if "\n" in text or not text.lower().rstrip("'\"").endswith(SHOWN_FILES):
+        return pasted
+    try:
+        words = [unquote(text.removeprefix("file://"))] if text.startswith("file://") else shlex.split(text)
+    except ValueError:
+        return pasted
+    paths = [Path(word).expanduser() if word.startswith("~/") else Path(word) for word in words]
+    try:
+        if not all(path.is_absolute() and path.is_file() for path in paths):
+            return pasted
+    except (OSError, ValueError):
+        return pasted
+    return " ".join(mention(str(path)) for path in paths) + " "
+
+
+def mention(path: str) -> str:
+    """Return what names a path in a message."""
+    return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"

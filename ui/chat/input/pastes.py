@@ -1,0 +1,42 @@
+"""Long pastes stand on the line as a mark, and are sent whole."""
+
+import re
+
+_LONG_LINES = 20
+_LONG_CHARS = 4000
+_ENDS_CHARS = 60
+"""How much of a recalled text stays readable before and behind the mark."""
+_MARK = re.compile(r"\[pasted text \d+: \d+ lines, \d+ characters\]")
+
+
+class Pastes:
+    """The long texts of one process and their marks."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def folded(self, text: str) -> str:
+        """Return a short text as it is, a long one as a mark that stands for it."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if not _is_long(text):
+            return text
+        lines = text.count("\n") + 1
+        mark = f"[pasted text {len(self._texts) + 1}: {lines} lines, {len(text)} characters]"
+        self._texts[mark] = text
+        return mark
+
+    def recalled(self, text: str) -> str:
+        """Return an earlier input with its middle folded if it is long: its ends can be searched for."""
+        if not _is_long(text):
+            return text
+        start = min(len(text.partition("\n")[0]), _ENDS_CHARS)
+        end = len(text) - min(len(text.rpartition("\n")[2]), _ENDS_CHARS)
+        return text[:start] + self.folded(text[start:end]) + text[end:]
+
+    def unfolded(self, text: str) -> str:
+        """Return what is sent: every mark replaced by its text."""
+        return _MARK.sub(lambda mark: self._texts.get(mark[0], mark[0]), text)
+
+
+def _is_long(text: str) -> bool:
+    return text.count("\n") >= _LONG_LINES or len(text) > _LONG_CHARS

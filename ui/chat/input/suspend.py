@@ -1,0 +1,67 @@
+"""Ctrl-Z and `fg`: what the shell prints meanwhile stays on the screen, and the chat goes on below it."""
+
+import asyncio
+import os
+import signal
+import termios
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from prompt_toolkit.application import get_app_or_none, run_in_terminal
+from prompt_toolkit.key_binding import KeyPressEvent
+
+from ...terminal.render import Renderer
+
+
+def stop_at_prompt(_: KeyPressEvent) -> None:
+    """Put the prompt away, stop, and draw it anew when the shell lets the process go on."""
+    run_in_terminal(_stop)
+
+
+def _stop() -> None:
+    # The whole group, as the terminal does it; nothing happens where no shell could ever wake it.
+    before = signal.signal(signal.SIGCONT, signal.SIG_DFL)
+    os.kill(0, signal.SIGTSTP)
+    signal.signal(signal.SIGCONT, before)
+
+
+class Waking:
+    """Takes the terminal up again after a stop that nothing was put away for: in a run, or from outside."""
+
+    def __init__(self, renderer: Renderer, in_run: Callable[[], None]) -> None:
+        """`in_run` takes up the keys of a run again."""
+        self._renderer = renderer
+        self._in_run = in_run
+        self._run_modes: list[Any] | None = None
+        self._redrawing: Awaitable[None] | None = None
+
+    def watch(self) -> None:
+        """Do so from now on."""
+        loop = asyncio.get_running_loop()
+
+        def woken(*_: object) -> None:
+            # At once: the event loop might draw first, over what the shell has printed.
+            self._renderer.forget_live()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._go_on)
+
+        signal.signal(signal.SIGCONT, woken)
+
+    def note_modes(self) -> None:
+        """Remember what a run has made of the terminal: the shell makes something else of it."""
+        with suppress(termios.error, OSError):
+            self._run_modes = termios.tcgetattr(0)
+
+    def _go_on(self) -> None:
+        app = get_app_or_none()
+        if app is not None and app.is_running:
+            app.input.raw_mode().__enter__()
+            # What was drawn stands somewhere above, and what the shell has printed since below it.
+            app.renderer.reset()
+            app.output.write_raw("\r")
+            self._redrawing = run_in_terminal(lambda: None)
+        elif self._run_modes is not None:
+            with suppress(termios.error, OSError):
+                termios.tcsetattr(0, termios.TCSADRAIN, self._run_modes)
+            self._in_run()

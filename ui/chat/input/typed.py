@@ -1,0 +1,110 @@
+"""What is typed while no prompt is up, and how the terminal gives it."""
+
+import os
+import re
+import select
+import termios
+from contextlib import suppress
+from types import TracebackType
+from typing import IO, Any, Self
+
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
+
+_SEQUENCES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~]|[^\[O])?")
+_ERASE, _ERASE_LINE = "\x7f\x08", "\x15"
+_MAX_BYTES = 1 << 16
+
+
+def typed_so_far(descriptor: int = 0) -> bytes:
+    """Take what waits to be read from the terminal; its line discipline must not collect lines."""
+    typed = b""
+    try:
+        while len(typed) < _MAX_BYTES and select.select([descriptor], [], [], 0)[0]:
+            part = os.read(descriptor, 4096)
+            if not part:
+                break
+            typed += part
+    except OSError:
+        pass
+    return typed
+
+
+def as_draft(typed: bytes) -> str:
+    """Return the text that the keys make; Backspace and Ctrl-U erase, other control keys do nothing."""
+    draft = ""
+    for char in _SEQUENCES.sub(b"", typed).decode("utf-8", "replace"):
+        if char in _ERASE:
+            draft = draft if draft.endswith("\n") else draft[:-1]
+        elif char == _ERASE_LINE:
+            draft = draft[: draft.rfind("\n") + 1]
+        elif char in "\r\n":
+            draft += "\n"
+        elif char.isprintable() or char == "\t":
+            draft += char
+    return draft.strip("\n")
+
+
+def keep_for_prompt(source: Input) -> None:
+    """Let the next prompt begin with the keys that were pressed before the terminal was raw.
+
+    Until then it makes a Ctrl-J of Enter, which is a key of its own from now on.
+    """
+    descriptor = source.fileno()
+    if not os.isatty(descriptor):
+        return
+    pressed: list[KeyPress] = []
+    parser = Vt100Parser(pressed.append)
+    parser.feed(typed_so_far(descriptor).decode("utf-8", "replace").replace("\n", "\r"))
+    parser.flush()
+    store_typeahead(source, pressed)
+
+
+_PASTES_MARKED, _PASTES_BARE = "\x1b[?2004h", "\x1b[?2004l"
+
+
+class RawKeys:
+    """While entered, keys are read raw; what a process can only be killed with keeps its meaning."""
+
+    def __init__(self, screen: IO[str]) -> None:
+        self._screen = screen
+        self._before: list[Any] | None = None
+
+    def __enter__(self) -> Self:
+        with suppress(termios.error, OSError):
+            self._before = termios.tcgetattr(0)
+        self.set()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+        self._before = None
+
+    def set(self) -> None:
+        if self._before is None:
+            return
+        inputs, outputs, control, local, *speeds, characters = self._before
+        off = os.fpathconf(0, "PC_VDISABLE").to_bytes(1, "little")
+        raw = list(characters)
+        # Ctrl-\ still ends what hangs. NOFLSH: nothing of what was typed is lost by that.
+        raw[termios.VINTR] = raw[termios.VSUSP] = off
+        raw[termios.VMIN], raw[termios.VTIME] = 1, 0
+        inputs &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
+        local = local & ~(termios.ECHO | termios.ICANON | termios.IEXTEN) | termios.NOFLSH
+        self._write([inputs, outputs, control, local, *speeds, raw], _PASTES_MARKED)
+
+    def restore(self) -> None:
+        if self._before is not None:
+            self._write(self._before, _PASTES_BARE)
+
+    def _write(self, modes: list[Any], order: str) -> None:
+        # NOW, not DRAIN: that waits for a terminal that may be stopped.
+        with suppress(termios.error, OSError):
+            termios.tcsetattr(0, termios.TCSANOW, modes)
+        with suppress(OSError, ValueError):
+            self._screen.write(order)
+            self._screen.flush()

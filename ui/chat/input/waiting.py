@@ -1,0 +1,57 @@
+"""Waits for the person: signals and a lost terminal end that, and meanwhile others are watched."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TypeVar
+
+from ....state.errors import SandburError
+from ...terminal.drive import StopSignals, exit_code
+from .composer import Leave
+
+Answer = TypeVar("Answer")
+Look = Callable[[], Awaitable[SandburError | None]]
+"""Sees what other processes do; what it returns ends the waiting, where that can be ended."""
+
+_LOOK_S = 1.0
+END_S = 2.0
+"""How long a prompt may take to put the terminal in order; on a dead one prompt_toolkit can wait for good."""
+
+
+async def at_prompt(
+    answer: Coroutine[None, None, Answer], leave: Callable[[int], bool], look: Look | None = None
+) -> Answer:
+    """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is taken every second."""
+    waiting = asyncio.ensure_future(answer)
+
+    def stop() -> None:
+        if signals.received is None:
+            return
+        if leave(exit_code(signals.received)):
+            asyncio.get_running_loop().call_later(END_S, waiting.cancel)
+        else:
+            waiting.cancel()
+
+    with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
+        try:
+            return await _awaited(waiting, leave, look)
+        except asyncio.CancelledError:
+            if signals.received is None:
+                raise
+            raise Leave(exit_code(signals.received)) from None
+        except OSError:
+            raise Leave(exit_code(signal.SIGHUP)) from None
+
+
+async def _awaited(
+    waiting: "asyncio.Future[Answer]", leave: Callable[[int], bool], look: Look | None
+) -> Answer:
+    try:
+        while look is not None and not (await asyncio.wait([waiting], timeout=_LOOK_S))[0]:
+            found = await look()
+            if found is not None and not waiting.done() and leave(0):
+                await asyncio.gather(waiting, return_exceptions=True)
+                raise found
+        return await waiting
+    finally:
+        waiting.cancel()

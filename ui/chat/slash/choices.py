@@ -1,0 +1,161 @@
+"""What a session keeps and a person changes in it: `/model`, `/budget`, `/permissions`."""
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from ....actions.tools.registry import declared
+from ....agent.policy.rules import parse_rule
+from ....state.errors import UsageError
+from ...terminal.lines import usage_text
+from ...terminal.sanitize import one_line
+from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
+from .conversations import recent_sessions
+
+if TYPE_CHECKING:
+    from ....agent.session.session import Session
+
+KINDS = ("allow", "ask", "deny")
+_MEANINGS = {"allow": "runs unasked", "ask": "is always asked about", "deny": "never runs"}
+_CHANGED = SlashResult(goes_on=True)
+
+
+async def change_model(context: SlashContext, words: str) -> SlashResult:
+    """Go on with another model from the next request on."""
+    session, runtime = context.session, context.runtime
+    if not words:
+        stand_ins = session.settings.fallback_models
+        more = f", then {', '.join(stand_ins)}" if stand_ins else ""
+        tell(context, f"The model is {session.model_name}{more}. Another one: /model PROVIDER/MODEL")
+        return DONE
+    from ....agent.models.aliases import model_of
+
+    model = model_of(words, runtime.settings.aliases)
+    opened = await runtime.reopen(session, model=model, agent=session.settings.agent)
+    context.enter(opened)
+    await context.follow(opened.note(f"/model {model}", f"The model is {opened.model_name} now."))
+    return _CHANGED
+
+
+@asynccontextmanager
+async def with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
+    """Go on with another model within, then with the one of before."""
+    before = context.session.settings.model
+    await change_model(context, name)
+    try:
+        yield
+    finally:
+        if context.session.settings.model != before:
+            await change_model(context, before)
+
+
+def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:
+    """Offer the models of the settings and those of sessions before."""
+    if context is None:
+        return
+    settings, session = context.runtime.settings, context.session
+    names = [settings.model, session.settings.model, *session.settings.fallback_models]
+    yield from (SlashOffer(name, f"means {model}") for name, model in settings.aliases.items())
+    used = (one.model for one in recent_sessions(context.runtime.store))
+    yield from (SlashOffer(name) for name in dict.fromkeys([*filter(None, names), *used]))
+
+
+async def change_budget(context: SlashContext, words: str) -> SlashResult:
+    """Limit what one run of this session may cost."""
+    session, runtime = context.session, context.runtime
+    if not words:
+        tell(context, *_budget_lines(context))
+        return DONE
+    budget = None if words == "off" else _amount(words)
+    opened = await runtime.reopen(session, max_budget_usd=budget)
+    context.enter(opened)
+    said = "No budget of its own any more." if budget is None else f"A run may cost {budget:g} USD now."
+    await context.follow(opened.note(f"/budget {words}", said))
+    return _CHANGED
+
+
+def _amount(words: str) -> float:
+    try:
+        value = float(words.removeprefix("$").removesuffix("USD").strip())
+    except ValueError:
+        value = -1.0
+    if not (isfinite(value) and value > 0):
+        raise UsageError(f"`{words[:40]}` is no amount above 0.", "Say /budget 2.50, or /budget off.")
+    return value
+
+
+def _budget_lines(context: SlashContext) -> Iterator[str]:
+    own, usual = context.session.settings.max_budget_usd, context.runtime.settings.max_budget_usd
+    budget = usual if own is None else own
+    where = "as it is configured" if own is None else "as you said in this session"
+    if budget is None:
+        yield "A run may cost whatever it costs. A limit: /budget USD"
+    else:
+        yield f"A run may cost {budget:g} USD, {where}."
+    spent = context.session.state.turn_usage.cost_usd
+    yield "What the last turn cost is not known." if spent is None else f"The last turn cost {spent:.4f} USD."
+
+
+async def show_cost(context: SlashContext, words: str) -> SlashResult:
+    """Tell what the session and its last turn used."""
+    state, glyphs = context.session.state, context.renderer.glyphs
+    tell(
+        context,
+        f"Session    {usage_text(state.usage, glyphs)}",
+        f"Last turn  {usage_text(state.turn_usage, glyphs)}",
+        *_budget_lines(context),
+    )
+    return DONE
+
+
+async def change_permissions(context: SlashContext, words: str) -> SlashResult:
+    """List the rules in force, add one, or take one out, for this session."""
+    session = context.session
+    kind, _, rule = words.partition(" ")
+    rule = rule.strip()
+    if not words:
+        context.renderer.lines(("", one_line(line)) for line in _rule_lines(context))
+        return DONE
+    if kind not in (*KINDS, "remove") or not rule:
+        raise UsageError("Say what changes.", "/permissions allow|ask|deny|remove RULE")
+    if kind == "remove":
+        changed = _without(session, rule)
+        said = f"`{rule}` is no rule of this session any more."
+    else:
+        parse_rule(rule, {*declared(), *session.toolbox})
+        rules = getattr(session.settings, kind)
+        changed = {kind: tuple(dict.fromkeys((*rules, rule)))}
+        said = f"`{rule}` {_MEANINGS[kind]} in this session."
+    session.change_rules(**changed)
+    await context.follow(session.note(f"/permissions {kind} {rule}", said))
+    return _CHANGED
+
+
+def _without(session: "Session", rule: str) -> dict[str, tuple[str, ...]]:
+    found = {
+        kind: tuple(one for one in getattr(session.settings, kind) if one != rule)
+        for kind in KINDS
+        if rule in getattr(session.settings, kind)
+    }
+    if not found:
+        raise UsageError(f"`{rule[:80]}` is no rule of this session.", "/permissions lists them.")
+    return found
+
+
+def _rule_lines(context: SlashContext) -> Iterator[str]:
+    settings, session = context.runtime.settings, context.session
+    yield f"Mode {session.state.execution_mode}; rules are looked at first: deny, then ask, then allow."
+    for kind in reversed(KINDS):
+        configured: tuple[str, ...] = getattr(settings, kind)
+        where = ", ".join(settings.sources.get(kind, ())).lower() or "the configuration"
+        for rule in getattr(session.settings, kind):
+            source = where if rule in configured else "this session"
+            yield f"  {kind:<5}  {rule}   ({source})"
+    if not any(getattr(session.settings, kind) for kind in KINDS):
+        yield "  There are no rules. /permissions allow RULE adds one."
+
+
+def offered_rules(context: SlashContext | None) -> Iterator[SlashOffer]:
+    yield from (SlashOffer(kind, f"what it names {meaning}") for kind, meaning in _MEANINGS.items())
+    yield SlashOffer("remove", "take a rule out of this session")

@@ -1,0 +1,185 @@
+"""Files of the project: `/diff`, `/undo`, `/memory`, `/init`."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....state.errors import UsageError
+from ....state.messages import runtime_said
+from ...terminal.diffs import Line, numbered_diff
+from ...terminal.sanitize import one_line, plain
+from .command import DONE, SlashContext, SlashResult, tell
+from .texts import edited
+
+if TYPE_CHECKING:
+    from ....agent.history.time_travel.touched_files import FileDifference
+    from ....state.store.timeline import TimelineStep
+
+_MOST_LINES = 400
+_INIT = """\
+Write the file AGENTS.md at the root of this project: what an agent that comes new to it has to know. Look \
+at the project first: its README, its build and test files, its folders, a few typical sources, its \
+history if there is one. Then write, in at most 60 lines: what the project is, how it is built, run, \
+tested and linted (the exact commands, tried where that is harmless), where things are, which conventions \
+the code follows, and what to leave alone. No general advice, and nothing that you have not seen \
+here.{more}"""
+_MORE = " There is an AGENTS.md already: read it, keep what is right, correct what is not."
+
+
+async def show_diff(context: SlashContext, words: str) -> SlashResult:
+    """Show what this session changed in files, since its beginning or since a step."""
+    from ....agent.history.time_travel.touched_files import TouchedFiles, differences_of_steps
+
+    store, session = context.runtime.store, context.session
+    if words and not (words.isascii() and words.isdigit() and len(words) < 16):
+        raise UsageError(f"`{words[:40]}` is no step.", "/steps lists them.")
+    since = int(words) if words else -1
+
+    def found() -> "list[FileDifference]":
+        if not store.index.exists(session.id):
+            return []
+        touched = TouchedFiles(store, session.id)
+        last = max(touched.steps, default=-1)
+        return differences_of_steps(touched, Path(session.settings.cwd), since, last)
+
+    changed = await store.database.offload(found)
+    lines = [line for one in changed for line in _difference_lines(one)]
+    if len(lines) > _MOST_LINES:
+        left_out = len(lines) - _MOST_LINES
+        lines = [*lines[:_MOST_LINES], ("dim", f"({left_out} lines more: sandbur sessions export)")]
+    context.renderer.lines(lines or [("dim", "This session has changed no files.")])
+    return DONE
+
+
+def _difference_lines(one: "FileDifference") -> Iterator[Line]:
+    note = f" ({one_line(one.note)})" if one.note else ""
+    yield "bold", f"{one_line(one.name)}  {one.status}{note}"
+    yield from numbered_diff(plain(one.diff)) if one.diff else ()
+
+
+async def undo(context: SlashContext, words: str) -> SlashResult:
+    """Bring the files back that the last turn changed; what is there now is kept in the store."""
+    from ...commands.fork import restored_lines
+
+    session, runtime = context.session, context.runtime
+    step = await _last_message(context)
+    if step is None:
+        tell(context, "Nothing was said yet.")
+        return DONE
+    plan = await runtime.restore_plan(session.id, step.seq, Path(session.settings.cwd))
+    if not plan.steps:
+        tell(context, "The last turn changed no files that could be brought back.")
+        return DONE
+    names = [one_line(str(one.path)) for one in plan.steps]
+    tell(
+        context, f"Since `{one_line(step.text)}` these files were changed:", *(f"  {name}" for name in names)
+    )
+    question = context.questions
+    choices = {"y": "bring them back", "n": "leave them"}
+    key = await context.wait(question.key("Bring them back?", choices), question.leave)
+    if key != "y":
+        return DONE
+    done = await runtime.restore_files(session.id, step.seq, session.id)
+    tell(context, *restored_lines(*done))
+    if not session.state.turn_open:
+        told = "The person has taken back what the last turn changed in these files: " + ", ".join(names)
+        session.change_history(session.state.chat_history.append(runtime_said(told)))
+        await context.follow(session.note("/undo", "The model is told."))
+    return DONE
+
+
+async def _last_message(context: SlashContext) -> "TimelineStep | None":
+    from ....state.store.timeline import timeline
+
+    store, session_id = context.runtime.store, context.session.id
+    if not store.index.exists(session_id):
+        return None
+    steps = await store.database.offload(lambda: timeline(store.database, session_id))
+    return next((step for step in reversed(steps) if step.kind == "message"), None)
+
+
+async def show_memory(context: SlashContext, words: str) -> SlashResult:
+    """List or show the instructions in force, edit the project's, or add a line to them."""
+    action, _, rest = words.partition(" ")
+    if action == "add" and rest.strip():
+        file = _instructions_file(context)
+        before = _text_of(file)
+        break_ = "" if not before or before.endswith("\n") else "\n"
+        _rewrite(context, file, f"{before}{break_}- {' '.join(rest.split())}\n")
+    elif words == "edit":
+        file = _instructions_file(context)
+        _rewrite(context, file, await edited(_text_of(file), ".md"))
+    elif action == "show" or not words:
+        _list_memory(context, is_whole=action == "show")
+    else:
+        raise UsageError("/memory lists the instructions in force.", "/memory show, edit, or add TEXT")
+    return DONE
+
+
+def _list_memory(context: SlashContext, is_whole: bool) -> None:
+    from ....agent.prompts import FILE_NAME, find_instructions
+
+    cwd = Path(context.session.settings.cwd)
+    found = find_instructions(cwd, context.runtime.env)
+    for each in found.instructions:
+        lines = len(each.text.splitlines())
+        context.renderer.lines([("bold", one_line(f"{each.path}  {lines} lines"))])
+        if is_whole:
+            tell(context, each.text)
+    tell(context, *found.problems)
+    if found.instructions:
+        tell(context, "A session keeps those that it began with; /clear begins one with these.")
+    else:
+        tell(context, f"There is no {FILE_NAME} here. /init has one written.")
+
+
+def _instructions_file(context: SlashContext) -> Path:
+    """Return the project's own file; raises `UsageError` for a link: what it leads to may be anybody's."""
+    from ....agent.config.paths import repository_root
+    from ....agent.prompts import FILE_NAME
+
+    cwd = Path(context.session.settings.cwd)
+    file = (repository_root(cwd) or cwd) / FILE_NAME
+    if file.is_symlink():
+        raise UsageError(f"{file} is a link.", "Change what it leads to by yourself.")
+    return file
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text("utf-8") if file.exists() else ""
+    except (OSError, UnicodeError) as problem:
+        raise UsageError(f"{file} cannot be read: {problem}.") from None
+
+
+def _rewrite(context: SlashContext, file: Path, text: str) -> None:
+    """Put a text in the place of a file's content at once."""
+    if text == _text_of(file):
+        tell(context, "Nothing was changed.")
+        return
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with temporary.open("x", encoding="utf-8") as written:
+            if file.exists():
+                os.fchmod(written.fileno(), file.stat().st_mode & 0o777)
+            written.write(text)
+            written.flush()
+            os.fsync(written.fileno())
+        temporary.replace(file)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{file} cannot be written: {problem.strerror}.") from None
+    tell(context, f"{one_line(str(file))} is written; new sessions read it.")
+
+
+async def begin_instructions(context: SlashContext, words: str) -> SlashResult:
+    """Ask the agent to write AGENTS.md after looking at the project."""
+    from ....agent.config.paths import repository_root
+    from ....agent.prompts import FILE_NAME
+
+    cwd = Path(context.session.settings.cwd)
+    has_one = ((repository_root(cwd) or cwd) / FILE_NAME).is_file()
+    wish = f" The person adds: {words}" if words else ""
+    await context.send(_INIT.format(more=(_MORE if has_one else "") + wish))
+    return DONE

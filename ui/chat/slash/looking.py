@@ -1,0 +1,145 @@
+"""What is to be seen of a session: `/plan`, `/steps`, `/status`, `/tools`, `/doctor`, `/ui`."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, get_args
+
+from ....agent.config.settings import Theme
+from ....state.errors import UsageError
+from ...terminal.lines import step_lines, usage_text
+from ...terminal.sanitize import one_line
+from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
+
+if TYPE_CHECKING:
+    from ....actions.ports import Tool
+    from ....state.calls import Effect
+
+THEMES: tuple[Theme, ...] = get_args(Theme)
+_LAST_STEPS = 20
+_EFFECTS: "dict[Effect, str]" = {
+    "read": "looks only",
+    "idempotent": "may be repeated",
+    "verifiable": "changes what can be checked",
+    "effect": "changes something",
+}
+
+
+async def show_plan(context: SlashContext, words: str) -> SlashResult:
+    context.renderer.toggle_plan()
+    return DONE
+
+
+async def expand(context: SlashContext, words: str) -> SlashResult:
+    """Print what was folded last, whole."""
+    if words and not (words.isascii() and words.isdigit() and 0 < int(words[:9]) < 1000):
+        raise UsageError(f"`{words[:40]}` is no number.", "/expand 3 shows the last three.")
+    context.renderer.expand_last(int(words) if words else 1)
+    return DONE
+
+
+async def change_theme(context: SlashContext, words: str) -> SlashResult:
+    """Show what comes from now on in other colours."""
+    from ...terminal.theme import LOOK
+
+    name: Theme | None = next((one for one in THEMES if one == words), None)
+    if name is None:
+        said = f"There is no theme `{words[:40]}`." if words else f"The theme is {LOOK.theme}."
+        tell(context, one_line(f"{said} There are: {', '.join(THEMES)}."))
+        return DONE
+    LOOK.theme = name
+    context.renderer.use_theme(name)
+    tell(context, f"The theme is {name} in this chat; for good: sandbur config set theme {name}")
+    return DONE
+
+
+def offered_themes(_: SlashContext | None) -> Iterator[SlashOffer]:
+    return (SlashOffer(name) for name in THEMES)
+
+
+async def show_steps(context: SlashContext, words: str) -> SlashResult:
+    """List what the graph did, newest last; `/rewind STEP` goes back to one."""
+    from ....state.store.timeline import timeline
+
+    if words and not (words.isascii() and words.isdigit() and len(words) < 10):
+        raise UsageError(f"`{words[:40]}` is no number of steps.", "/steps 50 lists the last 50.")
+    store, session_id = context.runtime.store, context.session.id
+    if not store.index.exists(session_id):
+        tell(context, "There are no steps yet.")
+        return DONE
+    steps = await store.database.offload(lambda: timeline(store.database, session_id))
+    count = int(words) if words else _LAST_STEPS
+    context.renderer.lines(("", line) for line in step_lines(steps[-count:], session_id))
+    if len(steps) > count:
+        tell(context, f"({len(steps) - count} earlier ones: /steps {len(steps)})")
+    return DONE
+
+
+async def show_status(context: SlashContext, words: str) -> SlashResult:
+    context.renderer.lines(("", one_line(f"{name:<12} {value}")) for name, value in _facts(context))
+    return DONE
+
+
+def _facts(context: SlashContext) -> Iterator[tuple[str, str]]:
+    from ....agent.version import VERSION
+
+    session, store = context.session, context.runtime.store
+    settings, state = session.settings, session.state
+    is_stored = store.index.exists(session.id)
+    yield "sandbur", VERSION
+    yield "session", session.id if is_stored else f"{session.id} (kept with its first message)"
+    if is_stored:
+        yield "title", store.index.summary(session.id).title
+    yield "model", ", then ".join((session.model_name, *settings.fallback_models))
+    yield "mode", state.execution_mode
+    yield "folder", ", ".join((settings.cwd, *settings.add_dirs))
+    yield "sandbox", session.sandbox
+    yield "rules", f"{len(settings.allow)} allow, {len(settings.ask)} ask, {len(settings.deny)} deny"
+    used = session.offered.size_bytes + state.chat_history.size_bytes
+    share = used * state.tokens_per_byte / max(session.model.context_window, 1)
+    yield "context", f"{100 * share:.0f}% of {session.model.context_window:,} tokens"
+    yield "used", usage_text(state.usage, context.renderer.glyphs)
+    yield "stands at", session.next_action
+    yield "store", store.name
+
+
+async def show_tools(context: SlashContext, words: str) -> SlashResult:
+    """List the tools by their groups, with what they may do."""
+    session = context.session
+    told = {spec.name for spec in session.offered.specs}
+    known = sorted(session.toolbox.values(), key=lambda tool: (_group(tool), tool.spec.name))
+    lines: list[tuple[str, str]] = []
+    for group, tools in groupby(known, key=_group):
+        lines.append(("bold", one_line(group)))
+        for tool in tools:
+            later = "" if tool.spec.name in told else "; told of when it is asked for"
+            lines.append(("", one_line(f"  {tool.spec.name:<28} {_EFFECTS[tool.effect]}{later}")))
+    context.renderer.lines(lines or [("dim", "This session has no tools.")])
+    return DONE
+
+
+def _group(tool: "Tool") -> str:
+    if tool.traits.groups:
+        return ", ".join(tool.traits.groups)
+    parts = tool.spec.name.split("__")
+    return f"server {parts[1]}" if len(parts) > 2 and parts[0] == "mcp" else "always there"
+
+
+async def examine(context: SlashContext, words: str) -> SlashResult:
+    """Do the checks of `sandbur doctor` for this folder."""
+    from ...commands.setup.doctor import DoctorCommand
+
+    await DoctorCommand(said=context.runtime.said).run()
+    return DONE
+
+
+async def open_ui(context: SlashContext, words: str) -> SlashResult:
+    """Serve the tracking UI from this chat, as long as that lasts."""
+    from ...commands.tracking import served_beside
+
+    settings = context.runtime.settings
+    tell(
+        context,
+        f"Tracking UI: {await served_beside(settings.store, settings.tenant)}",
+        "It ends with this chat.",
+    )
+    return DONE

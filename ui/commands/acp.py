@@ -1,0 +1,23 @@
+"""`sandbur acp`: sessions in an editor that speaks the Agent Client Protocol."""
+
+from dataclasses import dataclass
+
+from ...state.errors import ConfigError
+from ...state.installation import install_command
+from ..grammar import Command
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcpCommand(Command):
+    GROUPS = ("run", "limits", "place")
+
+    async def run(self) -> int:
+        """Serve an editor; raises `ConfigError` where the library of the protocol is missing."""
+        try:
+            from ..acp.serving import serve
+        except ModuleNotFoundError as missing:
+            raise ConfigError(
+                f"The package {missing.name} is not installed.",
+                f"Install it with: {install_command('acp')}",
+            ) from None
+        return await serve(self)

@@ -1,0 +1,56 @@
+"""What was too long to be shown: kept for a while, so that a key can bring it back."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .diffs import Line, numbered_diff
+from .sanitize import plain
+
+_MOST_CHARS = 2_000_000
+_MOST_FOLDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A text of which only a part is on the screen."""
+
+    heading: str
+    text: str
+    is_diff: bool = False
+    role: str = "quiet"
+
+    def lines(self) -> Iterator[Line]:
+        yield "heading", self.heading
+        if self.is_diff:
+            yield from numbered_diff(self.text)
+        else:
+            yield from ((self.role, line) for line in plain(self.text).split("\n"))
+
+
+class Folds:
+    """The last ones; the oldest are forgotten where they get too many."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Fold] = deque(maxlen=_MOST_FOLDS)
+        self._chars = 0
+        self._is_new = False
+
+    @property
+    def has_new(self) -> bool:
+        """True while nothing was brought back since the last one came."""
+        return self._is_new
+
+    def add(self, fold: Fold) -> None:
+        if len(self._kept) == _MOST_FOLDS:
+            self._chars -= len(self._kept[0].text)
+        self._kept.append(fold)
+        self._chars += len(fold.text)
+        self._is_new = True
+        while self._chars > _MOST_CHARS and len(self._kept) > 1:
+            self._chars -= len(self._kept.popleft().text)
+
+    def last(self, count: int) -> list[Fold]:
+        """Return the last ones, the oldest of them first."""
+        self._is_new = False
+        return list(self._kept)[-count:] if count > 0 else []

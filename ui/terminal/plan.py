@@ -1,0 +1,151 @@
+"""The plan as a checklist: what each step took, in few rows while it goes on."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .lines import Line, elapsed, step_sign
+from .sanitize import one_line
+from .status import short_count, tokens_of
+from .terminal import Glyphs
+
+if TYPE_CHECKING:
+    from ...state.application import StepStatus, Usage, VibeStep
+
+MOST_STEPS = 8
+"""Of a longer plan the live rows show those around the step that goes on."""
+
+
+@dataclass(slots=True)
+class _Spent:
+    began: float | None = None
+    seconds: float | None = None
+    tokens: int | None = 0
+
+    def stop(self, now: float) -> None:
+        if self.began is not None:
+            self.seconds, self.began = (self.seconds or 0) + now - self.began, None
+
+
+class PlanView:
+    """The steps of one plan with the time and the tokens they took."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        self._glyphs = glyphs
+        self._spent: dict[str, _Spent] = {}
+        self.steps: tuple[VibeStep, ...] = ()
+        self.is_open = False
+        """True while it goes on and is not on the screen for good."""
+        self.is_told = False
+        """True once it was printed while it goes on."""
+
+    def set(self, steps: "tuple[VibeStep, ...]", is_open: bool = True) -> None:
+        """Take a plan; what is known of its steps stays if it is the same one."""
+        if not self.is_same(steps):
+            self._spent, self.is_told = {}, False
+        self.steps, self.is_open = steps, is_open
+
+    def is_same(self, steps: "tuple[VibeStep, ...]") -> bool:
+        return _outline(steps) == _outline(self.steps)
+
+    @property
+    def is_begun(self) -> bool:
+        return any(step.status != "pending" for step in self.steps)
+
+    @property
+    def is_settled(self) -> bool:
+        return all(step.status in ("completed", "failed") for step in self.steps)
+
+    def change(self, step_id: str, status: "StepStatus", now: float) -> None:
+        self.steps = tuple(
+            step.model_copy(update={"status": status}) if step.step_id == step_id else step
+            for step in self.steps
+        )
+        spent = self._spent.setdefault(step_id, _Spent())
+        if status == "in_progress":
+            spent.began = now
+        else:
+            spent.stop(now)
+
+    def stop(self, now: float) -> None:
+        """Let the clock of the step that goes on stand still: what comes next is not its work."""
+        for spent in self._spent.values():
+            spent.stop(now)
+
+    def go_on(self, now: float) -> None:
+        for step in self.steps:
+            if step.status == "in_progress":
+                spent = self._spent.setdefault(step.step_id, _Spent())
+                spent.began = now if spent.began is None else spent.began
+
+    def use(self, latest: "Usage") -> None:
+        """Count the tokens of a model call for the step that goes on."""
+        active = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
+        if active is None:
+            return
+        spent = self._spent.setdefault(active, _Spent())
+        taken = tokens_of(latest)
+        spent.tokens = None if taken is None or spent.tokens is None else spent.tokens + taken
+
+    def place(self, step_id: str) -> tuple[int, int, str]:
+        """Return a step's number, how many there are, and what it is about."""
+        for number, step in enumerate(self.steps, 1):
+            if step.step_id == step_id:
+                return number, len(self.steps), one_line(step.description)
+        return 0, len(self.steps), one_line(step_id)
+
+    def heading(self, step_id: str) -> str:
+        number, total, description = self.place(step_id)
+        return f"Step {number}/{total} {self._glyphs.dot} {description}"
+
+    @property
+    def active(self) -> str:
+        """Return the heading of the step that goes on."""
+        found = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
+        return "" if found is None else self.heading(found)
+
+    def rows(self, now: float, most: int = MOST_STEPS) -> Iterator[tuple[str, str, str]]:
+        """Yield role, text and end of each live row: the neighbourhood of the step that goes on."""
+        first, last = self._window(max(1, most))
+        done = sum(step.status == "completed" for step in self.steps)
+        total = len(self.steps)
+        yield "heading", "Plan", f"  {done}/{total}"
+        if first:
+            yield "quiet", f"  {self._glyphs.rest} {first} before", ""
+        for step in self.steps[first:last]:
+            yield self._row(step, now)
+        if last < total:
+            yield "quiet", f"  {self._glyphs.rest} {total - last} more", ""
+
+    def lines(self, now: float) -> Iterator[Line]:
+        """Yield the whole plan, with what it took so far."""
+        yield "heading", "Plan"
+        for step in self.steps:
+            role, text, end = self._row(step, now)
+            yield role, text + end
+
+    def _window(self, most: int) -> tuple[int, int]:
+        count = len(self.steps)
+        if count <= most:
+            return 0, count
+        at = next((n for n, step in enumerate(self.steps) if step.status == "in_progress"), None)
+        if at is None:
+            at = next((n for n, step in enumerate(self.steps) if step.status == "pending"), count - 1)
+        first = min(max(0, at - most // 3), count - most)
+        return first, first + most
+
+    def _row(self, step: "VibeStep", now: float) -> tuple[str, str, str]:
+        sign, role = step_sign(step.status, self._glyphs)
+        spent = self._spent.get(step.step_id, _Spent())
+        seconds = spent.seconds
+        if spent.began is not None:
+            seconds = int((seconds or 0) + max(0.0, now - spent.began))
+        facts = [] if seconds is None else [elapsed(seconds)]
+        if spent.tokens:
+            facts.append(f"{short_count(spent.tokens)} tokens")
+        end = f"  {f' {self._glyphs.dot} '.join(facts)}" if facts else ""
+        return role, f"  {sign} {one_line(step.step_id)}. {one_line(step.description)}", end
+
+
+def _outline(steps: "Iterable[VibeStep]") -> list[tuple[str, str]]:
+    return [(step.step_id, step.description) for step in steps]

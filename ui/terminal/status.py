@@ -1,0 +1,126 @@
+"""The status line: what holds now, in as many words as the terminal has room for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .sanitize import one_line
+from .terminal import Glyphs, shortened
+
+if TYPE_CHECKING:
+    from ...state.application import Usage
+
+_WIDE = 60
+"""From so many columns on there are words for what is only a sign otherwise."""
+_MOST_MODEL_CELLS = 32
+
+Cell = tuple[str, str]
+"""A role of the theme and what is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFacts:
+    """What the status line tells; None is not told, and a cost of None is called unknown."""
+
+    mode: str
+    model: str = ""
+    session: str = ""
+    context_used: float | None = None
+    """The part of the model's window that the last request took."""
+    tokens: int | None = None
+    cost_usd: float | None = None
+    budget_left: float | None = None
+    """US dollars."""
+    sandbox: str = "off"
+    context_window: int = 0
+    """In tokens; 0: not known."""
+    model_calls: int = 0
+
+    def after(self, latest: "Usage") -> "StatusFacts":
+        """Return the facts after one more model call."""
+        cost, taken, window = latest.cost_usd, tokens_of(latest), self.context_window
+        return replace(
+            self,
+            context_used=taken / window if taken and window else self.context_used,
+            tokens=None if taken is None else (self.tokens or 0) + taken,
+            cost_usd=_added(self.cost_usd if self.model_calls else 0.0, cost),
+            budget_left=_added(self.budget_left, -cost if cost is not None else None),
+            model_calls=self.model_calls + latest.llm_calls,
+        )
+
+
+def tokens_of(usage: "Usage") -> int | None:
+    """Return all tokens, in and out; None if they are unknown."""
+    sent, answered = usage.input_tokens, usage.output_tokens
+    return None if sent is None or answered is None else sent + answered
+
+
+def _added(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, keys: str = "") -> list[Cell]:
+    """Return the line for so many columns; what matters least is left out first, the mode never.
+
+    `keys` says what a key does now, such as how to interrupt.
+    """
+    from rich.cells import cell_len
+
+    signs = glyphs or Glyphs()
+    mode = _mode(facts.mode, width)
+    dot = f" {signs.dot} "
+    room = width - cell_len(mode[1])
+    chosen: set[int] = set()
+    told = list(_told(facts, signs, keys))
+    for number, (_, _, text) in sorted(enumerate(told), key=lambda one: one[1][0]):
+        taken = cell_len(dot + text)
+        if taken <= room:
+            room -= taken
+            chosen.add(number)
+    cells = [mode]
+    for number, (_, role, text) in enumerate(told):
+        if number in chosen:
+            cells += [("quiet", dot), (role, text)]
+    return [(role, shortened(text, max(0, width), signs.rest)) for role, text in cells]
+
+
+def _mode(mode: str, width: int) -> Cell:
+    if mode == "yolo":
+        return "yolo", "YOLO: nothing is asked" if width >= _WIDE else "YOLO"
+    return "busy" if mode == "plan" else "plain", one_line(mode)
+
+
+def _told(facts: StatusFacts, glyphs: Glyphs, keys: str) -> Iterable[tuple[int, str, str]]:
+    """Yield in the order of the screen: how late it is left out, its role, its text."""
+    if facts.model:
+        yield 4, "quiet", shortened(one_line(facts.model), _MOST_MODEL_CELLS, glyphs.rest)
+    if facts.session:
+        yield 8, "quiet", one_line(facts.session)[:8]
+    if facts.context_used is not None:
+        used = facts.context_used
+        yield 2, "careful" if used >= 0.7 else "quiet", f"ctx {used:.0%}"
+    if facts.model_calls and facts.tokens is not None:
+        yield 6, "quiet", f"{short_count(facts.tokens)} tokens"
+    if facts.model_calls:
+        yield 3, "quiet", "cost unknown" if facts.cost_usd is None else money(facts.cost_usd)
+    if facts.budget_left is not None:
+        left = max(0.0, facts.budget_left)
+        yield 5, "quiet" if left > 0.1 else "careful", f"{money(left)} left"
+    yield 7, "quiet", "no sandbox" if facts.sandbox == "off" else f"sandbox {one_line(facts.sandbox)}"
+    if keys:
+        yield 1, "quiet", keys
+
+
+def short_count(count: int) -> str:
+    """Return a number in few characters."""
+    for size, unit in ((1_000_000, "M"), (1000, "k")):
+        if count >= 10 * size:
+            return f"{count / size:.0f}{unit}"
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
+
+
+def money(dollars: float) -> str:
+    """Return US dollars, small ones to the hundredth of a cent."""
+    return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}" if dollars else "$0"

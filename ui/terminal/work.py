@@ -1,0 +1,121 @@
+"""What goes on now, in one row each: the running calls, the thinking, or only that there is work."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .folds import Fold
+from .lines import elapsed, whole_seconds
+from .sanitize import plain
+from .terminal import Glyphs, shortened
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+_TAIL_LINES = 12
+_TAIL_CHARS = 4000
+_WORTH_A_TAIL = 12
+"""Columns."""
+_MOST_THOUGHT_CHARS = 200_000
+_MOST_CALLS = 6
+"""Rows; of more calls it is said how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRow:
+    """A text that is cut to the width of the console, what follows where there is room, and an end."""
+
+    text: str
+    end: str
+    role: str
+    rest: str
+    more: str = ""
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        from rich.cells import cell_len
+        from rich.text import Text
+
+        room = max(0, options.max_width - cell_len(self.end))
+        text = shortened(self.text, room, self.rest)
+        left = room - cell_len(text)
+        more = shortened(self.more, left, self.rest) if self.more and left >= _WORTH_A_TAIL else ""
+        yield Text.assemble((text, self.role), (more, "quiet"), (self.end, "quiet"), no_wrap=True)
+
+
+@dataclass(slots=True)
+class RunningCall:
+    title: str
+    began: float
+    output: str = ""
+    """The end of what it printed so far."""
+
+    def add(self, chunk: str) -> None:
+        self.output = (self.output + chunk)[-_TAIL_CHARS:]
+
+    @property
+    def tail(self) -> list[str]:
+        return [line for line in plain(self.output).expandtabs(4).split("\n") if line.strip()][-_TAIL_LINES:]
+
+
+@dataclass(slots=True)
+class Thoughts:
+    """What the model thinks until it speaks or acts."""
+
+    began: float = 0.0
+    parts: list[str] = field(default_factory=list[str])
+    chars: int = 0
+
+    def add(self, text: str, now: float) -> None:
+        if not self.parts:
+            self.began = now
+        if self.chars < _MOST_THOUGHT_CHARS:
+            self.parts.append(text)
+            self.chars += len(text)
+
+    def end(self, now: float) -> "Fold | None":
+        """Return what was thought, and be ready for the next time."""
+        text = "".join(self.parts).strip("\n")
+        heading = f"thought for {elapsed(max(0.0, now - self.began))}"
+        self.parts, self.chars = [], 0
+        return Fold(heading, text, role="thought") if text.strip() else None
+
+
+@dataclass(slots=True)
+class WorkView:
+    """The running calls, the step they belong to, and since when the model is silent."""
+
+    glyphs: Glyphs
+    calls: dict[str, RunningCall] = field(default_factory=dict[str, RunningCall])
+    thinking: Thoughts = field(default_factory=Thoughts)
+    step: str = ""
+    waiting_since: float = field(default_factory=time.monotonic)
+    shows_output: bool = False
+
+    def lines(self, now: float) -> list[LiveRow]:
+        frames = self.glyphs.spinner
+        frame = frames[int(now * 2) % len(frames)]
+        rows = list(self._call_rows(frame, now))
+        if not rows:
+            doing, since = "working", self.waiting_since
+            if self.thinking.parts:
+                doing, since = "thinking", self.thinking.began
+            rows.append(self._row(f"{frame} {doing}", f" {whole_seconds(int(max(0, now - since)))}", "quiet"))
+        if self.step:
+            rows.append(self._row(self.step, "", "quiet"))
+        return rows
+
+    def _call_rows(self, frame: str, now: float) -> Iterator[LiveRow]:
+        running = list(self.calls.values())
+        for call in running[:_MOST_CALLS]:
+            tail = call.tail
+            more = f" {self.glyphs.bar} {tail[-1].strip()}" if tail and not self.shows_output else ""
+            took = f" {elapsed(max(0, now - call.began))}"
+            yield LiveRow(f"{frame} {call.title}", took, "busy", self.glyphs.rest, more)
+            if self.shows_output:
+                yield from (self._row(f"  {self.glyphs.bar} {line}", "", "quiet") for line in tail)
+        if len(running) > _MOST_CALLS:
+            yield self._row(f"  and {len(running) - _MOST_CALLS} more calls", "", "quiet")
+
+    def _row(self, text: str, end: str, role: str) -> LiveRow:
+        return LiveRow(text, end, role, self.glyphs.rest)
