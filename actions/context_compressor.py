@@ -1,12 +1,14 @@
 """Makes room: a summary takes the place of the older messages, which stay in the store."""
 
+from collections.abc import Iterator
+
 from ..state.application import ApplicationState, Usage
 from ..state.crashpoints import reach
 from ..state.errors import ContextFull
 from ..state.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_said
 from ..state.transcript import Transcript
 from .events import Notice, UsageChanged
-from .ports import ModelRequest, Ports, Reply
+from .ports import ModelRequest, Ports, Reply, Toolbox
 from .turn.burr_action import Changes, graph_action
 from .turn.model_call import MAX_COMPRESSIONS, called
 from .turn.step_turn import with_step
@@ -18,6 +20,9 @@ _ENOUGH_SHARE = 0.6
 """A history that is so much shorter without its old results needs no summary yet."""
 _ASKED_FROM = "prompt"
 """Where the graph comes from when a person wants it."""
+_LASTING_SHARE = 0.25
+LASTING = "[Skill "
+"""How a message begins that is told again word for word; nothing that a model says counts as one."""
 _MAX_SUMMARY_CHARS = 12_000
 _MAX_BLOCK_CHARS = 2_000
 
@@ -73,7 +78,8 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     if ports.advice is not None:
         await ports.advice.after_compression(summary)
     opening = runtime_said(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
-    shorter = history.compacted(opening, keep)
+    lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
+    shorter = history.compacted(opening, keep, lasting)
     if is_asked:
         said = f"A summary stands for {len(older)} messages now: {found.size_bytes:,} bytes have become"
         ports.emit(Notice(f"{said} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
@@ -104,6 +110,28 @@ def _focus(state: ApplicationState) -> str:
     _, _, words = state.user_input.strip().partition(" ")
     is_said = state.overflow_from == _ASKED_FROM and words.strip()
     return f"\n\nAbove all keep: {words.strip()}" if is_said else ""
+
+
+def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Message]:
+    """Return what of these messages stays word for word, each text once, the newest as far as they fit."""
+    found: dict[str, Message] = {}
+    for message in reversed(older):
+        for text in _lasting_texts(message, toolbox):
+            again = runtime_said(text)
+            most_bytes -= 0 if text in found else again.size_bytes
+            if most_bytes >= 0:
+                found.setdefault(text, again)
+    return list(found.values())[::-1]
+
+
+def _lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
+    if message.origin in ("person", "runtime") and message.text.startswith(LASTING):
+        yield message.text
+    for result in message.tool_results:
+        tool = toolbox.get(result.tool)
+        if tool is not None and tool.traits.outlasts_compression and result.outcome == "ok":
+            content = result.content
+            yield content if content.startswith(LASTING) else f"{LASTING}text]\n{content}"
 
 
 def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:

@@ -14,6 +14,7 @@ from ..state.errors import ConfigError, UnknownTool, UsageError, exhausted
 from ..state.session import OutputSchema, SandboxWish, SessionSettings, ToolChoice
 from ..state.store.store import Store
 from .config.load import load_settings
+from .config.paths import text_folders
 from .config.settings import Said, Settings, joined
 from .extensions.definition import PLAIN, Definition, SessionPlace
 from .session.assembly import Assembly
@@ -117,11 +118,13 @@ class Runtime:
         model, notices = self._chosen_model(or_demo)
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition.instructions)
+        system, skills, said = await self._with_skills(system, definition)
         system = masker_for(self.env, self.settings.cwd).text(system)
         session = settings_of_session(self.settings, model, system)
         form = output_schema or (definition.output and definition.output.stored)
         own = {
             "agent": definition.source,
+            "skills": skills,
             "has_shipped_tools": definition.has_builtin_tools,
             "output_schema": form,
             "done_tool": definition.done_tool,
@@ -140,7 +143,7 @@ class Runtime:
             if is_named or isinstance(error, UnknownTool):
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
-        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more)
+        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more, *said)
         await self._clear_up()
         return opened
 
@@ -174,6 +177,20 @@ class Runtime:
         opened.notices = (*self.settings.notices, *said, *opened.notices, *damages)
         await self._clear_up()
         return opened
+
+    async def _with_skills(
+        self, system: str, definition: Definition
+    ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+        """Return the prompt with the skills of the folder and the person, their names, and what to tell."""
+        cwd = self.settings.cwd
+        if not self._loads or definition.instructions is not None:
+            return system, (), ()
+        if not text_folders("skills", cwd, self.env):
+            return system, (), ()
+        from .extensions.skills.read_skill import told_skills
+
+        told = await asyncio.to_thread(told_skills, cwd, self.env)
+        return "\n\n".join(filter(None, (system, told.section))), told.names, told.notices
 
     def _chosen_model(self, or_demo: bool) -> tuple[str, list[str]]:
         """Return the model of a new session, and what to tell of the choice."""

@@ -82,6 +82,8 @@ class SessionSettings(Record):
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """What the person says of it, for tools that are configured."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
+    skills: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Names of the skills that its system prompt tells of."""
     max_budget_usd: float | None = Field(default=None, exclude_if=lambda budget: budget is None)
     """What one run may cost, as the person said in it; None: as it is configured."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)

@@ -79,9 +79,13 @@ class Transcript:
         """Return a longer view that leaves nothing behind if it is given up: in a log of its own."""
         return type(self)((*self.spans, *self.of(*messages).spans)) if messages else self
 
-    def compacted(self, summary: Message, keep_last: int) -> Self:
-        """Return a view of `summary` followed by the last `keep_last` messages; nothing is deleted."""
-        return type(self)((*self.of(summary).spans, *self.part(max(len(self) - keep_last, 0)).spans))
+    def compacted(self, summary: Message, keep_last: int, lasting: Sequence[Message] = ()) -> Self:
+        """Return a view of `summary` and what is `lasting`, then the last `keep_last` messages.
+
+        Nothing is deleted.
+        """
+        newest = self.part(max(len(self) - keep_last, 0))
+        return type(self)((*self.of(summary, *lasting).spans, *newest.spans))
 
     def part(self, first: int, end: int | None = None) -> Self:
         """Return a view of the messages from index `first` to before `end` (None: all that follow)."""

@@ -10,7 +10,7 @@ from ..state.errors import UsageError
 from .terminal.terminal import say
 
 if TYPE_CHECKING:
-    from ..agent.config.settings import Said
+    from ..agent.config.settings import Said, Settings
     from ..agent.runtime import Runtime
     from ..agent.session.session import Session
     from ..state.messages import Document, Image
@@ -50,7 +50,6 @@ def attached(command: "ChatCommand") -> "tuple[Image | Document, ...]":
 async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
     """Open the runtime for the flags, and close it."""
     from ..agent.runtime import Runtime
-    from .terminal.theme import appear
 
     def tell(notice: str) -> None:
         from .terminal.sanitize import plain
@@ -58,11 +57,19 @@ async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
         say(plain(notice))
 
     runtime = Runtime.open(said_by(command), os.environ, tell)
-    appear(runtime.settings.theme, runtime.settings.plain)
+    _appear(runtime.settings)
     try:
         yield runtime
     finally:
         await runtime.aclose()
+
+
+def _appear(settings: "Settings") -> None:
+    """Let what is shown look as it is wished."""
+    if settings.plain or settings.theme != "dark":
+        from .terminal.theme import appear
+
+        appear(settings.theme, settings.plain)
 
 
 async def open_session(

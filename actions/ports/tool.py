@@ -189,6 +189,8 @@ class ToolTraits:
     """It brings tools into the session: those of a group, or those that a search finds."""
     reads_results: bool = False
     """It reads what earlier calls gave back, by its arguments `handle` and `offset`."""
+    outlasts_compression: bool = False
+    """What it gives back is repeated word for word where a history is compressed."""
     is_done_tool: bool = False
     """What it gives back is the answer of the run, which ends with it."""
 

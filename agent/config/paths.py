@@ -64,6 +64,22 @@ def repository_root(folder: Path) -> Path | None:
     return next((here for here in (folder, *folder.parents) if (here / ".git").exists()), None)
 
 
+TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
+    "skills": (".agents/skills", ".sandbur/skills", ".claude/skills"),
+    "commands": (".sandbur/commands", ".agents/commands", ".claude/commands"),
+}
+"""Where texts for people and models lie, below a project's folders and below the home folder."""
+
+
+def text_folders(kind: str, cwd: Path, env: Mapping[str, str]) -> list[Path]:
+    """Return the folders of a kind that are there, those of the project first, the nearest one before."""
+    root = repository_root(cwd)
+    way = [cwd, *cwd.parents]
+    project = [cwd] if root is None else way[: way.index(root) + 1]
+    places = dict.fromkeys((*project, user_home(env)))
+    return [place / name for place in places for name in TEXT_FOLDERS[kind] if (place / name).is_dir()]
+
+
 def _absolute(path: str, env: Mapping[str, str]) -> Path:
     there = expanded(path, env)
     return there if there.is_absolute() else current_folder() / there

@@ -44,7 +44,8 @@ def circumstances(call: PendingCall, ports: Ports, mode: ExecutionMode, is_edite
     now, arguments = judged(asked, ports, mode)
     if now.decision == "invalid":
         return Circumstances(problem=now.reason)
-    why = now.reason if is_edited or not call.reason else call.reason
+    why = f"it would run unasked now: {now.reason}" if now.decision == "approved" else now.reason
+    why = call.reason if call.reason and not is_edited else why
     tool = ports.toolbox[call.tool]
     return Circumstances(
         ports.masker.text(why),

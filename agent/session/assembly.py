@@ -128,6 +128,7 @@ class Assembly:
             *self._found_tools_of(settings, definition),
             *self._http_tools_of(settings, definition),
             *self._servers_of(settings, needs_model),
+            *self._skills_of(settings),
         ]
         brought = () if onion is None else onion.tools
         search = search_of(self._settings, self._env)
@@ -234,6 +235,14 @@ class Assembly:
 
         source = http_tools_of(self._settings, self._said, Path(session.cwd), self._env, self._loads)
         return [] if source is None else [source]
+
+    def _skills_of(self, session: SessionSettings) -> "list[ToolSource]":
+        """Return what reads the skills that a session was told of when it began."""
+        if not session.skills:
+            return []
+        from ..extensions.skills.read_skill import SkillTools
+
+        return [SkillTools(Path(session.cwd), self._env, session.skills)]
 
     def server_prompts(self, session: "Session") -> "Prompts | None":
         """Return what the tool servers of a session wrote for people to send; None: it has no servers."""

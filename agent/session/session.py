@@ -119,6 +119,11 @@ class Session:
         return self._ports.offer(self.state.equipment)
 
     @property
+    def budget_usd(self) -> float | None:
+        """What one run may cost; None: whatever it costs."""
+        return self._limits.max_budget_usd
+
+    @property
     def next_action(self) -> str:
         """The action that the graph stands before."""
         return self._position.next_action

@@ -59,6 +59,10 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         """Do nothing: Burr only ever starts this generator, so it cannot close what it would open."""
         yield
 
+    @property
+    def store(self) -> Store:
+        return self._store
+
     def close(self) -> None:
         self._store.close()
 

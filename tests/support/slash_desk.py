@@ -46,6 +46,9 @@ class SlashDesk:
     def enter(self, session: Session) -> None:
         self.session = session
 
+    def recall(self) -> None:
+        self.renderer.lines([("", f"Resumed: {self.session.id}")])
+
     async def send(self, text: str) -> None:
         self.sent.append(text)
         await self.follow(self.session.send(text))
@@ -91,12 +94,18 @@ async def slash_desk(
     model: Model | None = None,
     resume: str = "",
     env: Mapping[str, str] | None = None,
+    is_agent: bool = True,
     **said: object,
 ) -> AsyncGenerator[SlashDesk]:
     """Open a session in a folder; `model` answers in place of the demo."""
     definition = None if model is None else Definition(model=model)
     given = {"cwd": folder} if resume else {"model": "demo", "cwd": folder}
-    runtime = Runtime.open({**given, **said}, env or environment(folder), definition=definition)
+    runtime = Runtime.open(
+        {**given, **said}, env or environment(folder), definition=definition if is_agent else None
+    )
+    if definition is not None and not is_agent:
+        # What the folder and the person bring counts as in the command, with this model.
+        runtime._definition = definition
     try:
         session = await (runtime.resume(resume) if resume else runtime.create())
         yield SlashDesk(runtime, session)

@@ -76,10 +76,13 @@ def test_rewind_goes_on_in_front_of_a_message_with_the_message_as_a_draft(
     terminal.type("hello second")
     answered(terminal, 2)
     terminal.type("/rewind")
-    screen = terminal.see("4 of 4; type to filter")
-    assert "you: hello first" in screen
+    screen = terminal.see("2 of 2; type to filter")
+    assert "hello first" in screen.partition("Go back to before which message?")[2]
+    assert "I am the demo" not in screen.partition("Go back to before which message?")[2]
     terminal.keys("-l", "second")
-    terminal.see("1 of 4; type to filter")
+    terminal.see("1 of 2; type to filter")
+    terminal.see("you: hello second")
+    terminal.see("No file was changed since.")
     terminal.keys("Enter")
     terminal.see(BACK)
     press(terminal, "c")

@@ -96,6 +96,8 @@ ONE_IMPORTER = {
     "ui/chat/decisions/consent.py": "what a person agrees to before anything counts",
     "ui/chat/slash/rewind.py": "one slash command",
     "ui/chat/slash/server_prompts.py": "slash commands that servers bring",
+    "ui/chat/slash/conversations.py": "commands, which the table names",
+    "ui/chat/slash/texts.py": "commands, which the table names",
     "ui/chat/standing.py": "what the status line tells, for the prompt and for a run",
     "ui/report/style.py": "a style sheet",
     "ui/terminal/answer.py": "the words of an answer as they come, apart from the work that is shown",

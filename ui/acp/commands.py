@@ -8,7 +8,7 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 from ...actions.turn.commands import chosen_mode, is_command
 from ...state.errors import UsageError
 from ...state.messages import UserContent
-from ..chat.slash.server_prompts import is_server_prompt, prompt_lines, written
+from ..chat.slash.server_prompts import prompt_lines, written
 
 if TYPE_CHECKING:
     from ...actions.events import Event
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ...state.application import ExecutionMode
 
 CONTINUE = "/continue"
-_OF_THE_CHAT = ("/exit", "/quit", "/rewind")
 
 
 async def available(
@@ -29,6 +28,7 @@ async def available(
     listed = () if prompts is None else await prompts.listed()
     return [
         _command("mode", "change what runs unasked", "|".join(modes)),
+        _command("compact", "put a summary in the place of the older messages", "what to keep"),
         _command(CONTINUE[1:], "go on where the session was interrupted"),
         _command("help", "list the commands"),
         *(_of_server(prompt) for prompt in listed),
@@ -61,12 +61,12 @@ async def events_of(
         if session.next_action == "prompt":
             raise CommandAnswered("Nothing was interrupted here.")
         return session.carry_on()
-    if command in _OF_THE_CHAT:
-        raise CommandAnswered(f"{command} is for the chat in the terminal.")
+    if command in ("/exit", "/quit"):
+        raise CommandAnswered("The editor closes its sessions; what was said in this one stays in the store.")
     if command == "/help":
         listed = await available(runtime, session, modes)
         raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
-    if is_server_prompt(said):
+    if command == "/mcp" or command.startswith("/mcp__"):
         return await _sent_prompt(said, runtime, session)
     mode = chosen_mode(said)
     if mode is not None and mode not in modes:

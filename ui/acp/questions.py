@@ -94,8 +94,14 @@ def _verdicts(offers: Sequence[Offer]) -> list[_Row]:
 
 
 def _outcomes() -> list[_Row]:
-    """Return the outcomes, none of which runs anything where an editor picks the first that allows."""
+    """Return the outcomes; where an editor picks the first that allows, the model has to look first."""
     return [
+        (
+            "check",
+            "Let the model check: it looks before it does anything again",
+            "allow_once",
+            OutcomeChoice("check"),
+        ),
         ("done", "It took effect: do not run it again", "allow_once", OutcomeChoice("done")),
         ("failed", "It failed, or did not happen", "reject_once", OutcomeChoice("failed")),
         ("rerun", "Run it again", "allow_once", OutcomeChoice("rerun")),

@@ -1,149 +1,142 @@
-"""Lets the person pick one of many lines: type to filter, arrows to move, Enter to take."""
+"""Sessions to pick from: how each stands, what was said last, and a search in what people said."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
-
-from prompt_toolkit.application import Application
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import Layout, Window
-from prompt_toolkit.layout.controls import FormattedTextControl
+from typing import TYPE_CHECKING
 
 from ...agent.config.paths import repository_root
-from ...state.errors import UsageError
+from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
 from ..terminal.lines import local_time
-from ..terminal.sanitize import one_line
-from .input.composer import Leave, leave_app
-from .input.keys import exits
+from ..terminal.sanitize import one_line, plain
+from .choosing import Choice, Picker, joined
 
-_ROWS = 12
+if TYPE_CHECKING:
+    from ...state.application import ApplicationState
+    from ...state.messages import Message
+    from ...state.store.store import Store
 
-
-class Choice(NamedTuple):
-    name: str
-    """What picking it returns; typed in full it is chosen whatever else the filter finds."""
-    line: str
-    words: str
-    """What the filter looks through."""
-
-
-class Picker:
-    """The list as it is filtered and where the cursor stands."""
-
-    def __init__(
-        self,
-        question: str,
-        choices: Sequence[Choice],
-        way_out: str,
-        from_end: bool = False,
-        more: Sequence[Choice] = (),
-    ) -> None:
-        """Offer `choices`, and in their place `more` at the press of Tab."""
-        self._question = question
-        self._choices = choices
-        self._more = more
-        self._way_out = way_out
-        self._from_end = from_end
-        self._filter = ""
-        self._at = 0
-        self._app: Application[str] | None = None
-        self._narrow("")
-
-    async def run(self) -> str:
-        """Return the name of the choice taken; raises `Leave`."""
-        window = Window(FormattedTextControl(self._text, focusable=True, show_cursor=False), wrap_lines=False)
-        self._app = Application(
-            Layout(window), key_bindings=self._keys(), full_screen=False, erase_when_done=True
-        )
-        return await self._app.run_async()
-
-    def leave(self, exit_code: int) -> bool:
-        """End a running picker; return whether there was one."""
-        return leave_app(self._app, exit_code)
-
-    @property
-    def _found(self) -> list[Choice]:
-        wanted = self._filter.lower()
-        return [choice for choice in self._choices if wanted in choice.words.lower()]
-
-    def _text(self) -> StyleAndTextTuples:
-        found = self._found
-        lines: StyleAndTextTuples = [("bold", f"{self._question} {one_line(self._filter)}\n")]
-        first = max(0, min(self._at - _ROWS // 2, len(found) - _ROWS))
-        for number, choice in enumerate(found[first : first + _ROWS], first):
-            style, mark = ("reverse", ">") if number == self._at else ("", " ")
-            lines.append((style, f"{mark} {choice.line}\n"))
-        less = "all" if len(self._more) > len(self._choices) else "only"
-        tab = f" Tab shows {less} {len(self._more)}," if self._more else ""
-        ways = f"type to filter, Enter takes,{tab} Ctrl-C {self._way_out}"
-        return [*lines, ("", f"  {len(found)} of {len(self._choices)}; {ways}")]
-
-    def _keys(self) -> KeyBindings:
-        keys = KeyBindings()
-        keys.add("up")(self._up)
-        keys.add("down")(self._down)
-        keys.add("backspace")(self._shorten)
-        keys.add(Keys.Any)(self._typed)
-        keys.add("enter")(self._take)
-        keys.add("tab")(self._switch)
-        for way_out in ("c-c", "c-d", "escape", "<sigint>"):
-            keys.add(way_out)(exits(exception=Leave(130)))
-        return keys
-
-    def _move(self, by: int) -> None:
-        self._at = max(0, min(self._at + by, len(self._found) - 1))
-
-    def _up(self, event: KeyPressEvent) -> None:
-        self._move(-1)
-
-    def _down(self, event: KeyPressEvent) -> None:
-        self._move(1)
-
-    def _shorten(self, event: KeyPressEvent) -> None:
-        self._narrow(self._filter[:-1])
-
-    def _narrow(self, text: str) -> None:
-        self._filter = text
-        found = self._found
-        named = (number for number, choice in enumerate(found) if choice.name == text)
-        self._at = next(named, max(0, len(found) - 1) if self._from_end else 0)
-
-    def _typed(self, event: KeyPressEvent) -> None:
-        if event.data.isprintable():
-            self._narrow(self._filter + event.data)
-
-    def _switch(self, event: KeyPressEvent) -> None:
-        if self._more:
-            self._choices, self._more = self._more, self._choices
-            self._narrow(self._filter)
-
-    def _take(self, event: KeyPressEvent) -> None:
-        if found := self._found:
-            event.app.exit(result=found[self._at].name)
+_MOST_TITLE = 60
+_MOST_SAID = 400
+_STATES = {
+    "needs_approval": ("waits for you", "waits"),
+    "needs_decision": ("waits for you", "waits"),
+    "running": ("runs elsewhere", "runs"),
+    "interrupted": ("interrupted", "stopped"),
+    "rate_limited": ("turned away", "stopped"),
+    "goal_not_reached": ("goal missed", "missed"),
+    "turn_limit": ("at its limit", "stopped"),
+    "budget_limit": ("at its budget", "stopped"),
+    "timeout": ("ran out of time", "stopped"),
+    "error": ("failed", "failed"),
+}
+_AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
-async def pick_session(sessions: Sequence[SessionSummary], cwd: Path) -> str:
-    """Return the id of the session that the person picks, those of this folder's project first."""
+async def pick_session(sessions: Sequence[SessionSummary], cwd: Path, store: "Store | None" = None) -> str:
+    """Return the id of the session that the person picks, those of this folder's project first.
+
+    With a `store`, what was said last is shown of each, and the filter looks through what people said.
+    """
     if not sessions:
         raise UsageError("There is no session to resume yet.", "Start one: sandbur")
-    everywhere = [_choice(session, with_folder=True) for session in sessions]
-    here = [_choice(session) for session in sessions if _is_of(session, cwd)]
+    root, now = repository_root(cwd), datetime.now(UTC)
+    everywhere = [choice_of(session, now, with_folder=True) for session in sessions]
+    here = [choice_of(session, now) for session in sessions if _is_of(session, cwd, root)]
     more = everywhere if 0 < len(here) < len(sessions) else ()
-    return await Picker("Resume which session?", here or everywhere, "leaves", more=more).run()
+    summaries = {session.id: session for session in sessions}
+
+    async def preview(name: str) -> Sequence[str]:
+        assert store is not None
+        return await preview_lines(store, summaries[name])
+
+    picker = Picker(
+        "Resume which session?",
+        here or everywhere,
+        "leaves",
+        more=more,
+        preview=None if store is None else preview,
+        words=None if store is None else _said(store, [*summaries]),
+    )
+    return await picker.run()
 
 
-def _is_of(session: SessionSummary, cwd: Path) -> bool:
+async def _said(store: "Store", session_ids: Sequence[str]) -> AsyncIterator[Mapping[str, str]]:
+    """Yield what people said, a page of sessions at a time; the keys are heard in between."""
+    from ...state.store.timeline import said_in
+
+    pages = said_in(store.database, session_ids)
+    while True:
+        try:
+            page = await store.database.offload(lambda: next(pages, None))
+        except StoreError:
+            return  # the picker does without
+        if page is None:
+            return
+        yield joined(page)
+        await asyncio.sleep(0.005)
+
+
+def _is_of(session: SessionSummary, cwd: Path, root: Path | None) -> bool:
     """Tell whether a session works in this folder, or anywhere in its repository."""
-    root = repository_root(cwd)
-    return session.cwd == str(cwd) or (root is not None and Path(session.cwd).is_relative_to(root))
+    below = f"{root}/" if root is not None else None
+    return session.cwd == str(cwd) or (below is not None and f"{session.cwd}/".startswith(below))
 
 
-def _choice(session: SessionSummary, with_folder: bool = False) -> Choice:
-    title = one_line(session.title)[:60] or "(no message yet)"
-    folder = f"{one_line(Path(session.cwd).name)[:16]:<16} " if with_folder else ""
-    status = "imported" if session.is_foreign else session.status
-    line = f"{session.id[:8]}  {local_time(session.updated_at)}  {status:<14} {folder}{title}"
-    return Choice(session.id, line, f"{session.title} {session.id} {session.cwd} {session.model}")
+def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False) -> Choice:
+    title = one_line(session.title)[:_MOST_TITLE] or "(no message yet)"
+    folder = f"{one_line(session.cwd.rpartition('/')[2])[:16]:<16} " if with_folder else ""
+    state, short_state = state_of(session, now)
+    line = f"{session.id[:8]}  {local_time(session.updated_at)}  {state:<15} {folder}{title}"
+    short = f"{_age(session.updated_at, now):>3} {short_state:<7} {title}"
+    words = f"{session.title} {session.id} {session.cwd} {session.model} {state}"
+    return Choice(session.id, line, words, short)
+
+
+def state_of(session: SessionSummary, now: datetime) -> tuple[str, str]:
+    """Return how a session stands, in a few words and in one."""
+    if session.is_foreign:
+        return "imported", "import"
+    if session.wake_at and session.status != "running":
+        is_due = session.wake_at <= now.isoformat()
+        return ("due", "due") if is_due else (f"due {local_time(session.wake_at)[-5:]}", "waits")
+    return _STATES.get(session.status, (session.status, session.status[:7]))
+
+
+def _age(stamp: str, now: datetime) -> str:
+    try:
+        seconds = (now - datetime.fromisoformat(stamp)).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    length, unit = next((pair for pair in _AGES if seconds >= pair[0]), (60, "m"))
+    return f"{max(0, int(seconds // length))}{unit}"
+
+
+async def preview_lines(store: "Store", session: SessionSummary) -> Sequence[str]:
+    """Return the last exchange of a session and where it stopped."""
+    from ...agent.graph import next_action
+    from .recap import standing_lines
+
+    try:
+        view = await store.database.offload(lambda: store.show(session.id))
+    except StoreError as problem:
+        return [one_line(str(problem))]
+    stands = "prompt" if session.status == "running" else next_action(view.position, view.state)
+    folder = f"{one_line(session.cwd)}, {one_line(session.model)}, {session.steps} steps"
+    standing = [text for _, text in standing_lines(view.state, stands)]
+    return [folder, *_last_exchange(view.state), *standing]
+
+
+def _last_exchange(state: "ApplicationState") -> Sequence[str]:
+    """Return what the person said last, and what came of it."""
+    found: list[Message] = []
+    for message in list(state.chat_history)[::-1]:
+        if message.shown.strip() and message.origin == "model" and not found:
+            found.append(message)
+        elif message.shown.strip() and message.origin == "person":
+            found.append(message)
+            break
+    signs = {"person": "you: ", "model": "agent: "}
+    return [signs[one.origin] + " ".join(plain(one.shown[:_MOST_SAID]).split()) for one in found[::-1]]

@@ -28,7 +28,7 @@ from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
-from .decisions.consent import ask_about_links, ask_about_tools, knows_yolo, newly_trusted
+from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.completion import completer_for
@@ -42,6 +42,7 @@ from .input.waiting import END_S, Answer, at_prompt
 from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .slash.dispatch import commanded
+from .slash.extras import more_commands
 from .standing import facts_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ async def chat(command: "ChatCommand") -> int:
         if not command.continues:
             await ask_about_links(runtime.settings.cwd)
             await ask_about_tools(runtime.settings.cwd)
+            await ask_about_texts(runtime.settings.cwd)
         settings = runtime.settings
         asked = [
             await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
@@ -104,7 +106,7 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         if command.continues or first is not None:
             picked = None
             if command.resume == "":
-                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd)
+                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
                 talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
@@ -177,7 +179,9 @@ class Chat:
     def enter(self, session: "Session") -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
-        self._renderer.lines((("dim", plain(notice)) for notice in session.notices), prose=True)
+        self.more, said = more_commands(Path(session.settings.cwd), self._runtime.env)
+        notices = (*session.notices, *said)
+        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self._runtime, session.settings.model)
 
     def _take(self, session: "Session") -> None:
@@ -197,12 +201,11 @@ class Chat:
         # The question about a call is a halt of its own.
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
-        state, stops = session.state, (session.id, session.state, standing, summary.wake_at)
-        lines = [*recap_lines(summary.title or session.id, state, self._renderer.glyphs)]
+        state, store = session.state, self._runtime.store
+        stands = "prompt" if self._waits else standing
+        lines = [*recap_lines(summary.title or session.id, state, stands, self._renderer.glyphs)]
         if self._waits:
-            lines += stopped_lines(self._runtime.store, *stops)
-        else:
-            lines += standing_lines(state, standing)
+            lines += stopped_lines(store, session.id, state, standing, summary.wake_at)
         self._renderer.know(state.pending_tool_calls, state.vibe_plan)
         self._renderer.lines(lines, prose=True)
 
@@ -284,10 +287,12 @@ class Chat:
         await self._turn(await self._send(text), text)
 
     async def record(self, text: str) -> None:
+        # Nothing that a command names goes with it: the files of the flags wait for a message.
+        self._sent_files = ()
         if self.asks:
             await self._drive(self._session.send(text))
         else:
-            await self._turn(await self._send(text), text)
+            await self._turn(self._session.send(text), text)
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
         await self._turn(events)

@@ -24,7 +24,7 @@ def facts_of(session: "Session | None", settings: "Settings") -> StatusFacts:
         context_used=_estimated(session) / window if window else None,
         tokens=tokens_of(usage),
         cost_usd=usage.cost_usd,
-        budget_left=settings.max_budget_usd,
+        budget_left=session.budget_usd,
         sandbox=session.sandbox,
         context_window=window,
         model_calls=usage.llm_calls,

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Server
 
+    from ...agent.config.settings import Said
     from ...agent.tracking.backend import StoreBackend
+    from ...state.store.store import Store
 
 _TOKEN = "SANDBUR_UI_TOKEN"
 _LEAST_TOKEN_CHARS = 16
@@ -120,10 +122,12 @@ class UiCommand(Command):
         settings = load_settings(said_by(self), os.environ)
         with listen(self.host, self.port) as listener:
             token = token_for(listener, os.environ, not self.no_token)
-            from ..tracking_guard import Guard
+            from ..tracking.guard import Guard
 
             app, backend = tracking_app(settings.store, settings.tenant)
             try:
+                # Each session keeps its own folder, whatever -C says.
+                add_page(app, backend.store, {**said_by(self), "cwd": None})
                 server = _server(Guard(app, token.text, listener.getsockname()[1]))
                 _tell(address_of(listener), token, self.no_open)
                 return await _until_stopped(server, listener)
@@ -139,7 +143,7 @@ async def served_beside(store_url: str, tenant: str) -> str:
     _require_packages()
     listener = listen("127.0.0.1", 0)
     token = token_for(listener, {})
-    from ..tracking_guard import Guard
+    from ..tracking.guard import Guard
 
     before = dict(os.environ)
     app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
@@ -248,6 +252,16 @@ def tracking_app(store_url: str, tenant: str) -> "tuple[FastAPI, StoreBackend]":
     # The last one of Burr's answers every address with the page.
     routes.insert(-2, routes.pop())
     return app, cast("StoreBackend", run.backend)
+
+
+def add_page(app: "FastAPI", store: "Store", said: "Said") -> None:
+    """Put the page of what waits in front of Burr's, which begins at `/projects`."""
+    from ..tracking.decisions import add_decisions
+
+    routes = app.router.routes
+    before = len(routes)
+    add_decisions(app, store, said)
+    routes[:] = [*routes[before:], *routes[:before]]
 
 
 @contextmanager

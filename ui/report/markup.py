@@ -10,7 +10,7 @@ from markdown_it.token import Token
 from ..terminal.sanitize import one_line, plain
 
 _NONCHARACTERS = re.compile(r"[\ufdd0-\ufdef\ufffe\uffff]")
-_EMPTY = {"meta", "br", "hr", "rect", "line"}
+_EMPTY = {"meta", "br", "hr", "input", "rect", "line"}
 """Elements that have no end tag, in HTML or in SVG."""
 
 

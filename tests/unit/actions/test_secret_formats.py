@@ -4,6 +4,7 @@ import time
 
 import pytest
 from harmless_samples import LINES
+from row_by_row import for_each
 from secret_samples import FORMATS, PLACES, Sample
 
 from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
@@ -20,25 +21,25 @@ _HOSTILE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("sample", FORMATS, ids=lambda one: one.name)
+@for_each("sample", FORMATS)
 def test_a_key_of_this_format_is_masked_and_nothing_else(sample: Sample):
     masked = MASKER.text(sample.line)
     assert PLACEHOLDER.sub("\0", masked) == sample.line.replace(sample.secret, "\0")
 
 
-@pytest.mark.parametrize("sample", PLACES, ids=lambda one: one.name)
+@for_each("sample", PLACES)
 def test_a_secret_in_this_place_is_masked_and_nothing_else(sample: Sample):
     masked = MASKER.text(sample.line)
     assert PLACEHOLDER.sub("\0", masked) == sample.line.replace(sample.secret, "\0")
 
 
-@pytest.mark.parametrize("sample", [*FORMATS, *PLACES], ids=lambda one: one.name)
+@for_each("sample", [*FORMATS, *PLACES])
 def test_masking_masked_text_changes_nothing(sample: Sample):
     masked = MASKER.text(sample.line)
     assert MASKER.text(masked) == masked
 
 
-@pytest.mark.parametrize("line", list(LINES))
+@for_each("line", list(LINES))
 def test_a_harmless_line_stays_as_it_is(line: str):
     assert MASKER.text(line) == line
 

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from row_by_row import for_each
 
 from sandbur.actions.tools.shell.read_only import is_read_only
 from sandbur.actions.tools.shell.tool import RunShellCommand
@@ -101,12 +102,12 @@ def lines(text: str) -> list[str]:
     return text.strip().replace("   ", "\n").split("\n")
 
 
-@pytest.mark.parametrize("command", lines(READS))
+@for_each("command", lines(READS))
 def test_a_pure_reader_is_proved(command: str):
     assert is_read_only(command)
 
 
-@pytest.mark.parametrize("command", lines(CHANGES))
+@for_each("command", lines(CHANGES))
 def test_whatever_might_do_something_is_not_proved(command: str):
     assert not is_read_only(command)
 

@@ -161,7 +161,7 @@ async def test_a_command_whose_editor_was_killed_is_asked_about(
         await load(editor, session_id, command.folder)
         await editor.until(lambda: "session_info_update" in editor.kinds())
     (asked,) = editor.asked
-    assert asked.ids == ["done", "failed", "rerun"]
+    assert asked.ids == ["check", "done", "failed", "rerun"]
     assert "nobody knows what came of it" in asked.words
     assert effects(command) == runs
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ....agent.config.disclosure import Disclosure, disclosed
-from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, read_bytes
+from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
 from ....agent.config.trust import trust, trust_file, trust_link
 from ....agent.config.yolo import acknowledge, is_acknowledged
 from ....state.errors import ConfigError
@@ -16,6 +16,7 @@ from ...terminal.terminal import make_console
 from .questions import OneKey
 
 MAX_HARMLESS_LINES = 20
+MAX_TEXTS = 40
 _YOLO = """\
 In yolo mode every command and every change runs without a question, with your rights, also what a file or a
 web page has talked the model into. What a deny rule names is refused still. This is asked once."""
@@ -90,6 +91,30 @@ async def ask_about_tools(cwd: Path) -> None:
     _print(console, f"To take trust back later: sandbur trust --remove {found.folder}")
     if await _says_yes("Run them in this folder, until one of them changes?"):
         found.trust(os.environ)
+
+
+async def ask_about_texts(cwd: Path) -> None:
+    """Ask about skills and commands that a project brings; who says no is asked again next time."""
+    if not any(text_folders(kind, cwd, os.environ) for kind in TEXT_FOLDERS):
+        return
+    from ....agent.extensions.brought_texts import folders_of, untrusted
+
+    console = make_console(sys.stdout)
+    for kind in TEXT_FOLDERS:
+        for folder, _ in untrusted(folders_of(kind, cwd, os.environ), os.environ):
+            try:
+                names = list(folder.files)
+            except ConfigError:
+                continue  # the session says why it is left out
+            _print(console, f"This project brings {kind}, texts for you and the model, in {folder.path}:")
+            for name in names[:MAX_TEXTS]:
+                _print(console, f"  ! {name}")
+            if len(names) > MAX_TEXTS:
+                _print(console, f"    ({len(names) - MAX_TEXTS} more files)")
+            _print(console, "They tell the model what to do. Each call that comes of it is judged as ever.")
+            _print(console, f"To take trust back later: sandbur trust --remove {folder.path}")
+            if await _says_yes("Use them in this folder, until one of them changes?"):
+                folder.trust(os.environ)
 
 
 async def knows_yolo(home: Path) -> bool:

@@ -1,6 +1,7 @@
 """What a session keeps and a person changes in it: `/model`, `/budget`, `/permissions`."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from ....state.errors import UsageError
 from ...terminal.lines import usage_text
 from ...terminal.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
+from .conversations import recent_sessions
 
 if TYPE_CHECKING:
     from ....agent.session.session import Session
@@ -36,6 +38,18 @@ async def change_model(context: SlashContext, words: str) -> SlashResult:
     return _CHANGED
 
 
+@asynccontextmanager
+async def with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
+    """Go on with another model within, then with the one of before."""
+    before = context.session.settings.model
+    await change_model(context, name)
+    try:
+        yield
+    finally:
+        if context.session.settings.model != before:
+            await change_model(context, before)
+
+
 def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:
     """Offer the models of the settings and those of sessions before."""
     if context is None:
@@ -43,7 +57,7 @@ def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:
     settings, session = context.runtime.settings, context.session
     names = [settings.model, session.settings.model, *session.settings.fallback_models]
     yield from (SlashOffer(name, f"means {model}") for name, model in settings.aliases.items())
-    used = (one.model for one in context.runtime.store.sessions()[:100])
+    used = (one.model for one in recent_sessions(context.runtime.store))
     yield from (SlashOffer(name) for name in dict.fromkeys([*filter(None, names), *used]))
 
 

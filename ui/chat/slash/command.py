@@ -57,6 +57,10 @@ class SlashContext(Protocol):
         """Go on with another session."""
         ...
 
+    def recall(self) -> None:
+        """Show where the session stands."""
+        ...
+
     async def send(self, text: str) -> None:
         """Say something to the agent and follow the run to its end."""
         ...

@@ -1,17 +1,18 @@
 """Other sessions, and this one as a whole: `/fork`, `/resume`, `/rename`, `/export`, `/clear`."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from ....state.errors import UsageError
+from ....state.session import SessionSummary
+from ....state.store.store import Store
 from ...terminal.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 
-if TYPE_CHECKING:
-    from ....agent.session.session import Session
-
 _MOST_OFFERED = 50
+_RECENT_S = 5.0
 
 
 async def fork(context: SlashContext, words: str) -> SlashResult:
@@ -42,20 +43,9 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
     opened = await runtime.resume(name)
     left = _way_back(context)
     context.enter(opened)
-    _recall(context, opened)
+    context.recall()
     tell(context, *left)
     return SlashResult(goes_on=True)
-
-
-def _recall(context: SlashContext, session: "Session") -> None:
-    """Show where it stands."""
-    from ..recap import recap_lines, standing_lines
-
-    summary = context.runtime.store.show(session.id).summary
-    standing = "prompt" if summary.status == "running" else session.next_action
-    context.renderer.know(session.state.pending_tool_calls, session.state.vibe_plan)
-    lines = recap_lines(summary.title or session.id, session.state, context.renderer.glyphs)
-    context.renderer.lines([*lines, *standing_lines(session.state, standing)], prose=True)
 
 
 async def _picked(context: SlashContext) -> str:
@@ -119,9 +109,20 @@ def _is_stored(context: SlashContext) -> bool:
     return context.runtime.store.index.exists(context.session.id)
 
 
+_recent: WeakKeyDictionary[Store, tuple[float, list[SessionSummary]]] = WeakKeyDictionary()
+
+
+def recent_sessions(store: Store) -> list[SessionSummary]:
+    """Return the newest sessions, as they were a moment ago: this is asked with every key."""
+    now = time.monotonic()
+    if store not in _recent or now - _recent[store][0] > _RECENT_S:
+        _recent[store] = now, store.sessions()[:_MOST_OFFERED]
+    return _recent[store][1]
+
+
 def offered_sessions(context: SlashContext | None) -> Iterator[SlashOffer]:
     """Offer what can be resumed."""
     if context is None:
         return
-    for found in context.runtime.store.sessions()[:_MOST_OFFERED]:
+    for found in recent_sessions(context.runtime.store):
         yield SlashOffer(found.id[:8], one_line(f"{found.status}: {found.title}"))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from ....state.errors import UsageError
 from ....state.messages import runtime_said
-from ...terminal.diffs import Line, coloured_diff
+from ...terminal.diffs import Line, numbered_diff
 from ...terminal.sanitize import one_line, plain
-from .command import DONE, SlashContext, SlashResult, tell, warn
+from .command import DONE, SlashContext, SlashResult, tell
+from .texts import edited
 
 if TYPE_CHECKING:
     from ....agent.history.time_travel.touched_files import FileDifference
@@ -54,7 +55,7 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
 def _difference_lines(one: "FileDifference") -> Iterator[Line]:
     note = f" ({one_line(one.note)})" if one.note else ""
     yield "bold", f"{one_line(one.name)}  {one.status}{note}"
-    yield from coloured_diff(plain(one.diff)) if one.diff else ()
+    yield from numbered_diff(plain(one.diff)) if one.diff else ()
 
 
 async def undo(context: SlashContext, words: str) -> SlashResult:
@@ -99,14 +100,20 @@ async def _last_message(context: SlashContext) -> "TimelineStep | None":
 
 
 async def show_memory(context: SlashContext, words: str) -> SlashResult:
-    """List the instructions in force, show one, or add a line to the project's."""
+    """List or show the instructions in force, edit the project's, or add a line to them."""
     action, _, rest = words.partition(" ")
     if action == "add" and rest.strip():
-        _remember(context, rest.strip())
+        file = _instructions_file(context)
+        before = _text_of(file)
+        break_ = "" if not before or before.endswith("\n") else "\n"
+        _rewrite(context, file, f"{before}{break_}- {' '.join(rest.split())}\n")
+    elif words == "edit":
+        file = _instructions_file(context)
+        _rewrite(context, file, await edited(_text_of(file), ".md"))
     elif action == "show" or not words:
         _list_memory(context, is_whole=action == "show")
     else:
-        raise UsageError("/memory lists the instructions in force.", "/memory show, or /memory add TEXT")
+        raise UsageError("/memory lists the instructions in force.", "/memory show, edit, or add TEXT")
     return DONE
 
 
@@ -127,8 +134,8 @@ def _list_memory(context: SlashContext, is_whole: bool) -> None:
         tell(context, f"There is no {FILE_NAME} here. /init has one written.")
 
 
-def _remember(context: SlashContext, text: str) -> None:
-    """Add a line at the end of the project's file."""
+def _instructions_file(context: SlashContext) -> Path:
+    """Return the project's own file; raises `UsageError` for a link: what it leads to may be anybody's."""
     from ....agent.config.paths import repository_root
     from ....agent.prompts import FILE_NAME
 
@@ -136,17 +143,34 @@ def _remember(context: SlashContext, text: str) -> None:
     file = (repository_root(cwd) or cwd) / FILE_NAME
     if file.is_symlink():
         raise UsageError(f"{file} is a link.", "Change what it leads to by yourself.")
+    return file
+
+
+def _text_of(file: Path) -> str:
     try:
-        before = file.read_text("utf-8") if file.exists() else ""
-        break_ = "" if not before or before.endswith("\n") else "\n"
-        with file.open("a", encoding="utf-8") as written:
-            written.write(f"{break_}- {' '.join(text.split())}\n")
+        return file.read_text("utf-8") if file.exists() else ""
+    except (OSError, UnicodeError) as problem:
+        raise UsageError(f"{file} cannot be read: {problem}.") from None
+
+
+def _rewrite(context: SlashContext, file: Path, text: str) -> None:
+    """Put a text in the place of a file's content at once."""
+    if text == _text_of(file):
+        tell(context, "Nothing was changed.")
+        return
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with temporary.open("x", encoding="utf-8") as written:
+            if file.exists():
+                os.fchmod(written.fileno(), file.stat().st_mode & 0o777)
+            written.write(text)
             written.flush()
             os.fsync(written.fileno())
-    except (OSError, UnicodeError) as problem:
-        warn(context, f"{file} cannot be changed: {problem}")
-        return
-    tell(context, f"Added to {one_line(str(file))}; new sessions read it.")
+        temporary.replace(file)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{file} cannot be written: {problem.strerror}.") from None
+    tell(context, f"{one_line(str(file))} is written; new sessions read it.")
 
 
 async def begin_instructions(context: SlashContext, words: str) -> SlashResult:

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from ....agent.config.settings import Theme
 from ....state.errors import UsageError
-from ...terminal.lines import plan_lines, step_lines, usage_text
+from ...terminal.lines import step_lines, usage_text
 from ...terminal.sanitize import one_line
-from .command import DONE, SlashContext, SlashResult, tell
+from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
 
 if TYPE_CHECKING:
     from ....actions.ports import Tool
     from ....state.calls import Effect
 
+THEMES: tuple[Theme, ...] = get_args(Theme)
 _LAST_STEPS = 20
 _EFFECTS: "dict[Effect, str]" = {
     "read": "looks only",
@@ -23,12 +25,35 @@ _EFFECTS: "dict[Effect, str]" = {
 
 
 async def show_plan(context: SlashContext, words: str) -> SlashResult:
-    plan = context.session.state.vibe_plan
-    if plan:
-        context.renderer.lines(plan_lines(plan, context.renderer.glyphs))
-    else:
-        tell(context, "There is no plan: the agent makes one for a goal of several steps.")
+    context.renderer.toggle_plan()
     return DONE
+
+
+async def expand(context: SlashContext, words: str) -> SlashResult:
+    """Print what was folded last, whole."""
+    if words and not (words.isascii() and words.isdigit() and 0 < int(words[:9]) < 1000):
+        raise UsageError(f"`{words[:40]}` is no number.", "/expand 3 shows the last three.")
+    context.renderer.expand_last(int(words) if words else 1)
+    return DONE
+
+
+async def change_theme(context: SlashContext, words: str) -> SlashResult:
+    """Show what comes from now on in other colours."""
+    from ...terminal.theme import LOOK
+
+    name: Theme | None = next((one for one in THEMES if one == words), None)
+    if name is None:
+        said = f"There is no theme `{words[:40]}`." if words else f"The theme is {LOOK.theme}."
+        tell(context, one_line(f"{said} There are: {', '.join(THEMES)}."))
+        return DONE
+    LOOK.theme = name
+    context.renderer.use_theme(name)
+    tell(context, f"The theme is {name} in this chat; for good: sandbur config set theme {name}")
+    return DONE
+
+
+def offered_themes(_: SlashContext | None) -> Iterator[SlashOffer]:
+    return (SlashOffer(name) for name in THEMES)
 
 
 async def show_steps(context: SlashContext, words: str) -> SlashResult:

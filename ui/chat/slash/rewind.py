@@ -1,17 +1,18 @@
-"""`/rewind`: lets the person pick an earlier step, and makes the session that goes on from there."""
+"""`/rewind`: lets the person pick an earlier message, and makes the session that goes on from there."""
 
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ....state.application import ApplicationState
 from ...commands.fork import restored_lines
-from ...terminal.lines import step_line
+from ...terminal.lines import local_time
 from ...terminal.render import Renderer
-from ...terminal.sanitize import one_line
+from ...terminal.sanitize import one_line, plain
+from ..choosing import Choice, Picker
 from ..decisions.questions import Questions
 from ..input.composer import Leave
-from ..picker import Choice, Picker
 from .command import DONE, SlashContext, SlashResult
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ....state.store.store import Store
     from ....state.store.timeline import TimelineStep
 
+_MOST_SHOWN = 600
+_MOST_FILES = 6
 _WHAT = {
     "c": "the conversation only; files stay as they are",
     "f": "the conversation and the files that it changed",
@@ -70,24 +73,65 @@ async def picked_step(
     if not steps:
         renderer.lines([("yellow", "Nothing was said yet.")])
         return None
-    name = words[0] if words else await _picked(steps, at_prompt)
+    name = words[0] if words else await _picked(store, session_id, steps, renderer, at_prompt)
     step = next((step for step in steps if str(step.seq) == name), None)
     if step is None and name:
         renderer.lines([("yellow", f"There is no step {one_line(name)}.")])
     return step
 
 
-async def _picked(steps: "Sequence[TimelineStep]", at_prompt: AtPrompt) -> str:
-    choices = [
-        Choice(str(step.seq), step_line(step), f"{step.seq} {step.action} {step.text}") for step in steps
-    ]
-    picker = Picker("Rewind to which step?", choices, "goes back", from_end=True)
+async def _picked(
+    store: "Store",
+    session_id: str,
+    steps: "Sequence[TimelineStep]",
+    renderer: Renderer,
+    at_prompt: AtPrompt,
+) -> str:
+    """Return the number of the step at which the message was sent that the person picks."""
+    said = [step for step in steps if step.kind == "message"]
+    if not said:
+        renderer.lines([("yellow", "Nothing was said yet.")])
+        return ""
+    changed = [(found.seq, found.change.path) for found in store.file_changes(session_id).recorded()]
+    since = {step.seq: _since(changed, step.seq) for step in said}
+    cwd = store.index.settings(session_id).cwd
+
+    async def preview(name: str) -> Sequence[str]:
+        return _message_lines(store, session_id, int(name), since[int(name)], cwd)
+
+    choices = [_choice(step, len(since[step.seq])) for step in said]
+    question = "Go back to before which message?"
+    picker = Picker(question, choices, "goes back", from_end=True, preview=preview)
     try:
         return await at_prompt(picker.run(), picker.leave)
     except Leave as leaving:
         if leaving.exit_code != 130:
             raise
         return ""
+
+
+def _since(changed: Sequence[tuple[int, str]], seq: int) -> list[str]:
+    """Return the files that were changed after a step, each once."""
+    return list(dict.fromkeys(path for at, path in changed if at >= seq))
+
+
+def _choice(step: "TimelineStep", files: int) -> Choice:
+    text, when = one_line(step.text), local_time(step.at)
+    count = "" if not files else "1 file since" if files == 1 else f"{files} files since"
+    line = f"{when}  {count:<14}  {text}"
+    return Choice(str(step.seq), line, f"{text} {when}", f"{when[-5:]} {text}{' *' if files else ''}")
+
+
+def _message_lines(
+    store: "Store", session_id: str, seq: int, files: Sequence[str], cwd: str
+) -> Sequence[str]:
+    """Return the message whole, as far as there is room for it, and the files that were changed since."""
+    message = store.show(session_id, seq).state.chat_history.last
+    words = " ".join(plain(message.shown[:_MOST_SHOWN]).split()) if message is not None else ""
+    names = [one_line(os.path.relpath(path, cwd)) for path in files[:_MOST_FILES]]
+    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+    changed = f"Changed since: {', '.join(names)}{more}" if names else "No file was changed since."
+    return [f"you: {words}", changed]
 
 
 async def rewound(

@@ -42,6 +42,8 @@ def _offered_by(home: str) -> Complete:
     return offered
 
 
+_skills = _offered_by("extras.offered_skills")
+_themes = _offered_by("looking.offered_themes")
 _parts = _offered_by("texts.offered_parts")
 _models = _offered_by("choices.offered_models")
 _rules = _offered_by("choices.offered_rules")
@@ -70,6 +72,7 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
         _row("help", "[COMMAND]", "show the commands", show_help),
         _row("clear", "", "begin a new session in this chat", "conversations.clear", ("new",), waits=True),
         _row("exit", "", "leave; the session can be resumed", "basics.leave", ("quit",)),
+        _row("editor", "[TEXT]", "write a message in your editor", "texts.edit_message", waits=True),
         _row("copy", "[code]", "put the last answer on the clipboard", "texts.copy", complete=_parts),
     ),
     "Settings": (
@@ -91,6 +94,7 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
     ),
     "Session": (
         _row("plan", "", "show the plan and how far it is", "looking.show_plan"),
+        _row("expand", "[COUNT]", "show whole what was folded last", "looking.expand"),
         _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
         _row("status", "", "show where the session stands", "looking.show_status"),
         _row("cost", "", "show what the session used", "choices.show_cost", ("usage",)),
@@ -118,7 +122,19 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
             waits=True,
         ),
         _row("uncompact", "", "bring those messages back", "window.take_back", waits=True),
-        _row("memory", "[show]", "list the instructions in force, add to them", "files.show_memory"),
+        _row(
+            "skill",
+            "[NAME [TASK]]",
+            "list the skills, or work by one",
+            "extras.use_skill",
+            complete=_skills,
+        ),
+        _row(
+            "memory",
+            "[show|edit|add TEXT]",
+            "list the instructions, change them",
+            "files.show_memory",
+        ),
         _row(
             "init",
             "[WISH]",
@@ -132,6 +148,7 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
         _row("undo", "", "bring back the files of the last turn", "files.undo", waits=True),
     ),
     "Installation": (
+        _row("theme", "[NAME]", "show the chat in other colours", "looking.change_theme", complete=_themes),
         _row("doctor", "", "check this installation", "looking.examine"),
         _row("ui", "", "show sessions in the browser", "looking.open_ui"),
     ),

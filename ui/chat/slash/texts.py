@@ -94,5 +94,26 @@ async def _taken(command: Sequence[str], text: str) -> bool:
     return process.returncode == 0
 
 
+async def edit_message(context: SlashContext, words: str) -> SlashResult:
+    """Write a message in the editor; it is put on the line, not sent yet."""
+    text = await edited(words, ".md")
+    if text.strip():
+        context.composer.put_in(text.rstrip("\n"))
+    return DONE
+
+
+async def edited(text: str, suffix: str) -> str:
+    """Return a text as the person's editor leaves it; raises `UsageError`."""
+    from ..input.editor import EditorFailed, chosen_editor, in_editor
+
+    try:
+        editor = chosen_editor()
+        if not editor:
+            raise UsageError("There is no editor.", "Set VISUAL or EDITOR.")
+        return await in_editor(editor, text, suffix)
+    except EditorFailed as problem:
+        raise UsageError(str(problem)) from None
+
+
 def offered_parts(_: SlashContext | None) -> list[SlashOffer]:
     return [SlashOffer("code", "the last block of code only")]

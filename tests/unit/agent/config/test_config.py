@@ -66,6 +66,8 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         search_provider=None,
         search_url=None,
         search_key_env=None,
+        theme="dark",
+        plain=False,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command_samples import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
 from gate import command, judged
+from row_by_row import for_each
 
 RULES = ["run_shell_command(rm *)"]
 
@@ -26,8 +27,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("text", UNSAFE)
 @pytest.mark.parametrize("mode", ["interactive", "auto-edit", "plan"])
+@for_each("text", UNSAFE)
 def test_what_may_do_or_show_more_never_passes_unasked(workspace: Path, text: str, mode: str) -> None:
     verdict = command(workspace, text, mode)
     assert verdict.decision == ("deny" if mode == "plan" else "ask")
@@ -41,7 +42,7 @@ def test_looking_passes_in_every_mode(workspace: Path) -> None:
         assert set(asked) <= {"cat *.json"}
 
 
-@pytest.mark.parametrize("text", DENIED)
+@for_each("text", DENIED)
 def test_what_is_denied_does_not_run_however_it_hides(workspace: Path, text: str) -> None:
     assert command(workspace, text, "yolo", deny=RULES).decision != "allow"
     assert command(workspace, text, "yolo", deny=RULES, allow=["run_shell_command"]).decision != "allow"
@@ -51,12 +52,12 @@ def test_the_variants_are_many() -> None:
     assert len(DENIED) >= 150
 
 
-@pytest.mark.parametrize("text", MENTIONS)
+@for_each("text", MENTIONS)
 def test_a_mention_is_no_command(workspace: Path, text: str) -> None:
     assert command(workspace, text, "yolo", deny=RULES).decision == "allow"
 
 
-@pytest.mark.parametrize("text", CATASTROPHES)
+@for_each("text", CATASTROPHES)
 def test_what_no_undo_reaches_asks_in_every_mode(workspace: Path, text: str) -> None:
     for mode in ("interactive", "auto-edit", "yolo"):
         assert command(workspace, text, mode).decision == "ask"
@@ -71,7 +72,7 @@ def test_an_exact_rule_names_a_catastrophe(workspace: Path) -> None:
     assert command(workspace, "rm -rf .git ..", "yolo", allow=rule).decision == "ask"
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@for_each("text", HARMLESS)
 def test_everything_else_runs_in_yolo_mode(workspace: Path, text: str) -> None:
     assert command(workspace, text, "yolo").decision == "allow"
 
@@ -148,7 +149,7 @@ PROTECTED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PROTECTED)
+@for_each("path", PROTECTED)
 def test_a_protected_place_asks_in_auto_edit_and_past_wide_rules(workspace: Path, path: str) -> None:
     own = [workspace / "own"]
     for allow in ([], ["write_file(**)"], ["write_file(*)"]):

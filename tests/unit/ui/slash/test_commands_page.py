@@ -23,4 +23,4 @@ def test_the_table_on_the_page_is_that_of_the_chat() -> None:
 
 def test_a_command_that_the_page_speaks_of_is_there() -> None:
     named = set(re.findall(r"`/([a-z]+)", PAGE))
-    assert named - {one.name for one in COMMANDS} <= {"etc"}
+    assert named - {one.name for one in COMMANDS} <= {"etc", "git"}

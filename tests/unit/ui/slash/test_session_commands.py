@@ -197,3 +197,28 @@ async def test_commands_that_go_elsewhere_wait_for_the_answer_of_a_question(tmp_
             assert await desk.type(f"/{name}") == DONE
             assert desk.shown() == f"/{name} waits until the question is answered.\n"
         assert len(desk.sent) == 1
+
+
+async def test_instructions_are_listed_added_to_and_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "AGENTS.md"
+    monkeypatch.setenv("VISUAL", "sed -i s/ruff/black/")
+    async with slash_desk(tmp_path) as desk:
+        await desk.type("/memory")
+        assert "There is no AGENTS.md here." in desk.shown()
+        await desk.type("/memory add lint with   ruff")
+        assert file.read_text() == "- lint with ruff\n"
+        await desk.type("/memory edit")
+        assert file.read_text() == "- lint with black\n"
+        await desk.type("/memory show")
+        assert "lint with black" in desk.shown()
+        await desk.type("/editor use ruff")
+        assert desk.composer.taken() == "use black"
+        file.unlink()
+        file.symlink_to(tmp_path / "elsewhere")
+        await desk.type("/memory add more")
+        assert "is a link" in desk.shown()
+        assert not (tmp_path / "elsewhere").exists()
+        await desk.type("/init keep it short")
+        assert desk.sent[0].endswith("The person adds: keep it short")

@@ -29,7 +29,14 @@ def tool_of(schema: Any, name: str = "act", description: str = "") -> FunctionTo
 
 
 def foreign(one: Foreign) -> FunctionTool[..., Any]:
-    return tool_of(one.parameters, one.name, one.description)
+    """Return the tool; that of a function which stands in many questions is made once."""
+    key = json.dumps(one)
+    if key not in _MADE:
+        _MADE[key] = tool_of(one.parameters, one.name, one.description)
+    return _MADE[key]
+
+
+_MADE: dict[str, FunctionTool[..., Any]] = {}
 
 
 def filling(schema: Any) -> Any:
@@ -72,8 +79,7 @@ def test_every_schema_of_others_becomes_a_tool_in_the_usual_words():
 
 @pytest.mark.slow
 def test_what_fits_a_schema_of_others_is_taken_and_what_does_not_is_answered():
-    for one in functions():
-        made = foreign(one)
+    for made in {id(made): made for made in map(foreign, functions())}.values():
         fitting = filling(made.spec.parameters)
         try:
             assert made.parse(json.dumps(fitting)).values == {"arguments": fitting}

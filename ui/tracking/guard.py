@@ -8,7 +8,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from .report.markup import Html, joined, tag
+from ..report.markup import Html, joined, tag
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

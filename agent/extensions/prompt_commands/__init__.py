@@ -1,0 +1,1 @@
+"""Commands that a person or a project writes as markdown."""

@@ -1,0 +1,98 @@
+"""Commands written as markdown: a prepared message with places for what is typed behind the command."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ....state.errors import ConfigError, UsageError
+from ..brought_texts import TextFolder, folders_of, marked, untrusted
+
+_NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w-]+)*")
+_PLACE = re.compile(r"\$(ARGUMENTS|[1-9]\d?)")
+_RUNS = re.compile(r"(?<![\w`])!`[^`\n]+`")
+_MOST_COMMANDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCommand:
+    name: str
+    """The file's name without its ending, behind the names of its folders: `git:review`."""
+    description: str
+    argument_hint: str
+    model: str
+    """Which it asks for; empty: the session's."""
+    allowed_tools: str
+    """As it says; rules decide."""
+    body: str
+    file: Path
+
+    def message(self, words: str) -> str:
+        """Return what is sent; raises `UsageError` for a command that would run something by itself."""
+        if found := _RUNS.search(self.body):
+            raise UsageError(
+                f"/{self.name} would run {found[0][:80]} by itself, past every rule: it is not sent.",
+                f"Take it out of {self.file} and let the agent run it.",
+            )
+        parts = _parts(words)
+
+        def put(match: re.Match[str]) -> str:
+            if match[1] == "ARGUMENTS":
+                return words
+            place = int(match[1]) - 1
+            return parts[place] if place < len(parts) else ""
+
+        text = _PLACE.sub(put, self.body)
+        return text if not words or _PLACE.search(self.body) else f"{text}\n\n{words}"
+
+
+def _parts(words: str) -> list[str]:
+    try:
+        return shlex.split(words)
+    except ValueError:
+        return words.split()
+
+
+class FoundCommands(NamedTuple):
+    commands: Mapping[str, PromptCommand]
+    untrusted: tuple[TextFolder, ...]
+    notices: tuple[str, ...]
+
+
+def find_commands(cwd: Path, env: Mapping[str, str]) -> FoundCommands:
+    """Return the commands that count in a folder; of two with one name the nearer."""
+    folders = folders_of("commands", cwd, env)
+    refused = dict(untrusted(folders, env))
+    notices = list(refused.values())
+    found: dict[str, PromptCommand] = {}
+    for folder in folders:
+        for name in [] if folder in refused else folder.named("*.md"):
+            try:
+                command = _read(folder, name)
+            except ConfigError as problem:
+                notices.append(f"{problem} The command is left out.")
+                continue
+            if len(found) < _MOST_COMMANDS:
+                found.setdefault(command.name.lower(), command)
+    return FoundCommands({one.name: one for one in found.values()}, tuple(refused), tuple(notices))
+
+
+def _read(folder: TextFolder, file: str) -> PromptCommand:
+    name = file.removesuffix(".md").replace("/", ":")
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{folder.path / file} makes no name of a command: {name!r}.")
+    read = marked(folder.text(file))
+    if not read.body:
+        raise ConfigError(f"{folder.path / file} says nothing.")
+    first = next(line for line in read.body.splitlines() if line.strip()).lstrip("# ")
+    return PromptCommand(
+        name=name,
+        description=read.line("description", 200) or first[:100],
+        argument_hint=read.line("argument-hint", 60),
+        model=read.line("model", 200),
+        allowed_tools=read.line("allowed-tools", 500),
+        body=read.body,
+        file=folder.path / file,
+    )

@@ -1,0 +1,1 @@
+"""Skills: instructions for a kind of work, which a model reads when it needs them."""

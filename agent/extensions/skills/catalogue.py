@@ -1,0 +1,85 @@
+"""Finds skills: folders with a `SKILL.md` that says what it is for and how the work is done."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ....state.errors import ConfigError
+from ..brought_texts import TextFolder, folders_of, marked, untrusted
+
+FILE_NAME = "SKILL.md"
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_MOST_NAME, _MOST_DESCRIPTION = 64, 1024
+_MOST_SKILLS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    name: str
+    description: str
+    body: str
+    allowed_tools: str
+    """As it says; rules decide."""
+    within: TextFolder
+    place: str
+    """Its own folder in that."""
+
+    @property
+    def folder(self) -> Path:
+        return self.within.path / self.place
+
+    def text(self) -> str:
+        """Return what is read when the skill is used; it begins so that no compression takes it out."""
+        tools = (
+            f"It says that it uses: {self.allowed_tools}. The rules of this session decide about each call."
+        )
+        head = [
+            f"[Skill {self.name}]",
+            f"Its folder: {self.folder}",
+            *([tools] if self.allowed_tools else []),
+        ]
+        return "\n".join([*head, "", self.body])
+
+
+class FoundSkills(NamedTuple):
+    skills: Mapping[str, Skill]
+    untrusted: tuple[TextFolder, ...]
+    notices: tuple[str, ...]
+
+
+def find_skills(cwd: Path, env: Mapping[str, str]) -> FoundSkills:
+    """Return the skills that count in a folder; of two with one name the nearer."""
+    folders = folders_of("skills", cwd, env)
+    refused = dict(untrusted(folders, env))
+    notices = list(refused.values())
+    found: dict[str, Skill] = {}
+    for folder in folders:
+        for name in [] if folder in refused else folder.named(f"*/{FILE_NAME}"):
+            try:
+                skill = _read(folder, name, notices)
+            except ConfigError as problem:
+                notices.append(f"{problem} The skill is left out.")
+                continue
+            if skill is not None and len(found) < _MOST_SKILLS:
+                found.setdefault(skill.name, skill)
+    return FoundSkills(found, tuple(refused), tuple(notices))
+
+
+def _read(folder: TextFolder, name: str, notices: list[str]) -> Skill | None:
+    place = name.removesuffix(f"/{FILE_NAME}")
+    if "/" in place:
+        return None  # a file of another skill
+    read = marked(folder.text(name))
+    said = read.line("name", _MOST_NAME) or place
+    description = read.line("description", _MOST_DESCRIPTION)
+    if not description:
+        notices.append(f"{folder.path / name} has no description. The skill is left out.")
+        return None
+    if said != place or not _NAME.fullmatch(said):
+        notices.append(
+            f"{folder.path / name}: the name {said!r} should be that of its folder, of a-z, 0-9 and -."
+        )
+        said = re.sub(r"[^A-Za-z0-9_.-]+", "-", said).strip("-") or place
+    return Skill(said, description, read.body, read.line("allowed-tools", 500), folder, place)

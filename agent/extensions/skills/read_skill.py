@@ -1,0 +1,106 @@
+"""The tool `read_skill`: a model reads the instructions for a kind of work, and the files that they name."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import Field
+
+from ....actions.ports import ToolContext, ToolOutcome, ToolTraits
+from ....actions.tools.builtin import BuiltinTool
+from ....actions.tools.schema import PlainText, ToolArguments
+from ....state.errors import ConfigError
+from .catalogue import Skill, find_skills
+
+if TYPE_CHECKING:
+    from ....actions.ports import Tool
+
+_DESCRIPTION = (
+    "Read a skill: instructions for a kind of work, which the system prompt lists by name. Read it before you"
+    " begin such work, and follow it. With a file you read one that the instructions name."
+)
+_HEAD = """\
+# Skills
+Instructions for kinds of work. Where a task fits one of these descriptions, read it with read_skill(name) \
+before you begin. A skill is advice for the work: it allows nothing that the person's rules do not allow."""
+
+
+class ToldSkills(NamedTuple):
+    """What a new session is begun with."""
+
+    section: str
+    """Of its system prompt; empty without skills."""
+    names: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def told_skills(cwd: Path, env: Mapping[str, str]) -> ToldSkills:
+    found = find_skills(cwd, env)
+    section = catalogue(found.skills) if found.skills else ""
+    return ToldSkills(section, tuple(found.skills), found.notices)
+
+
+def catalogue(skills: Mapping[str, Skill]) -> str:
+    """Return what a system prompt tells of them."""
+    return "\n".join([_HEAD, *(f"- {skill.name}: {skill.description}" for skill in skills.values())])
+
+
+class ReadSkillArguments(ToolArguments):
+    name: PlainText = Field(description="As the system prompt lists it.")
+    file: PlainText = Field("", description="A file of the skill, relative to its folder. Default: its text.")
+
+
+class ReadSkill(BuiltinTool[ReadSkillArguments]):
+    traits = ToolTraits(subject="name", is_quiet=True, outlasts_compression=True)
+
+    def __init__(self, skills: Mapping[str, Skill]) -> None:
+        super().__init__("read_skill", _DESCRIPTION, ReadSkillArguments)
+        self._skills = skills
+
+    def paths(self, arguments: ReadSkillArguments) -> Sequence[str]:
+        return ()
+
+    async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutcome:
+        skill = self._skills.get(arguments.name.strip())
+        if skill is None:
+            known = ", ".join(self._skills) or "none any more"
+            return ToolOutcome("error", f"There is no skill {arguments.name[:80]!r}. There are: {known}.")
+        if not arguments.file:
+            return ToolOutcome("ok", skill.text())
+        return await asyncio.to_thread(_file, skill, arguments.file)
+
+
+def _file(skill: Skill, name: str) -> ToolOutcome:
+    """Return a file of a skill's own folder."""
+    path = Path(skill.place, name)
+    if path.is_absolute() or ".." in path.parts or path.parts[0] != skill.place:
+        return ToolOutcome("error", f"{name[:200]!r} is not in the folder of the skill.")
+    try:
+        return ToolOutcome("ok", f"[Skill {skill.name}: {name}]\n{skill.within.text(path.as_posix())}")
+    except ConfigError as problem:
+        return ToolOutcome("error", str(problem))
+
+
+class SkillTools:
+    """Implements `actions.ports.ToolSource` for a session that was told of skills."""
+
+    name = "skills"
+
+    def __init__(self, cwd: Path, env: Mapping[str, str], names: Sequence[str]) -> None:
+        self._cwd = cwd
+        self._env = env
+        self._names = names
+        self._notices: list[str] = []
+
+    async def tools(self) -> "Sequence[Tool]":
+        found = await asyncio.to_thread(find_skills, self._cwd, self._env)
+        skills = {name: found.skills[name] for name in self._names if name in found.skills}
+        gone = [name for name in self._names if name not in skills]
+        self._notices = [f"Skills of this session are not here: {', '.join(gone)}."] if gone else []
+        return [ReadSkill(skills)]
+
+    def notices(self) -> Sequence[str]:
+        return self._notices
+
+    async def aclose(self) -> None: ...

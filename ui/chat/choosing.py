@@ -1,0 +1,220 @@
+"""Lets the person pick one of many lines: type to filter, arrows to move, Enter to take."""
+
+import asyncio
+import textwrap
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import Layout, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+
+from ..terminal.sanitize import one_line
+from ..terminal.terminal import shortened
+from .input.composer import Leave, leave_app
+from .input.keys import exits
+
+_ROWS = 12
+_LEAST_ROWS = 3
+_PREVIEW_ROWS = 8
+_SPARE_ROWS = 4
+"""Of the terminal: for the question, what the keys do, and the line above."""
+_NARROW = 70
+_REST_S = 0.08
+"""How long a choice stands before it is read for its preview."""
+
+Preview = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns what is shown of the choice of this name, as lines that are safe on a terminal."""
+
+
+class Choice(NamedTuple):
+    name: str
+    """What picking it returns; typed in full it is chosen whatever else the filter finds."""
+    line: str
+    words: str
+    """What the filter looks through."""
+    short: str = ""
+    """The line for a narrow terminal; empty: the same."""
+
+
+class Picker:
+    """The list as it is filtered and where the cursor stands."""
+
+    def __init__(
+        self,
+        question: str,
+        choices: Sequence[Choice],
+        way_out: str,
+        from_end: bool = False,
+        more: Sequence[Choice] = (),
+        preview: Preview | None = None,
+        words: AsyncIterator[Mapping[str, str]] | None = None,
+    ) -> None:
+        """Offer `choices`, and in their place `more` at the press of Tab.
+
+        `words` come while the list stands: what else the filter looks through, by name.
+        """
+        self._question = question
+        self._choices = choices
+        self._more = more
+        self._way_out = way_out
+        self._from_end = from_end
+        self._preview = preview
+        self._previews: dict[str, Sequence[str]] = {}
+        self._words = words
+        self._searched = {
+            choice.name: f"{choice.words} {choice.name}".lower() for choice in (*choices, *more)
+        }
+        self._filter = ""
+        self._at = 0
+        self._app: Application[str] | None = None
+        self._moved = asyncio.Event()
+        self._found: Sequence[Choice] = ()
+        self._narrow("")
+
+    async def run(self) -> str:
+        """Return the name of the choice taken; raises `Leave`."""
+        window = Window(FormattedTextControl(self._text, focusable=True, show_cursor=False), wrap_lines=False)
+        self._app = Application(
+            Layout(window), key_bindings=self._keys(), full_screen=False, erase_when_done=True
+        )
+        beside = [asyncio.ensure_future(work) for work in (self._read_previews(), self._take_words_in())]
+        try:
+            return await self._app.run_async()
+        finally:
+            for work in beside:
+                work.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+
+    def leave(self, exit_code: int) -> bool:
+        """End a running picker; return whether there was one."""
+        return leave_app(self._app, exit_code)
+
+    async def _read_previews(self) -> None:
+        """Read what is shown of the choice under the cursor, once it stands there for a moment."""
+        while self._preview is not None:
+            await self._moved.wait()
+            self._moved.clear()
+            await asyncio.sleep(_REST_S)
+            name = self._found[self._at].name if self._found else ""
+            if name and name not in self._previews and not self._moved.is_set():
+                self._previews[name] = await self._preview(name)
+                self._draw()
+
+    async def _take_words_in(self) -> None:
+        async for page in self._words or _nothing():
+            for name, words in page.items():
+                self._searched[name] = f"{self._searched.get(name, '')} {words.lower()}"
+            if self._filter:
+                self._look(self._choices, keeps=True)
+                self._draw()
+
+    def _draw(self) -> None:
+        if self._app is not None and self._app.is_running:
+            self._app.invalidate()
+
+    def _text(self) -> StyleAndTextTuples:
+        size = get_app().output.get_size()
+        shown = self._previewed(size.columns) if self._preview is not None else []
+        rows = max(_LEAST_ROWS, min(_ROWS, size.rows - _SPARE_ROWS - (_PREVIEW_ROWS if shown else 0)))
+        head = shortened(f"{self._question} {one_line(self._filter)}", size.columns - 1, "...")
+        lines: StyleAndTextTuples = [("bold", f"{head}\n")]
+        first = max(0, min(self._at - rows // 2, len(self._found) - rows))
+        for number, choice in enumerate(self._found[first : first + rows], first):
+            style, mark = ("reverse", ">") if number == self._at else ("", " ")
+            line = choice.short if choice.short and size.columns < _NARROW else choice.line
+            lines.append((style, f"{mark} {shortened(line, size.columns - 3, '...')}\n"))
+        lines += [("ansibrightblack", f"{line}\n") for line in shown]
+        return [*lines, ("", self._ways(size.columns))]
+
+    def _ways(self, columns: int) -> str:
+        less = "all" if len(self._more) > len(self._choices) else "only"
+        tab = f" Tab shows {less} {len(self._more)}," if self._more else ""
+        ways = f"type to filter, Enter takes,{tab} Ctrl-C {self._way_out}"
+        text = f"{len(self._found)} of {len(self._choices)}; {ways}"
+        return textwrap.fill(text, columns - 1, initial_indent="  ", subsequent_indent="  ")
+
+    def _previewed(self, columns: int) -> list[str]:
+        name = self._found[self._at].name if self._found else ""
+        lines = self._previews.get(name)
+        if lines is None:
+            return ["  ..."] if name else []
+        wrapped = [part for line in lines for part in _wrapped(line, columns - 2)]
+        return wrapped[:_PREVIEW_ROWS]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        for key, by in (("up", -1), ("down", 1), ("pageup", -_ROWS), ("pagedown", _ROWS)):
+            keys.add(key)(self._moving(by))
+        keys.add("backspace")(self._shorten)
+        keys.add("c-u")(self._clear)
+        keys.add(Keys.Any)(self._typed)
+        keys.add(Keys.BracketedPaste)(self._pasted)
+        keys.add("enter")(self._take)
+        keys.add("tab")(self._switch)
+        for way_out in ("c-c", "c-d", "escape", "<sigint>"):
+            keys.add(way_out)(exits(exception=Leave(130)))
+        return keys
+
+    def _moving(self, by: int) -> Callable[[KeyPressEvent], None]:
+        def move(event: KeyPressEvent) -> None:
+            self._at = max(0, min(self._at + by, len(self._found) - 1))
+            self._moved.set()
+
+        return move
+
+    def _shorten(self, event: KeyPressEvent) -> None:
+        self._narrow(self._filter[:-1])
+
+    def _clear(self, event: KeyPressEvent) -> None:
+        self._narrow("")
+
+    def _narrow(self, text: str) -> None:
+        # What a longer filter lets through, the shorter one did, too.
+        among = self._found if self._filter and text.startswith(self._filter) else self._choices
+        self._filter = text
+        self._look(among)
+
+    def _look(self, among: Sequence[Choice], keeps: bool = False) -> None:
+        """Find what the filter lets through; the cursor goes to the likeliest, or stays on its choice."""
+        wanted = self._filter.lower().split()
+        before = self._found[self._at].name if keeps and self._found else self._filter
+        self._found = [one for one in among if all(word in self._searched[one.name] for word in wanted)]
+        named = (number for number, choice in enumerate(self._found) if choice.name == before)
+        self._at = next(named, max(0, len(self._found) - 1) if self._from_end else 0)
+        self._moved.set()
+
+    def _typed(self, event: KeyPressEvent) -> None:
+        if event.data.isprintable():
+            self._narrow(self._filter + event.data)
+
+    def _pasted(self, event: KeyPressEvent) -> None:
+        self._narrow(self._filter + " ".join(event.data.split()))
+
+    def _switch(self, event: KeyPressEvent) -> None:
+        if self._more:
+            self._choices, self._more = self._more, self._choices
+            self._look(self._choices)
+
+    def _take(self, event: KeyPressEvent) -> None:
+        if self._found:
+            event.app.exit(result=self._found[self._at].name)
+
+
+async def _nothing() -> AsyncIterator[Mapping[str, str]]:
+    for page in ():
+        yield page
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    return textwrap.wrap(
+        line, columns, initial_indent="  ", subsequent_indent="    ", max_lines=3, placeholder=" ..."
+    )
+
+
+def joined(found: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Return what is looked through, by name."""
+    return {name: " ".join(lines) for name, lines in found.items()}
