@@ -1,19 +1,15 @@
 """A write to session memory or to the store happens once, wherever the process dies, and settles itself."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from databases import DATABASES, fresh_url
-from places import ROOT
+from victims import run_victim
 
-VICTIM = ROOT / "tests" / "support" / "file_victim.py"
 POINTS = (
     # Between the intent and the write, within the write, and between the write and its result; of the
     # write of a new file and of the edit that follows it.
@@ -39,22 +35,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def run(place: str, url: str, folder: Path, point: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, str(VICTIM), place, url, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "SANDBUR_CRASH_AT": point},
-    )
-
-
 def check(place: str, url: str, folder: Path, point: str) -> list[Any]:
-    died = run(place, url, folder, point)
-    assert died.returncode == -signal.SIGKILL, died.stderr
-    resumed = run(place, url, folder)
-    assert resumed.returncode == 0, resumed.stderr
-    told = json.loads(resumed.stdout)
+    died = run_victim("file_victim", place, url, str(folder), point=point)
+    assert died.code == -signal.SIGKILL, died.err
+    resumed = run_victim("file_victim", place, url, str(folder))
+    assert resumed.code == 0, resumed.err
+    told = json.loads(resumed.out)
     assert told["status"] == "done"
     assert [outcome for outcome, _ in told["results"]] == ["ok", "ok", "ok"]
     # Had the edit happened twice it would be `one two two`; had it not, `one`.

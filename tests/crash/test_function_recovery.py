@@ -1,18 +1,12 @@
 """A function whose process died in its middle runs again where that is harmless, or its check settles it."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from places import ROOT
-
-VICTIM = ROOT / "tests" / "support" / "function_victim.py"
-
+from victims import run_victim
 
 MOMENTS = (
     # The fourth commit holds the result of the call.
@@ -25,23 +19,14 @@ MOMENTS = (
 )
 
 
-def run(name: str, moment: str, folder: Path, point: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, str(VICTIM), name, moment, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "SANDBUR_CRASH_AT": point},
-    )
-
-
 def died_and_resumed(name: str, moment: str, folder: Path) -> tuple[str, str]:
     """Return what the model was told of the call once the session had been resumed."""
-    died = run(name, "", folder, moment) if moment in MOMENTS else run(name, moment, folder)
-    assert died.returncode == -signal.SIGKILL, died.stderr
-    resumed = run(name, moment, folder)
-    assert resumed.returncode == 0, resumed.stderr
-    told: Any = json.loads(resumed.stdout)
+    where, point = ("", moment) if moment in MOMENTS else (moment, "")
+    died = run_victim("function_victim", name, where, str(folder), point=point)
+    assert died.code == -signal.SIGKILL, died.err
+    resumed = run_victim("function_victim", name, moment, str(folder))
+    assert resumed.code == 0, resumed.err
+    told: Any = json.loads(resumed.out)
     assert told["status"] == "done"
     ((outcome, content),) = told["results"]
     return outcome, content

@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import random
+import runpy
 import selectors
 import socket
 import sys
@@ -124,7 +125,8 @@ def main() -> None:
     sys.path.insert(0, request["cwd"])
     sys.argv = ["sandbur", *request["words"]]
     if request["program"]:
-        exec(compile(request["program"], "program", "exec"), {"__name__": "__main__"})
+        sys.path.insert(0, os.path.dirname(request["program"]))  # noqa: PTH120 -- as for any program
+        runpy.run_path(request["program"], run_name="__main__")
         _end(0)
     from sandbur.ui.cli import main as run
 

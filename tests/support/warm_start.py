@@ -52,7 +52,7 @@ class WarmStart:
         stdin: str | None = None,
         *,
         leads_session: bool = False,
-        program: str = "",
+        program: Path | None = None,
     ) -> "Running":
         """Start a command; with `leads_session` in a session of its own, as `subprocess.Popen` does it.
 
@@ -63,7 +63,7 @@ class WarmStart:
             "cwd": str(cwd),
             "env": dict(env),
             "leads_session": leads_session,
-            "program": program,
+            "program": "" if program is None else str(program),
         }
         message = json.dumps(request).encode()
         connection = self._connected()

@@ -19,6 +19,13 @@ _CHUNK_BYTES = 1 << 16
 _MOST_ERROR_BYTES = 10_000
 
 
+_NEEDED = (
+    "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ",
+    "XDG_CONFIG_HOME",
+)  # fmt: skip
+"""All that such a program sees of the environment: no key, and no option that somebody set for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     status: int | None
@@ -46,7 +53,7 @@ async def run_piped(
             stdin=DEVNULL if stdin is None else PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env={key: value for key, value in os.environ.items() if key != "RIPGREP_CONFIG_PATH"},
+            env={name: os.environ[name] for name in _NEEDED if name in os.environ},
             start_new_session=True,
             pass_fds=files,
         )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from required import needs
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.glob import Glob
 from sandbur.actions.tools.grep import Grep
+from sandbur.actions.tools.search.ripgrep import run_piped
 
 needs_ripgrep = needs("rg")
 both_ways = pytest.mark.parametrize(
@@ -255,3 +257,12 @@ def _search_workers() -> list[str]:
         except OSError:
             continue
     return found
+
+
+async def test_a_program_that_searches_sees_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "DATABASE_URL", "RIPGREP_CONFIG_PATH"):
+        monkeypatch.setenv(name, "hunter2")
+    ran = await run_piped([sys.executable, "-c", "import os; print(dict(os.environ))"], tmp_path, 60, 1 << 20)
+    assert ran.status == 0
+    assert b"PATH" in ran.output
+    assert b"hunter2" not in ran.output

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from audits import breaches
-from places import ROOT, SUPPORT
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
 from triage_victim import Checked
-from warm_start import warm_start
+from victims import run_victim
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
 from sandbur.agent.session.session import Session
@@ -32,17 +31,10 @@ class Recovering(Recorder):
         return self.found
 
 
-DIES = f"import sys; sys.path.insert(0, {str(SUPPORT)!r})\n" + (SUPPORT / "triage_victim.py").read_text(
-    "utf-8"
-)
-
-
 def crashed(store: Store, *texts: str, effect: Effect = "effect") -> None:
     """Leave a session behind whose process died while its first call ran."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}
-    env = {**kept, "PYTHONPATH": str(ROOT)}
-    code, _, err = warm_start().start((store.url, effect, *texts), ROOT, env, program=DIES).ended(120)
-    assert code == -signal.SIGKILL, err
+    died = run_victim("triage_victim", store.url, effect, *texts)
+    assert died.code == -signal.SIGKILL, died.err
 
 
 async def resumed(store: Store, tool: Recorder, *turns: Any, mode: Any = "yolo") -> tuple[Session, Any]:

@@ -1,0 +1,18 @@
+"""Runs the programs of this folder that die where a test wants it."""
+
+import os
+
+from command import Ended
+from places import ROOT, SUPPORT
+from warm_start import warm_start
+
+_MOST_S = 120
+
+
+def run_victim(name: str, *words: str, point: str = "") -> Ended:
+    """Run `NAME.py` with these words until it ends, or dies at a crash point."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("SANDBUR_")}
+    env = {**kept, "PYTHONPATH": str(ROOT), "SANDBUR_CRASH_AT": point}
+    victim = warm_start().start(words, ROOT, env, program=SUPPORT / f"{name}.py")
+    code, out, err = victim.ended(_MOST_S)
+    return Ended(code, out.decode(), err.decode())
