@@ -235,8 +235,14 @@ def _done_tool(tools: Sequence[Tool]) -> str:
     names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
     if len(names) == 1:
         return names[0]
-    found = f"there are {', '.join(names)}" if names else "there is none"
-    raise UsageError(f"require_done needs one tool that ends the run; {found}.", "Mark it: @tool(done=True).")
+    if names:
+        raise UsageError(
+            f"require_done takes one tool that ends the run; there are {', '.join(names)}.",
+            "Mark one with done=True; others can return TaskComplete(...), which ends the run as well.",
+        )
+    raise UsageError(
+        "require_done needs one tool that ends the run; there is none.", "Mark it: @tool(done=True)."
+    )
 
 
 def _name_of(model: "str | Model | None") -> str | None:

@@ -29,11 +29,11 @@ def configured(name: str, folder: Path, **table: Any) -> McpServer:
 
 @asynccontextmanager
 async def opened(
-    *servers: McpServer, folder: Path, host: Host | None = None
+    *servers: McpServer, folder: Path, host: Host | None = None, slow_s: float = 3600.0
 ) -> AsyncGenerator[tuple[dict[str, Tool], McpSource]]:
     """Yield the tools of these servers, and what they come from."""
     named = {server.name: server for server in servers}
-    source = McpSource(named, os.environ, folder / "logs", host)
+    source = McpSource(named, os.environ, folder / "logs", host, slow_s)
     try:
         yield {tool.spec.name: tool for tool in await source.tools()}, source
     finally:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from .questions import Host
 from .resources import resource_tools
 from .tool import McpTool
 
+SLOW_S = 4.0
+"""A session that has to wait longer for a server says for which."""
 _MOST_NAME_CHARS = 64
 """Providers take no longer name."""
 
@@ -44,8 +47,11 @@ class McpSource:
         env: Mapping[str, str],
         logs: Path,
         host: Host | None = None,
+        slow_s: float = SLOW_S,
     ) -> None:
-        """`logs`: the folder for what servers write to standard error."""
+        """`logs`: the folder for what servers write to standard error; `slow_s`: a longer wait is told."""
+        self._slow_s = slow_s
+        self._waited_s: dict[str, float] = {}
         self._notices: list[str] = []
         self._connections: dict[str, ServerConnection] = {}
         self._offered: dict[str, Offered] = {}
@@ -62,7 +68,7 @@ class McpSource:
         """Return the tools of every server that gets ready in its time; it is asked once."""
         async with self._opening:
             missing = [name for name in self._connections if name not in self._offered]
-            found = await asyncio.gather(*(self._offers(self._connections[name]) for name in missing))
+            found = await asyncio.gather(*(self._timed(name) for name in missing))
             self._offered |= dict(zip(missing, found, strict=True))
         tools: dict[str, Tool] = {}
         for offered in self._in_order():
@@ -80,7 +86,7 @@ class McpSource:
             for name, catalogue in self._catalogues.items()
             if catalogue.has_changed
         ]
-        return (*self._notices, *said, *changed)
+        return (*self._notices, *self._slowest(), *said, *changed)
 
     def health(self) -> Mapping[str, ServerHealth]:
         """Return what is known of each server."""
@@ -92,6 +98,23 @@ class McpSource:
 
     def _in_order(self) -> list[Offered]:
         return [self._offered[name] for name in self._connections if name in self._offered]
+
+    async def _timed(self, name: str) -> Offered:
+        began = time.monotonic()
+        try:
+            return await self._offers(self._connections[name])
+        finally:
+            self._waited_s[name] = time.monotonic() - began
+
+    def _slowest(self) -> list[str]:
+        """Say for whom the start of the session waited, if that was long: they all start at once."""
+        name = max(self._waited_s, key=self._waited_s.__getitem__, default="")
+        waited_s = self._waited_s.get(name, 0.0)
+        if waited_s <= self._slow_s:
+            return []
+        return [
+            f"The start waited {waited_s:.0f} s for the tool server {name}; `startup_timeout_s` is its limit."
+        ]
 
     async def _offers(self, connection: ServerConnection) -> Offered:
         name = connection.server.name

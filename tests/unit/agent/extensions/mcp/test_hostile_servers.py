@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from pathlib import Path
 
@@ -51,6 +52,16 @@ async def test_one_that_cannot_be_started_is_named_with_its_reason(tmp_path: Pat
         assert not tools
         (said,) = source.notices()
     assert said.endswith("it ended; it said: no-such-program cannot be started: No such file or directory.")
+
+
+async def test_who_was_waited_for_is_said(tmp_path: Path) -> None:
+    servers = [hostile("good", tmp_path), hostile("silent", tmp_path, startup_timeout_s=8.0)]
+    async with opened(*servers, folder=tmp_path, slow_s=0.5) as (tools, source):
+        assert list(tools) == ["mcp__good__act"]
+        said = source.notices()[0]
+    assert re.fullmatch(
+        r"The start waited \d+ s for the tool server silent; `startup_timeout_s` is its limit\.", said
+    )
 
 
 async def test_the_last_words_of_one_that_ends_are_passed_on(tmp_path: Path) -> None:
