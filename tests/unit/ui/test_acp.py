@@ -172,12 +172,36 @@ async def test_cancelling_stops_what_runs_and_leaves_no_process(command: Command
         marker = f"98.{os.getpid()}"
         asking = asyncio.ensure_future(editor.prompt(session_id, f"run echo begun; sleep {marker}"))
         await editor.until(lambda: "begun" in editor.output)
-        assert "answering a message" in str(await refused(editor.prompt(session_id, "more")))
+        assert "answering a message" in str(await refused(editor.prompt(session_id, "/mode plan")))
         await editor.agent.cancel(session_id=session_id)
         assert (await asking).stop_reason == "cancelled"
         assert alive(marker) == []
         again = await editor.prompt(session_id, "run echo back")
         assert (again.stop_reason, "back" in editor.text()) == ("end_turn", True)
+
+
+async def test_a_message_while_it_works_steers_and_files_are_commands(command: Command) -> None:
+    home = command.folder / ".sandbur" / "commands"
+    home.mkdir(parents=True)
+    (home / "look.md").write_text("---\ndescription: look somewhere\n---\nLook at $ARGUMENTS closely.\n")
+    fifo = command.folder / "fifo"
+    os.mkfifo(fifo)
+    script = [call("run_shell_command", command="echo begun; cat fifo"), say("steered"), say("looked")]
+    with ModelServer(script) as server:
+        async with editing(command, "-y", **of(server)) as editor:
+            session_id = await new(editor, command.folder)
+            first = asyncio.ensure_future(editor.prompt(session_id, "wait"))
+            await editor.until(lambda: "begun" in editor.output)
+            second = asyncio.ensure_future(editor.prompt(session_id, "and hurry up"))
+            await editor.agent.set_session_mode(session_id=session_id, mode_id="yolo")
+            await asyncio.to_thread(fifo.write_text, "go")
+            assert (await first).stop_reason == (await second).stop_reason == "end_turn"
+            await editor.prompt(session_id, "/look README")
+            offered = editor.of("available_commands_update")[-1].available_commands
+    sent = [json.dumps(request.body["messages"]) for request in server.requests]
+    assert "and hurry up" in sent[1]
+    assert "Look at README closely." in sent[2]
+    assert {"look", "skill", "compact"} <= {one.name for one in offered}
 
 
 async def test_a_question_that_is_cancelled_stays_open_and_a_message_starts_something_else(
