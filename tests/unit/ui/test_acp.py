@@ -5,8 +5,11 @@ import base64
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,15 @@ def of(server: ModelServer) -> dict[str, str]:
 def effects(command: Command) -> int:
     file = command.folder / "effects"
     return len(file.read_text().split()) if file.exists() else 0
+
+
+def until_kept(command: Command) -> None:
+    """Wait until something said to a run is on disk."""
+    with closing(sqlite3.connect(command.folder / "data" / "sandbur.db")) as database:
+        end = time.monotonic() + 60
+        while not database.execute("SELECT COUNT(*) FROM inbox").fetchone()[0]:
+            assert time.monotonic() < end
+            time.sleep(0.02)
 
 
 async def new(editor: Any, folder: Path, **more: Any) -> str:
@@ -193,7 +205,7 @@ async def test_a_message_while_it_works_steers_and_files_are_commands(command: C
             first = asyncio.ensure_future(editor.prompt(session_id, "wait"))
             await editor.until(lambda: "begun" in editor.output)
             second = asyncio.ensure_future(editor.prompt(session_id, "and hurry up"))
-            await editor.agent.set_session_mode(session_id=session_id, mode_id="yolo")
+            await asyncio.to_thread(until_kept, command)
             await asyncio.to_thread(fifo.write_text, "go")
             assert (await first).stop_reason == (await second).stop_reason == "end_turn"
             await editor.prompt(session_id, "/look README")
