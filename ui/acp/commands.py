@@ -1,6 +1,7 @@
 """Slash commands in an editor: those that change how a session goes on, and what tool servers wrote."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
@@ -13,6 +14,7 @@ from ..chat.slash.server_prompts import prompt_lines, written
 if TYPE_CHECKING:
     from ...actions.events import Event
     from ...agent.extensions.mcp.prompts import ServerPrompt
+    from ...agent.extensions.prompt_commands.commands import PromptCommand
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
@@ -26,13 +28,27 @@ async def available(
     """Return the commands of a session; what its tool servers offer is asked of them."""
     prompts = runtime.server_prompts(session)
     listed = () if prompts is None else await prompts.listed()
+    written_here = _files(runtime, session)
     return [
         _command("mode", "change what runs unasked", "|".join(modes)),
         _command("compact", "put a summary in the place of the older messages", "what to keep"),
         _command(CONTINUE[1:], "go on where the session was interrupted"),
         _command("help", "list the commands"),
+        _command("skill", "work by a skill; without a name: which there are", "NAME task"),
+        *(_command(one.name, one.description, one.argument_hint) for one in written_here.values()),
         *(_of_server(prompt) for prompt in listed),
     ]
+
+
+_OWN = ("mode", "compact", "continue", "help", "skill", "exit", "quit", "mcp")
+
+
+def _files(runtime: "Runtime", session: "Session") -> "Mapping[str, PromptCommand]":
+    """Return the commands that are markdown files of the person and the project."""
+    from ...agent.extensions.prompt_commands.commands import find_commands
+
+    found = find_commands(Path(session.settings.cwd), runtime.env)
+    return {name: one for name, one in found.commands.items() if name not in _OWN}
 
 
 def _command(name: str, description: str, hint: str = "") -> AvailableCommand:
@@ -68,10 +84,31 @@ async def events_of(
         raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
     if command == "/mcp" or command.startswith("/mcp__"):
         return await _sent_prompt(said, runtime, session)
+    if command == "/skill":
+        return session.send(_by_skill(said, runtime, session))
+    if (file := _files(runtime, session).get(said.split()[0][1:])) is not None:
+        message = file.message(said.strip().partition(" ")[2].strip())
+        # What a file says is a message, whatever it looks like.
+        return session.send(f"The command {file.name} says: {message}" if is_command(message) else message)
     mode = chosen_mode(said)
     if mode is not None and mode not in modes:
         raise UsageError(f"The mode {mode} is not offered here.", "Start it with: sandbur acp --mode yolo")
     return session.send(said)
+
+
+def _by_skill(said: str, runtime: "Runtime", session: "Session") -> str:
+    """Return a skill with what is to be done by it; raises `CommandAnswered` with the list of them."""
+    from ...agent.extensions.skills.catalogue import find_skills
+
+    found = find_skills(Path(session.settings.cwd), runtime.env).skills
+    name, _, task = said.strip().partition(" ")[2].strip().partition(" ")
+    if not name:
+        known = [f"- `{one.name}` {one.description}" for one in found.values()]
+        raise CommandAnswered("\n".join(known or ["There are no skills here."]))
+    skill = found.get(name)
+    if skill is None:
+        raise UsageError(f"There is no skill {name[:64]}.", "/skill lists them.")
+    return f"{skill.text()}\n\n---\n{task.strip() or 'Work by this skill from now on.'}"
 
 
 async def _sent_prompt(said: str, runtime: "Runtime", session: "Session") -> "AsyncIterator[Event]":

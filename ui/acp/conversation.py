@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, cast
 
-from acp import PromptResponse, RequestError, update_agent_message_text
+from acp import PromptResponse, RequestError, update_agent_message_text, update_user_message_text
 from acp.helpers import update_available_commands, update_current_mode
 from acp.schema import (
     PermissionOption,
@@ -107,13 +107,20 @@ class Conversation:
         """Answer a message; raises `RequestError` and `SandburError`."""
         said = message_of(blocks)
         if self._turn is not None and self._is_prompted:
-            raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
+            return await self._steered(said, self._turn)
         while self._turn is not None:
             # What is asked since the session was loaded comes first.
             self._is_prompted = True
             with suppress(SandburError, RequestError):
                 await asyncio.shield(self._turn)
         turn = self._begin(self._answer(said), is_prompted=True)
+        return PromptResponse(stop_reason=await asyncio.shield(turn))
+
+    async def _steered(self, said: UserContent, turn: "asyncio.Task[StopReason]") -> PromptResponse:
+        """Say something to the model while it works; answered with the turn that takes it in."""
+        if not isinstance(said, str) or is_command(said):
+            raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
+        await self.session.steer(said)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
     async def cancel(self) -> None:
@@ -124,6 +131,10 @@ class Conversation:
         if self._asking is not None:
             self._asking.cancel()
         await self.session.interrupt()
+        for one in self.session.waiting_messages:
+            # What was said to a run that is called off is not to be sent later, unseen.
+            with suppress(SandburError):
+                await self.session.withdraw(one.number)
 
     def set_mode(self, mode: str) -> None:
         """Change the mode, at the end of what runs now; raises `UsageError`."""
@@ -170,11 +181,15 @@ class Conversation:
         self._updates.is_command = isinstance(said, str) and is_command(said)
         await self._tell(self._updates.notices(notices))
         try:
-            return await self._go_on(lambda: events_of(said, self.runtime, self.session, self._offered))
+            reason = await self._go_on(lambda: events_of(said, self.runtime, self.session, self._offered))
         except CommandAnswered as answer:
             return await self._say(str(answer))
         finally:
             self._updates.is_command = False
+        if reason == "end_turn" and (queued := await self.session.next_queued()) is not None:
+            await self._tell([update_user_message_text(queued)])
+            return await self._answer(queued)
+        return reason
 
     async def _go_on(self, begin: Begin | None) -> StopReason:
         """Run and ask by turns until nothing is left to do, or a question is left open."""

@@ -5,8 +5,11 @@ import base64
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,15 @@ def of(server: ModelServer) -> dict[str, str]:
 def effects(command: Command) -> int:
     file = command.folder / "effects"
     return len(file.read_text().split()) if file.exists() else 0
+
+
+def until_kept(command: Command) -> None:
+    """Wait until something said to a run is on disk."""
+    with closing(sqlite3.connect(command.folder / "data" / "sandbur.db")) as database:
+        end = time.monotonic() + 60
+        while not database.execute("SELECT COUNT(*) FROM inbox").fetchone()[0]:
+            assert time.monotonic() < end
+            time.sleep(0.02)
 
 
 async def new(editor: Any, folder: Path, **more: Any) -> str:
@@ -172,12 +184,36 @@ async def test_cancelling_stops_what_runs_and_leaves_no_process(command: Command
         marker = f"98.{os.getpid()}"
         asking = asyncio.ensure_future(editor.prompt(session_id, f"run echo begun; sleep {marker}"))
         await editor.until(lambda: "begun" in editor.output)
-        assert "answering a message" in str(await refused(editor.prompt(session_id, "more")))
+        assert "answering a message" in str(await refused(editor.prompt(session_id, "/mode plan")))
         await editor.agent.cancel(session_id=session_id)
         assert (await asking).stop_reason == "cancelled"
         assert alive(marker) == []
         again = await editor.prompt(session_id, "run echo back")
         assert (again.stop_reason, "back" in editor.text()) == ("end_turn", True)
+
+
+async def test_a_message_while_it_works_steers_and_files_are_commands(command: Command) -> None:
+    home = command.folder / ".sandbur" / "commands"
+    home.mkdir(parents=True)
+    (home / "look.md").write_text("---\ndescription: look somewhere\n---\nLook at $ARGUMENTS closely.\n")
+    fifo = command.folder / "fifo"
+    os.mkfifo(fifo)
+    script = [call("run_shell_command", command="echo begun; cat fifo"), say("steered"), say("looked")]
+    with ModelServer(script) as server:
+        async with editing(command, "-y", **of(server)) as editor:
+            session_id = await new(editor, command.folder)
+            first = asyncio.ensure_future(editor.prompt(session_id, "wait"))
+            await editor.until(lambda: "begun" in editor.output)
+            second = asyncio.ensure_future(editor.prompt(session_id, "and hurry up"))
+            await asyncio.to_thread(until_kept, command)
+            await asyncio.to_thread(fifo.write_text, "go")
+            assert (await first).stop_reason == (await second).stop_reason == "end_turn"
+            await editor.prompt(session_id, "/look README")
+            offered = editor.of("available_commands_update")[-1].available_commands
+    sent = [json.dumps(request.body["messages"]) for request in server.requests]
+    assert "and hurry up" in sent[1]
+    assert "Look at README closely." in sent[2]
+    assert {"look", "skill", "compact"} <= {one.name for one in offered}
 
 
 async def test_a_question_that_is_cancelled_stays_open_and_a_message_starts_something_else(
