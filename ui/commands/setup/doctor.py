@@ -195,7 +195,7 @@ def _packages() -> Iterator[Finding]:
 
     from ....agent.version import VERSION
 
-    yield Finding("good", "sandbur", f"{VERSION} at {Path(__file__).resolve().parent.parent}")
+    yield Finding("good", "sandbur", f"{VERSION} at {Path(__file__).resolve().parents[3]}")
     found: list[str] = []
     for name in _PACKAGES:
         try:
