@@ -203,10 +203,9 @@ class Chat:
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
         state, store = session.state, self._runtime.store
-        stands = "prompt" if self._waits else standing
-        lines = [*recap_lines(summary.title or session.id, state, stands, self._renderer.glyphs)]
-        if self._waits:
-            lines += stopped_lines(store, session.id, state, standing, summary.wake_at)
+        lines = [*recap_lines(summary.title or session.id, state, self._renderer.glyphs)]
+        stopped = stopped_lines(store, session.id, state, standing, summary.wake_at)
+        lines += stopped if self._waits else standing_lines(state, standing)
         self._renderer.know(state.pending_tool_calls, state.vibe_plan)
         self._renderer.lines(lines, prose=True)
 
