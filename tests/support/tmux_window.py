@@ -67,6 +67,10 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-S", "-500")
 
+    def coloured(self) -> str:
+        """Return what stands in the window, with the sequences of its colours."""
+        return self._tmux("capture-pane", "-p", "-e")
+
     def see(self, text: str, seconds: float = 120, after: str = "") -> str:
         """Wait until the screen shows `text` (behind the last `after`); return the screen."""
 

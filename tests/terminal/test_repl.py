@@ -251,6 +251,7 @@ def test_the_picker_finds_a_session_by_its_title(terminal: Terminal) -> None:
 def test_a_plan_is_shown_step_by_step(terminal: Terminal) -> None:
     terminal.start("-m demo -y 'my web site is slow, find out why'", height=60)
     screen = terminal.see("I am the demo", seconds=15)
-    assert "○ 1." in screen
+    assert "✓ 1." in screen
+    assert screen.count("\nPlan") == 1
     assert "✓ Step 1/" in screen
     assert screen.index("Step 1/") < screen.index("Step 2/")

@@ -106,7 +106,12 @@ def make_console(file: TextIO) -> "Console":
 
     from .theme import LOOK, put_on
 
-    console = Console(file=file, markup=False, highlight=False, emoji=False, legacy_windows=False)
+    # What a shell has exported of a size says nothing after the window was resized.
+    told = ("COLUMNS", "LINES") if file.isatty() else ()
+    environ = {name: value for name, value in os.environ.items() if name not in told}
+    console = Console(
+        file=file, markup=False, highlight=False, emoji=False, legacy_windows=False, _environ=environ
+    )
     put_on(console, LOOK.theme)
     return console
 

@@ -1,0 +1,55 @@
+"""Make the pictures of the chat in `docs/captures` from the program itself. Usage: python tests/captures.py
+
+It runs the shipped demo in tmux, in a folder of its own, and keeps what stands on the screen as SVG.
+"""
+
+import re
+import sys
+import tempfile
+import time
+from io import StringIO
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+from rich.console import Console
+from rich.text import Text
+from tmux_window import ASKS, DEAF_S, Terminal, opened
+
+COLUMNS, ROWS = 96, 34
+FOLDER = Path(__file__).parent.parent / "docs/captures"
+
+
+def keep(terminal: Terminal, name: str, title: str) -> None:
+    """Write the screen as a picture; the folder it ran in is called a project."""
+    screen = terminal.coloured().replace(str(terminal.folder), "~/project")
+    console = Console(
+        record=True, width=COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    console.print(Text.from_ansi(screen.rstrip("\n")))
+    picture = console.export_svg(title=title, unique_id=name)
+    # No font is fetched from anywhere.
+    picture = re.sub(r"\s*@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+    (FOLDER / f"{name}.svg").write_text(re.sub(r"[ \t]+$", "", picture, flags=re.MULTILINE), "utf-8")
+    print(f"{name}.svg: {len(picture):,} characters")
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, opened(Path(name)) as terminal:
+        terminal.start("demo", width=COLUMNS, height=ROWS)
+        terminal.see(ASKS)
+        keep(terminal, "question", "a plan, and the question before its first step")
+        asked = 1
+        while "model calls" not in terminal.screen():
+            time.sleep(DEAF_S)
+            terminal.keys("y")
+            time.sleep(1)
+            asked += 1
+            assert asked < 60, terminal.screen()
+        terminal.see("/help", after="model calls")
+        keep(terminal, "answer", "the plan at its end, the answer and the status line")
+
+
+if __name__ == "__main__":
+    main()
