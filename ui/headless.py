@@ -3,13 +3,14 @@
 import select
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from os import fstat, read
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..actions.events import Event, RunFinished, RunStarted
-from ..actions.turn.commands import chosen_mode
+from ..actions.turn.commands import COMMANDS, chosen_mode, parted
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
 from .open_session import attached, open_session, opened
@@ -104,10 +105,28 @@ async def run_headless(command: "ChatCommand") -> int:
     files = attached(command)
     async with opened(command) as runtime:
         session = await open_session(runtime, command)
+        if prompt is not None and prompt.startswith("/"):
+            prompt = _said_by_file(prompt, session.settings.cwd, runtime.env)
         warn(session.notices, command.progress)
         message = (*files, *([prompt] if prompt else [])) if files else prompt
         events = session.send(message) if message is not None else session.carry_on()
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
+
+
+def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
+    """Return what a command of a markdown file says, if the prompt is one; else the prompt."""
+    typed = parted(prompt)
+    if typed is None or typed[0].lower() in COMMANDS:
+        return prompt
+    from ..agent.extensions.prompt_commands.commands import find_commands
+
+    found = find_commands(Path(cwd), env)
+    command = found.commands.get(typed[0])
+    if command is None and found.notices:
+        from .terminal.sanitize import plain
+
+        say("\n".join(map(plain, found.notices)))
+    return prompt if command is None else command.message(typed[1])
 
 
 async def run_to_end(

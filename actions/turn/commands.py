@@ -44,6 +44,10 @@ class CommandAnswer:
     changes: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+COMMANDS = frozenset({"mode", "compact", "help", "exit", "quit", *_ELSEWHERE})
+"""Names that are answered here."""
+
+
 def is_command(text: str) -> bool:
     return parted(text) is not None
 

@@ -289,13 +289,13 @@ class Chat:
     async def record(self, text: str) -> None:
         # Nothing that a command names goes with it: the files of the flags wait for a message.
         self._sent_files = ()
-        if self.asks:
-            await self._drive(self._session.send(text))
-        else:
-            await self._turn(self._session.send(text), text)
+        await self.follow(self._session.send(text))
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
-        await self._turn(events)
+        if self.asks:
+            await self._drive(events)
+        else:
+            await self._turn(events)
 
     async def wait(self, answer: Coroutine[None, None, Answer], leave: Callable[[int], bool]) -> Answer:
         return await at_prompt(answer, leave)

@@ -10,6 +10,7 @@ from ...argument_types import nearest
 from ...terminal.sanitize import one_line
 from .command import DONE, Complete, Run, SlashCommand, SlashContext, SlashOffer, SlashResult, at, tell, warn
 
+_NARROW = 70
 _MODE_MEANINGS = {
     "interactive": "asks before anything but looking",
     "plan": "changes nothing",
@@ -22,7 +23,7 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
     """List the commands, or say what one of them is for."""
     wanted = words.strip().removeprefix("/")
     if not wanted:
-        context.renderer.lines(help_lines(context.more))
+        context.renderer.lines(help_lines(context.more, context.renderer.console.width), prose=True)
         return DONE
     command = find(wanted, context.more)
     if command is None:
@@ -176,13 +177,18 @@ def usage_of(command: SlashCommand) -> str:
     return f"{command.typed} {command.usage}".rstrip()
 
 
-def help_lines(more: Sequence[SlashCommand] = ()) -> Iterator[tuple[str, str]]:
-    """Yield the list of the commands by their groups."""
+def help_lines(more: Sequence[SlashCommand] = (), cells: int = 100) -> Iterator[tuple[str, str]]:
+    """Yield the list of the commands by their groups; on a narrow screen each takes two lines."""
     everything = (*COMMANDS, *more)
-    width = min(26, max(len(usage_of(one)) for one in everything))
+    width = min(26, max(len(usage_of(one)) for one in everything)) if cells >= _NARROW else 0
     for group, members in groupby(everything, key=lambda one: one.group):
         yield "bold", group
-        yield from (("", one_line(f"  {usage_of(one):<{width}}  {one.summary}")) for one in members)
+        for one in members:
+            usage, summary = one_line(usage_of(one)), one_line(one.summary)
+            if width:
+                yield "", f"  {usage:<{width}}  {summary}"
+            else:
+                yield from (("", usage), ("dim", summary))
     yield "dim", "Anything else is a message to the agent."
 
 

@@ -6,6 +6,7 @@ import pytest
 from scripted import ScriptedModel
 from slash_desk import SlashDesk, environment, slash_desk
 
+from sandbur.state.errors import ModelError
 from sandbur.ui.chat.slash.command import DONE, SlashResult
 from sandbur.ui.chat.slash.table import COMMANDS
 
@@ -222,3 +223,21 @@ async def test_instructions_are_listed_added_to_and_edited(
         assert not (tmp_path / "elsewhere").exists()
         await desk.type("/init keep it short")
         assert desk.sent[0].endswith("The person adds: keep it short")
+
+
+async def test_a_compression_that_failed_goes_on_after_a_resume(tmp_path: Path) -> None:
+    model = ScriptedModel("one", "two " * 500, ModelError("broken"), "SUMMARY", "three")
+    async with slash_desk(tmp_path, model) as desk:
+        await said(desk, "first", "second")
+        await desk.type("/compact")
+        assert desk.finished is not None
+        assert desk.finished.status == "error"
+        assert desk.session.next_action == "context_compressor"
+        session_id = desk.session.id
+    async with slash_desk(tmp_path, model, resume=session_id) as desk:
+        await desk.follow(desk.session.carry_on())
+        assert desk.session.next_action == "prompt"
+        assert "SUMMARY" in next(iter(desk.session.state.chat_history)).text
+        await said(desk, "third")
+        assert desk.session.state.chat_history.last is not None
+        assert desk.session.state.chat_history.last.text == "three"
