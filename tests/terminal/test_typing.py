@@ -5,12 +5,14 @@ import time
 import pytest
 from tmux_window import ASKS, DEAF_S, Terminal, wait
 
+ASKED = {"COLUMNS": "", "LINES": ""}
+"""The terminal is asked for its size; what starts it may have set these."""
 WAITS = "run until test -e go; do sleep 0.1; done; echo gone"
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_typing_is_seen_at_once_steers_queues_and_comes_back(terminal: Terminal, width: int) -> None:
-    terminal.start("-m demo -y", width=width, height=30)
+    terminal.start("-m demo -y", width=width, height=30, **ASKED)
     terminal.see("yolo ❯")
     terminal.type(WAITS)
     terminal.see("Enter steers")
