@@ -37,7 +37,7 @@ class SessionInbox:
     def waiting(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         return self._inbox.waiting(taken)
 
-    async def add(self, kind: InboxKind, text: str, advice: "Advice | None") -> None:
+    async def add(self, kind: InboxKind, text: str, advice: "Advice | None", taken: InboxTaken) -> None:
         """Keep a message, without its secrets; it is on disk when this returns.
 
         Raises `UsageError` for one that cannot be said to a model that works.
@@ -58,7 +58,7 @@ class SessionInbox:
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
-        await self._inbox.add(kind, said, context)
+        await self._inbox.add(kind, said, context, max(taken.steer, taken.queue))
 
     async def withdraw(self, number: int, taken: InboxTaken, is_running: bool) -> str:
         """Take a message back and return it; raises `UsageError` once it was read, or is not there."""

@@ -176,11 +176,11 @@ class Session:
 
         If no run reads it, it waits as one that is queued. Raises `UsageError` for a command.
         """
-        await self._inbox.add("steer", text, self._ports.advice)
+        await self._inbox.add("steer", text, self._ports.advice, self.state.inbox_taken)
 
     async def queue(self, text: str) -> None:
         """Keep a message or a command, on disk now, that is to be sent when the run is over."""
-        await self._inbox.add("queue", text, None)
+        await self._inbox.add("queue", text, None, self.state.inbox_taken)
 
     async def read_inbox(self) -> None:
         """Get to know what waits since the last run, or came from another process."""

@@ -16,7 +16,7 @@ from ..store.sessions import delete_session
 _ROW_BYTES = 100
 """What a row takes besides its texts, about."""
 _SIZED = {"steps": "fields", "messages": "body", "calls": "body", "outputs": "body", "files": "body",
-          "blobs": "body"}  # fmt: skip
+          "blobs": "body", "inbox": "body"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,15 @@ class Inbox:
         self._known = found | {n: one for n, one in self._known.items() if n not in before}
         return self.waiting(taken)
 
-    async def add(self, kind: InboxKind, text: str, context: str = "") -> WaitingMessage:
-        """Write a message; it is on disk when this returns. Raises `StoreError`."""
+    async def add(self, kind: InboxKind, text: str, context: str = "", above: int = 0) -> WaitingMessage:
+        """Write a message; it is on disk when this returns. Raises `StoreError`.
+
+        `above`: its number is higher, as an import brings what was taken without its rows.
+        """
         if len(text) + len(context) > MOST_CHARS:
             raise UsageError(f"A message may have {MOST_CHARS:,} characters here; this has {len(text):,}.")
         body = json.dumps({"text": text, **({"context": context} if context else {})}, ensure_ascii=True)
-        number = await self._written(kind, body)
+        number = await self._written(kind, body, above)
         added = self._known[number] = WaitingMessage(number, kind, text, context)
         return added
 
@@ -79,10 +82,10 @@ class Inbox:
         reach("inbox_withdraw_after_commit")
         return True
 
-    async def _written(self, kind: InboxKind, body: str) -> int:
+    async def _written(self, kind: InboxKind, body: str, above: int) -> int:
         token = secrets.token_hex(16)
         for _ in range(_MOST_TRIES):
-            number = await self._database.offload(self._next_number)
+            number = max(await self._database.offload(self._next_number), above + 1)
             place = {"session_id": self._session_id, "n": number}
             row = (self._session_id, number, kind, now(), token, body)
             guard = GuardedUpdate(

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
-from sandbur import Agent, Composite, Depends, SessionMemory, StoreFiles, file_tools, tool
+from sandbur import Agent, Composite, Depends, RunContext, SessionMemory, StoreFiles, file_tools, tool
+from sandbur.state.store.store import Store
 
 EFFECTS = Path("effects.txt")
 LEDGER = Path("../ledger")
@@ -53,5 +54,19 @@ def note_once(word: str, into: Annotated[Path, Depends(ledger)]) -> str:
     return noted(word, into)
 
 
+@tool(effect="read")
+async def overhear(context: RunContext) -> str:
+    """Let a person say something from another process, and take something back."""
+    home = Path(os.environ["SANDBUR_HOME"])
+    store = Store.open(os.environ.get("SANDBUR_STORE") or f"sqlite:///{home}/sandbur.db")
+    inbox = store.inbox(context.session_id)
+    waiting = await inbox.add("queue", "never mind")
+    await inbox.withdraw(waiting.number)
+    await inbox.add("steer", "use tabs")
+    store.close()
+    return "said"
+
+
+heard = Agent(tools=[overhear])
 functions = Agent(tools=[note, note_once])
 kept = Agent(tools=file_tools(Composite({"/memory/": SessionMemory(), "/store/": StoreFiles()})))

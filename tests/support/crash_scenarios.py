@@ -199,6 +199,11 @@ def _kept(past: Past) -> Answer:
     )
 
 
+def _heard(past: Past) -> Answer:
+    is_heard = any("use tabs" in text for text in past.users)
+    return rounds(past, calls(wanted("overhear")), say("tabs it is" if is_heard else "nobody said anything"))
+
+
 def word_of(arguments: Mapping[str, Any]) -> str:
     """Return which effect a call has by its arguments; empty if it has none."""
     command = str(arguments.get("command", ""))
@@ -255,6 +260,7 @@ SCENARIOS = {
                  flags=("--agent", f"{AGENTS}:functions", "--allow", "note", "--allow", "note_once"),
                  opens=True),
         Scenario("kept", _kept, ("all is kept",), flags=("--agent", f"{AGENTS}:kept", "--yolo")),
+        Scenario("heard", _heard, ("tabs it is",), flags=("--agent", f"{AGENTS}:heard", "--yolo")),
         Scenario("damaged", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), between=_spoil_a_record),
     )

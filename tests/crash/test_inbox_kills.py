@@ -1,0 +1,64 @@
+"""What is said while a run goes on is in the history exactly once, wherever the process dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from databases import DATABASES, fresh_url
+from places import ROOT
+
+VICTIM = ROOT / "tests" / "support" / "inbox_victim.py"
+POINTS = (
+    "inbox_before_commit",
+    "inbox_before_commit:2",
+    "inbox_after_commit:2",
+    "inbox_withdraw_before_commit",
+    "inbox_withdraw_after_commit",
+    # Taken, and not recorded; asked with it; answered, and not recorded.
+    "inbox_taken",
+    "request_before_send:2",
+    "reply_before_commit:2",
+    # The turn of the message that was queued: before and after the step that takes it in, and after that.
+    "request_before_send:3",
+    "reply_before_commit:3",
+    *(f"store_{when}_commit:{number}" for number in (3, 5, 7) for when in ("before", "after")),
+)
+
+
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with fresh_url(request.param, tmp_path) as url:
+        yield url
+
+
+def run(url: str, folder: Path, point: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, str(VICTIM), url, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "SANDBUR_CRASH_AT": point},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+def test_what_was_said_is_heard_once_wherever_the_process_dies(url: str, tmp_path: Path, point: str) -> None:
+    died = run(url, tmp_path, point)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    acknowledged = (tmp_path / "told").read_text().split() if (tmp_path / "told").exists() else []
+    resumed = run(url, tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    told = json.loads(resumed.stdout)
+    assert told["left"] == []
+    said = told["said"]
+    # What was acknowledged is heard once; what was not, never or once.
+    assert said.count("begin") == 1
+    for text in ("steered", "queued"):
+        assert said.count(text) == 1 or (text not in acknowledged and not said.count(text))
+    assert said.count("withdrawn") == (point == "inbox_withdraw_before_commit")
