@@ -87,7 +87,7 @@ async def _ended_by(
     last: ToolResult, state: ApplicationState, ports: Ports, results: dict[int, ToolResult]
 ) -> Changes:
     """Answer the calls that have no result, then the person."""
-    from .turn.run_end import NOT_RUN, ended
+    from .turn.run_end import NOT_RUN, ended, going_on
     from .turn.tool_results import result, with_results
     from .turn.tool_runner import refused
 
@@ -95,6 +95,8 @@ async def _ended_by(
         if offset not in results:
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
             await refused(ports, results[offset], state.active_step_id)
+    if more := await going_on(state, ports, last.ends_run or ""):
+        return with_results(state, _in_order(results), more=more)
     changes = with_results(state, _in_order(results))
     answered = state.model_copy(update=changes)
     return {**changes, **ended(answered, ports, last.ends_run or "")}

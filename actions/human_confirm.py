@@ -1,7 +1,7 @@
 """The safety valve: takes a person's decisions about pending calls; the graph halts before it."""
 
 from ..state.application import ApplicationState, ExecutionMode
-from ..state.calls import CallDecision, PendingCall, recovering
+from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, recovering
 from ..state.messages import encodable, json_object
 from .events import Notice
 from .masking.references import masked_arguments, placeholder_in
@@ -40,7 +40,8 @@ def _decided(
         return call, "it has not run yet, so it is to be approved or denied."
     if not decision.approved:
         reason = ports.masker.text(encodable(decision.reason))
-        denied = {"decision": "denied", "decided_by": "person", "reason": reason}
+        who = "hook" if decision.by == HOOK_DECIDES else "person"
+        denied = {"decision": "denied", "decided_by": who, "reason": reason}
         return call.model_copy(update=denied), ""
     edited = call if decision.arguments is None else _edited(call, encodable(decision.arguments), ports)
     if problem := why_lost(edited, ports):

@@ -1,11 +1,10 @@
 """The one model call that both decides and does: an answer, tool calls, or a plan."""
 
-import itertools
 from typing import TYPE_CHECKING
 
 from ..state.application import ApplicationState
 from ..state.calls import PendingCall
-from ..state.messages import Message, runtime_said
+from ..state.messages import Message
 from .events import MessageAdded, Notice, ToolRequested
 from .ports import Ports, Reply
 from .turn.burr_action import Changes, graph_action
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from .turn.output.format import OutputFormat
 
 _PLAN_STARTED = "A plan is made first. Now call submit_plan with its steps."
-_GO_ON = "[The turn is not over: a hook of the user says why.]\n"
 _NOT_RUN = "Not run: a plan is made first."
 _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_tool_calls", "turn_open"]
 
@@ -50,7 +48,7 @@ async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Change
     if reply is None:
         return overflow(state, "router")
     message = with_unique_ids(reply.message, ports)
-    closed = None if _is_free(ports) else _closed(state, ports, reply, message)
+    closed = None if _is_free(ports) else await _closed(state, ports, reply, message)
     changes = await _route(state, ports, reply, message) if closed is None else closed.changes
     pending: tuple[PendingCall, ...] = changes.get("pending_tool_calls", ())
     await record_wishes(message, pending, ports)
@@ -84,30 +82,34 @@ def _wanted(state: ApplicationState, ports: Ports) -> "tuple[str | None, OutputF
     return forced_in_repair(state, ports), wanted_output(ports)
 
 
-def _closed(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> "Closing | None":
+async def _closed(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> "Closing | None":
     """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
     from .turn.output.answers import closing
 
-    return closing(before, ports, reply, message)
+    closed = closing(before, ports, reply, message)
+    if closed is None or closed.held is None:
+        return closed
+    more = await _going_on(before, ports, closed.answer or message.text)
+    if more is None:
+        return closed
+    return closed._replace(changes={"chat_history": closed.held.append(more), "bad_rounds": 0}, answer="")
 
 
-async def _more(before: ApplicationState, message: Message, ports: Ports) -> str:
-    """Return why a hook wants the turn to go on; once in a turn, and empty if none does."""
+async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
+    """Return what the model is told where a hook wants the turn to go on."""
     if ports.advice is None:
-        return ""
-    turn = itertools.takewhile(lambda said: said.origin != "person", reversed(before.chat_history))
-    is_second = any(said.origin == "runtime" and said.text.startswith(_GO_ON) for said in turn)
-    reason = await ports.advice.on_answer(message.text, is_second)
-    return "" if is_second else reason
+        return None
+    from .turn.run_end import going_on
+
+    return await going_on(state, ports, answer)
 
 
 async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Changes:
     """Return the state changes of the reply: chat, ops or vibe."""
     history = before.chat_history.append(message)
     if not message.tool_uses:
-        if reply.finish == "stop" and (more := await _more(before, message, ports)):
-            ports.emit(Notice(f"A hook lets the turn go on: {more}"))
-            return {"chat_history": history.append(runtime_said(f"{_GO_ON}{more}")), "bad_rounds": 0}
+        if reply.finish == "stop" and (more := await _going_on(before, ports, message.text)):
+            return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
     may_plan = before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None

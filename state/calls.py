@@ -194,6 +194,9 @@ class CallDecision(Record):
     """Who decided, for the record: user@host."""
 
 
+HOOK_DECIDES = "a hook"
+"""Who decided where a hook denies what a person was to be asked."""
+
 VIRTUAL = "virtual:"
 """Begins the path of a file that is none of the disk, but of a back end."""
 

@@ -232,8 +232,8 @@ class JsonView:
 class StreamView:
     """One object a line, as it happens."""
 
-    def __init__(self) -> None:
-        self._session_id: str | None = None
+    def __init__(self, session_id: str | None = None) -> None:
+        self._session_id = session_id
         self._seq = 0
 
     def show(self, event: Event) -> None:

@@ -31,6 +31,11 @@ class Advice(Protocol):
         """Why the run is to end after this step; empty: it goes on."""
         ...
 
+    @property
+    def comments_results(self) -> bool:
+        """Whether it may take its time over what calls came to."""
+        ...
+
     def give_up(self) -> None:
         """Wait for nobody any more: the run is to end, and its beginning with it."""
         ...
@@ -44,11 +49,14 @@ class Advice(Protocol):
         ...
 
     async def on_question(self, call: PendingCall) -> HookSaid | None:
-        """The gate says that a person has to be asked about a call; None: so be it."""
+        """The gate says that a person has to be asked about a call; None: so be it.
+
+        Asked once more if the call asks again right before its start: then only a denial counts.
+        """
         ...
 
     async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
-        """A call has run, and is not recorded yet; return what the model is told beside the outcome."""
+        """A call has run, and is recorded; return what the model is told beside the outcome."""
         ...
 
     async def on_answer(self, text: str, is_second: bool) -> str:

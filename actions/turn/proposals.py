@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...state.application import ApplicationState, ExecutionMode
-from ...state.calls import DecidedBy, Decision, HookSaid, PendingCall
+from ...state.calls import HOOK_DECIDES, CallDecision, DecidedBy, Decision, HookSaid, PendingCall
 from ...state.crashpoints import reach
 from ...state.messages import Message, ToolResult, ToolUse, encodable, json_object, tool_answered
 from ..events import Notice
@@ -171,6 +171,18 @@ async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode) -> PendingCal
         return call
     is_edited = before.said is not None and before.said.edited
     return judge(use, ports, mode, answer.model_copy(update={"edited": is_edited}))
+
+
+async def denied_by_hooks(pending: Sequence[PendingCall], ports: Ports) -> tuple[CallDecision, ...]:
+    """Ask the hooks about questions that came up after all; what they would allow is the person's to say."""
+    found: list[CallDecision] = []
+    for call in pending:
+        if ports.advice is None or call.decision != "undecided" or call.kind != "approval":
+            continue
+        said = await ports.advice.on_question(call)
+        if said is not None and said.decision == "deny":
+            found.append(CallDecision(call_id=call.call_id, reason=said.reason, by=HOOK_DECIDES))
+    return tuple(found)
 
 
 def _refused_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:

@@ -1,9 +1,12 @@
-"""How a tool ends the run: its result says so, whoever reads it, so that a resume ends it as well."""
+"""How a turn ends, unless a hook lets it go on, and how a tool ends the run: its result says so, whoever
+reads it, so that a resume ends it as well.
+"""
 
+import itertools
 from collections.abc import Mapping
 
 from ...state.application import ENDED_BY_TOOL, ApplicationState
-from ...state.messages import ToolResult, assistant_said
+from ...state.messages import Message, ToolResult, assistant_said, runtime_said
 from ..events import MessageAdded, Notice, PlanChanged, StepChanged
 from ..ports import Ports
 from .burr_action import Changes
@@ -11,6 +14,23 @@ from .steering import heard_in
 from .step_turn import step_line, with_step
 
 NOT_RUN = "Not run: {tool} has ended the run."
+
+_GO_ON = "[The turn is not over: a hook of the user says why.]\n"
+
+
+async def going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
+    """Ask the hooks about an answer; return what the model is told if the turn is to go on, which is once."""
+    if ports.advice is None:
+        return None
+    turn = itertools.takewhile(lambda said: said.origin != "person", reversed(state.chat_history))
+    step = () if state.active_step is None else state.active_step.chat_history
+    told = (said for said in itertools.chain(turn, step) if said.origin == "runtime")
+    is_second = any(said.text.startswith(_GO_ON) for said in told)
+    reason = await ports.advice.on_answer(answer, is_second)
+    if is_second or not reason:
+        return None
+    ports.emit(Notice(f"A hook lets the turn go on: {reason}"))
+    return runtime_said(f"{_GO_ON}{reason}")
 
 
 def ending(results: Mapping[int, ToolResult]) -> ToolResult | None:

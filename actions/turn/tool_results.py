@@ -14,6 +14,7 @@ from ...state.messages import (
     Document,
     Equipment,
     Image,
+    Message,
     Outcome,
     Text,
     ToolResult,
@@ -79,12 +80,20 @@ _SUPERSEDED = "Not run: the user interrupted and said something else."
 
 
 def with_results(
-    state: ApplicationState, results: Sequence[ToolResult], left: tuple[PendingCall, ...] = ()
+    state: ApplicationState,
+    results: Sequence[ToolResult],
+    left: tuple[PendingCall, ...] = (),
+    more: Message | None = None,
 ) -> dict[str, Any]:
-    """Return the state changes that append `results` to the active history; `left` are calls without one."""
+    """Return the state changes that append `results` to the active history; `left` are calls without one.
+
+    `more` is what the model is told after all of them.
+    """
     messages = [tool_answered(one) for one in results]
     if state.note and not left:
         messages.append(runtime_said(state.note))
+    if more is not None:
+        messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     cleared |= equipped(state, results)
     step = state.active_step

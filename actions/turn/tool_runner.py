@@ -118,23 +118,26 @@ class ToolRunner:
             outcome = noted(_interrupted(cancelled, time.monotonic() - began), note)
             await self._record(offset, call, outcome, began, flush=True)
             raise
-        outcome = noted(outcome, note)
-        if self._ports.advice is not None:
-            outcome = await self._with_advice(offset, call, outcome, began)
-        await self._record(offset, call, outcome, began, flush=self._running > 1)
+        await self._finish(offset, call, noted(outcome, note), began)
 
-    async def _with_advice(
-        self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float
-    ) -> ToolOutcome:
-        """Let hooks add to an outcome; if they are cut short, it is recorded as it is."""
-        advice = self._ports.advice
-        assert advice is not None
+    async def _finish(self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float) -> None:
+        """Record an outcome; what hooks have to add to it is recorded with the step.
+
+        They may take their time, and a kill meanwhile must not make an outcome unknown.
+        """
+        advice, is_alone = self._ports.advice, self._running == 1
+        if advice is None:
+            await self._record(offset, call, outcome, began, flush=not is_alone)
+            return
+        flush = advice.comments_results or not is_alone
+        answer = await self._recorded(call, outcome, began, flush)
         try:
             more = await advice.after_call(call, outcome, int((time.monotonic() - began) * 1000))
         except asyncio.CancelledError:
-            await self._record(offset, call, outcome, began, flush=True)
+            self._end(offset, answer)
             raise
-        return replace(outcome, content=f"{outcome.content}\n{more}") if more else outcome
+        said = {"content": encodable(f"{answer.content}\n{more}")} if more else {}
+        self._end(offset, answer.model_copy(update=said))
 
     def _kept(self) -> KeptResults:
         limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
@@ -176,11 +179,17 @@ class ToolRunner:
     async def _record(
         self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
     ) -> None:
+        self._end(offset, await self._recorded(call, outcome, began, flush))
+
+    async def _recorded(
+        self, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
+    ) -> ToolResult:
         duration_ms = int((time.monotonic() - began) * 1000)
         limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
-        answer = await record_outcome(
-            self._ports, call, outcome, edit_note(call), duration_ms, flush, limit_bytes
-        )
+        before = edit_note(call)
+        return await record_outcome(self._ports, call, outcome, before, duration_ms, flush, limit_bytes)
+
+    def _end(self, offset: int, answer: ToolResult) -> None:
         self._running -= 1
         self.results[offset] = answer
         self._ports.emit(ToolFinished.of(answer, self._step_id))

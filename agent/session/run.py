@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -15,20 +14,21 @@ from ...actions.events import (
     ApprovalNeeded,
     ErrorRaised,
     Event,
+    EventBacklog,
     Notice,
     PendingDecision,
     RunFinished,
     RunStatus,
     StepOutcome,
     TextDelta,
-    ThinkingDelta,
     ToolFinished,
-    ToolOutput,
     ToolStarted,
     UsageChanged,
 )
 from ...actions.ports import PORTS, Ports
+from ...actions.turn.proposals import denied_by_hooks
 from ...state.application import ApplicationState, Usage
+from ...state.calls import CallDecision
 from ...state.clock import now, text_of
 from ...state.databases.database import overheard
 from ...state.errors import (
@@ -229,9 +229,11 @@ class Run:
         self._running: dict[str, ToolStarted] = {}
         self._read = ""
         """What the model has said in the current action."""
+        self._last = ""
+        """The action that ran last."""
         self._before: Any = None
         """Burr's state when it began."""
-        self._events = _Backlog()
+        self._events = EventBacklog()
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
         self.has_begun = False
@@ -410,12 +412,26 @@ class Run:
             return
         self._check_limits()
         await self._steps(halt_before=list(HALTS))
+        while decisions := await self._denied_by_hooks():
+            await self._steps(halt_after=["human_confirm"], inputs={"decisions": decisions})
+            if self._position.next_action not in HALTS:
+                await self._steps(halt_before=list(HALTS))
+
+    async def _denied_by_hooks(self) -> tuple[CallDecision, ...]:
+        """Ask the hooks about calls that ask again right before their start; return what they deny."""
+        if self._last != "execute_tools" or self._position.next_action != "human_confirm":
+            return ()
+        self._last = ""
+        denied = await denied_by_hooks(self._position.state.pending_tool_calls, self._ports)
+        self._check_hooks()
+        return denied
 
     async def _steps(self, **halt: Any) -> None:
         """Run actions until the graph halts."""
         inputs = {PORTS: self._ports, **halt.pop("inputs", {})}
         steps = cast(Any, self._position.application).astream_iterate(inputs=inputs, **halt)
-        async for _, step in steps:
+        async for action, step in steps:
+            self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
             # Recorded as it is, a step may wait for whoever follows: what nobody reads must not pile up.
@@ -448,53 +464,3 @@ class Run:
     def _check_limits(self) -> None:
         if self._position.next_action in MODEL_ACTIONS:
             self._limits.check(self._used)
-
-
-_MERGED_CHARS = 4096
-_MOST_OUTPUTS = 100
-
-
-class _Backlog:
-    """A queue that does not grow with the number of deltas, and tells when it has been taken."""
-
-    def __init__(self) -> None:
-        self._events: deque[Event | None] = deque()
-        self._arrived = asyncio.Event()
-        self._taken = asyncio.Event()
-
-    def put(self, event: Event | None) -> None:
-        """Add an event; None ends the run."""
-        # Live output is repeated by the result: what nobody has seen in time is left out.
-        if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
-            return
-        merged = _merged(self._events[-1], event) if self._events else None
-        if merged is not None:
-            self._events[-1] = merged
-        else:
-            self._events.append(event)
-        self._taken.clear()
-        self._arrived.set()
-
-    async def get(self) -> Event | None:
-        """Return the next event; asking for it says that the one before is done with."""
-        while not self._events:
-            self._taken.set()
-            self._arrived.clear()
-            await self._arrived.wait()
-        return self._events.popleft()
-
-    async def taken(self) -> None:
-        """Wait until the follower is done with everything."""
-        await self._taken.wait()
-
-
-def _merged(last: Event | None, event: Event | None) -> Event | None:
-    """Return what says the same as both, if that is not too long."""
-    match last, event:
-        case (TextDelta(), TextDelta()) if last.step_id == event.step_id:
-            pass
-        case ThinkingDelta(), ThinkingDelta():
-            pass
-        case _:
-            return None
-    return replace(last, delta=last.delta + event.delta) if len(last.delta) < _MERGED_CHARS else None

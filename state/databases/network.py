@@ -5,7 +5,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -35,32 +35,41 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
 class Outage:
-    """The time in which a server does not answer: one for all threads, so that it is told and ends once."""
+    """The time in which a server does not answer: one for all threads, so that it ends once.
+
+    Everybody who waits hears of its beginning, and then of its end.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._began: float | None = None
+        self._told: dict[Hashable, Callable[[str], None]] = {}
 
-    def goes_on(self) -> tuple[bool, float]:
-        """Note a failure; return whether it is the first, and how long the outage has lasted."""
+    def goes_on(self, call: "Work") -> tuple[bool, float]:
+        """Note a failure; return whether this listener has not heard yet, and how long it has lasted."""
         with self._lock:
-            is_new = self._began is None
+            is_new = call.listener not in self._told
+            self._told.setdefault(call.listener, call.tell)
             if self._began is None:
                 self._began = time.monotonic()
             return is_new, time.monotonic() - self._began
 
-    def is_over(self) -> bool:
-        """Note an answer; return whether it ends an outage."""
+    def end(self) -> list[Callable[[str], None]]:
+        """Note an answer; return who heard of an outage that ends with it."""
         with self._lock:
-            began, self._began = self._began, None
-        return began is not None
+            told, self._told, self._began = self._told, {}, None
+        return list(told.values())
 
 
 class Work:
     """One piece of work for somebody who may stop waiting for it."""
 
-    def __init__(self, tell: Callable[[str], None], *, is_opening: bool = False) -> None:
+    def __init__(
+        self, tell: Callable[[str], None], listener: Hashable = None, *, is_opening: bool = False
+    ) -> None:
+        """`listener` is whom `tell` tells."""
         self.tell = tell
+        self.listener = listener
         self.is_opening = is_opening
         self._given_up = threading.Event()
 
@@ -96,8 +105,8 @@ class Retries:
 
     def end(self) -> None:
         """The server has answered."""
-        if self._outage.is_over():
-            self._call.tell(f"The store {self._name} answers again.")
+        for tell in self._outage.end():
+            tell(f"The store {self._name} answers again.")
 
     def _bear_busy(self, trouble: Trouble) -> None:
         waited_s = time.monotonic() - self._began
@@ -113,7 +122,7 @@ class Retries:
         self._losses += 1
         if self._losses == 1:
             return  # one connection that broke is no outage: a new one may do at once
-        is_new, lasted_s = self._outage.goes_on()
+        is_new, lasted_s = self._outage.goes_on(self._call)
         if is_new:
             self._call.tell(f"The store {self._name} does not answer; trying again.")
         if lasted_s > PATIENCE_S:
@@ -323,7 +332,8 @@ class NetworkDatabase:
         """
         self._require_open()
         loop = asyncio.get_running_loop()
-        call = Work(listener(told_here(self._tell)))
+        heard = listener(self._tell)
+        call = Work(told_here(heard) if heard == self._tell else heard, heard)
         future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
         if await over(future, call.give_up) is None:
             return future.result()
@@ -355,7 +365,7 @@ class NetworkDatabase:
     def _repeated(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
         """Return what `work` returns; it is done again for as long as that may help."""
         self._require_open()
-        call = call or self._in_thread.call or Work(listener(self._tell))
+        call = call or self._in_thread.call or Work(heard := listener(self._tell), heard)
         patience = Retries(self.name, call, self._outage)
         while True:
             try:

@@ -170,7 +170,8 @@ def said_in(database: Database, session_ids: Sequence[str]) -> Iterator[dict[str
         marks = ", ".join("?" * len(page))
         rows = database.query(
             f"SELECT session_id, body FROM messages WHERE session_id IN ({marks}) AND idx < {_MOST_BEHIND}"
-            f" AND LENGTH(body) < {_MOST_BODY_BYTES} AND SUBSTR(body, 1, {len(_OF_A_PERSON)}) = ? ORDER BY session_id, log, idx",
+            f" AND LENGTH(body) < {_MOST_BODY_BYTES} AND SUBSTR(body, 1, {len(_OF_A_PERSON)}) = ?"
+            " ORDER BY session_id, log, idx",
             (*page, _OF_A_PERSON),
         )
         found: dict[str, list[str]] = {}

@@ -55,6 +55,20 @@ def test_no_hook_is_asked_again_about_a_call_that_was_proposed(tmp_path: Path, p
         assert runs(place) == [1]
 
 
+def test_a_kill_while_a_hook_looks_at_a_result_makes_no_outcome_unknown(tmp_path: Path) -> None:
+    kill = "echo ran >> ../hooks.log; kill -9 $(cat ../agent.pid); sleep 600"
+    with ModelServer(respond) as server:
+        place = Place(tmp_path, server)
+        configured(place.folder, CONFIG.replace("PreToolUse", "PostToolUse").format(kill))
+        assert place.begin().code == -9
+        assert place.left_running() == []
+        ended = place.resume()
+        assert (ended.code, ended.result["result"], place.effects) == (0, "done", ["one", "one-end"])
+        told = [one["content"] for one in server.requests[-1].body["messages"] if one["role"] == "tool"]
+        assert "may or may not" not in told[0]
+        assert (place.folder / "hooks.log").read_text() == "ran\n"
+
+
 def test_no_process_of_a_hook_outlives_a_killed_agent(tmp_path: Path) -> None:
     slow = f"{LOG}; sleep 600 & kill -9 $(cat ../agent.pid); sleep 600"
     with ModelServer(respond) as server:

@@ -11,7 +11,7 @@ from databases import SERVERS, Place, fresh_place
 from proxy import Proxy
 from rows import head, keys, put, step
 
-from sandbur.state.databases.database import Database, open_database
+from sandbur.state.databases.database import Database, open_database, overheard
 from sandbur.state.databases.mysql import MysqlServer
 from sandbur.state.databases.network import OPENING_PATIENCE_S, PATIENCE_S, NetworkDatabase
 from sandbur.state.databases.postgres import PostgresServer
@@ -166,6 +166,29 @@ async def test_notices_come_in_the_event_loop(proxy: Proxy, database: Database) 
     await database.acommit([put("", "one")], step(0))
     await asyncio.sleep(0)  # the last notice is on its way
     assert threads == [threading.main_thread()] * 2
+
+
+async def test_each_session_that_waits_hears_of_an_outage_and_of_its_end(
+    proxy: Proxy, database: Database
+) -> None:
+    heard: dict[str, list[str]] = {"one": [], "two": []}
+
+    async def wait(name: str) -> None:
+        def hear(notice: str) -> None:
+            heard[name].append(notice)
+            if all(heard.values()):
+                proxy.listen()
+
+        await overheard(hear, lambda: database.acommit([put("", name)]))
+
+    proxy.refuse()
+    await asyncio.gather(*map(wait, heard))
+    await asyncio.sleep(0)  # the last notice is on its way
+    told = [
+        f"The store {database.name} does not answer; trying again.",
+        f"The store {database.name} answers again.",
+    ]
+    assert heard == {"one": told, "two": told}
 
 
 async def test_a_cancelled_commit_does_not_wait_for_the_server(proxy: Proxy, database: Database) -> None:

@@ -68,6 +68,16 @@ class Browser:
         found = self.until(lambda: self._do("POST", "elements", {"using": "xpath", "value": xpath}))
         self._do("POST", f"element/{found[0][_ELEMENT]}/value", {"text": text})
 
+    def resize(self, width: int, height: int = 800) -> None:
+        """Show pages as a screen of this size would."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._do("POST", "goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
+
+    @property
+    def overflow(self) -> int:
+        """How many pixels of the page are beyond the right edge."""
+        return self.run("const e = document.documentElement; return e.scrollWidth - e.clientWidth")
+
     def screenshot(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self._do("GET", "screenshot")))

@@ -16,10 +16,11 @@ from sandbur.agent.extensions.definition import Definition
 from sandbur.agent.runtime import Runtime
 from sandbur.agent.session.session import Session
 from sandbur.ui.chat.decisions.questions import Questions
-from sandbur.ui.chat.input.composer import Composer, PromptStatus
+from sandbur.ui.chat.input.composer import Composer
 from sandbur.ui.chat.slash.command import SlashCommand, SlashResult
 from sandbur.ui.chat.slash.dispatch import commanded
 from sandbur.ui.terminal.render import Renderer
+from sandbur.ui.terminal.status import StatusFacts
 
 Answer = TypeVar("Answer")
 
@@ -34,7 +35,7 @@ class SlashDesk:
         console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
         self.renderer = Renderer(console, answers=True)
         self.questions = Questions(self.renderer)
-        standing = PromptStatus("interactive", "demo", session.id)
+        standing = StatusFacts("interactive", "demo", session.id)
         self.composer = Composer(InMemoryHistory(), self.renderer.glyphs, lambda: standing)
         self.asks = False
         self.more: Sequence[SlashCommand] = ()

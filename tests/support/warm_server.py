@@ -123,6 +123,9 @@ def main() -> None:
     random.seed()
     sys.path.insert(0, request["cwd"])
     sys.argv = ["sandbur", *request["words"]]
+    if request["program"]:
+        exec(compile(request["program"], "program", "exec"), {"__name__": "__main__"})
+        _end(0)
     from sandbur.ui.cli import main as run
 
     _end(run())

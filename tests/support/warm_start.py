@@ -52,9 +52,19 @@ class WarmStart:
         stdin: str | None = None,
         *,
         leads_session: bool = False,
+        program: str = "",
     ) -> "Running":
-        """Start a command; with `leads_session` in a session of its own, as `subprocess.Popen` does it."""
-        request = {"words": words, "cwd": str(cwd), "env": dict(env), "leads_session": leads_session}
+        """Start a command; with `leads_session` in a session of its own, as `subprocess.Popen` does it.
+
+        A `program` in Python is run in place of `sandbur`, with the words as its arguments.
+        """
+        request = {
+            "words": words,
+            "cwd": str(cwd),
+            "env": dict(env),
+            "leads_session": leads_session,
+            "program": program,
+        }
         message = json.dumps(request).encode()
         connection = self._connected()
         out, err, source = _Pipe(), _Pipe(), _Source(stdin)

@@ -67,6 +67,8 @@ def row(action: str) -> str:
 
 def test_from_the_folders_to_a_session_to_a_step(browser: Browser, server: Served) -> None:
     browser.open(server.url)
+    browser.until_shown("Nothing waits")
+    browser.click("//a[.='All runs']")
     browser.until_shown(str(Path.cwd()))
     keep(browser, "projects")
     browser.click(f"//tbody/tr[contains(.,'{Path.cwd()}')]/td")
@@ -219,6 +221,8 @@ def test_what_a_model_says_is_text_and_nothing_else(browser: Browser, server: Se
 
 def test_the_browser_asks_nobody_else_and_finds_nothing_wrong(browser: Browser, server: Served) -> None:
     browser.open(server.url)
+    browser.until_shown("Nothing waits")
+    browser.click("//a[.='All runs']")
     browser.until_shown("App Runs")
     show(browser, server, "planned")
     events = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]

@@ -107,12 +107,14 @@ def test_no_page_loads_anything_from_elsewhere(client: httpx2.Client) -> None:
 
 
 def test_every_answer_says_what_a_browser_may_do(client: httpx2.Client) -> None:
-    for path in ("/", "/api/v0/projects", "/api/v0/nothing", "/assets/none"):
+    for path in ("/", "/projects", "/api/v0/projects", "/api/v0/nothing", "/assets/none"):
         headers = client.get(path).headers
-        assert "default-src 'self'" in headers["content-security-policy"]
+        is_ours = path == "/"
+        assert f"default-src '{'none' if is_ours else 'self'}'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
-        assert headers["referrer-policy"] == "no-referrer"
+        # Only so a browser says which site a form of ours was sent from.
+        assert headers["referrer-policy"] == ("same-origin" if is_ours else "no-referrer")
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:7241", "127.0.0.1.evil.example", "10.0.0.1"])

@@ -22,7 +22,7 @@ _LEAST_ROWS = 3
 _PREVIEW_ROWS = 8
 _SPARE_ROWS = 4
 """Of the terminal: for the question, what the keys do, and the line above."""
-_NARROW = 70
+_NARROW = 100
 _REST_S = 0.08
 """How long a choice stands before it is read for its preview."""
 

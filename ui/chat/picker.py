@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_TITLE = 60
 _MOST_SAID = 400
-_STATES = {
+STATES = {
     "needs_approval": ("waits for you", "waits"),
     "needs_decision": ("waits for you", "waits"),
     "running": ("runs elsewhere", "runs"),
@@ -32,6 +32,7 @@ _STATES = {
     "timeout": ("ran out of time", "stopped"),
     "error": ("failed", "failed"),
 }
+"""Status -> how it is said, in a few words and in one."""
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
@@ -90,7 +91,7 @@ def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False)
     folder = f"{one_line(session.cwd.rpartition('/')[2])[:16]:<16} " if with_folder else ""
     state, short_state = state_of(session, now)
     line = f"{session.id[:8]}  {local_time(session.updated_at)}  {state:<15} {folder}{title}"
-    short = f"{_age(session.updated_at, now):>3} {short_state:<7} {title}"
+    short = f"{_age(session.updated_at, now):>3} {short_state:<7} {title}  {folder}".rstrip()
     words = f"{session.title} {session.id} {session.cwd} {session.model} {state}"
     return Choice(session.id, line, words, short)
 
@@ -102,7 +103,7 @@ def state_of(session: SessionSummary, now: datetime) -> tuple[str, str]:
     if session.wake_at and session.status != "running":
         is_due = session.wake_at <= now.isoformat()
         return ("due", "due") if is_due else (f"due {local_time(session.wake_at)[-5:]}", "waits")
-    return _STATES.get(session.status, (session.status, session.status[:7]))
+    return STATES.get(session.status, (session.status, session.status[:7]))
 
 
 def _age(stamp: str, now: datetime) -> str:

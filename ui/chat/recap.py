@@ -18,14 +18,13 @@ _LAST_MESSAGES = 4
 _MAX_CHARS = 600
 
 
-def recap_lines(name: str, state: ApplicationState, next_action: str, glyphs: Glyphs) -> Iterator[Line]:
-    """Yield the recap of a resumed session."""
+def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[Line]:
+    """Yield the recap of a resumed session, but for what it waits for."""
     yield "bold", f"Resumed: {one_line(name)}"
     for message in _last_spoken(state):
         yield from spoken_lines(message, glyphs)
     if state.vibe_plan:
         yield from plan_lines(state.vibe_plan, glyphs)
-    yield from standing_lines(state, next_action)
 
 
 def spoken_lines(message: Message, glyphs: Glyphs) -> Iterator[Line]:

@@ -25,6 +25,7 @@ from ..open_session import attached, open_session, opened
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
+from ..terminal.status import StatusFacts
 from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
@@ -32,7 +33,7 @@ from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.completion import completer_for
-from .input.composer import Composer, Leave, PromptStatus
+from .input.composer import Composer, Leave
 from .input.history import input_history
 from .input.keys import Does, key_lines
 from .input.live import LiveLine
@@ -202,10 +203,9 @@ class Chat:
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
         state, store = session.state, self._runtime.store
-        stands = "prompt" if self._waits else standing
-        lines = [*recap_lines(summary.title or session.id, state, stands, self._renderer.glyphs)]
-        if self._waits:
-            lines += stopped_lines(store, session.id, state, standing, summary.wake_at)
+        lines = [*recap_lines(summary.title or session.id, state, self._renderer.glyphs)]
+        stopped = stopped_lines(store, session.id, state, standing, summary.wake_at)
+        lines += stopped if self._waits else standing_lines(state, standing)
         self._renderer.know(state.pending_tool_calls, state.vibe_plan)
         self._renderer.lines(lines, prose=True)
 
@@ -456,7 +456,7 @@ class Chat:
                 say(resume_line(session.id))
 
             self._waking.note_modes()
-            self._renderer.status = facts_of(self._session, self._runtime.settings)
+            self._renderer.status = self._standing()
             self._renderer.begin()
             finished, received = await drive(session, events, self._live, leave)
         draft = await self._live.settled()
@@ -487,11 +487,8 @@ class Chat:
         following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
         session.change_mode(following)
 
-    def _standing(self) -> PromptStatus:
-        session = self._entered
-        if session is None:
-            return PromptStatus(self._runtime.settings.mode, self._renderer.glyphs.rest, "")
-        return PromptStatus(session.state.execution_mode, session.model_name, session.id)
+    def _standing(self) -> StatusFacts:
+        return facts_of(self._entered, self._runtime.settings)
 
     def part(self, code: int) -> int:
         """Say how to come back, if there is something to come back to; return the exit code."""

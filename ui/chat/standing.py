@@ -10,10 +10,9 @@ if TYPE_CHECKING:
 
 
 def facts_of(session: "Session | None", settings: "Settings") -> StatusFacts:
-    """Return what holds between two runs; without a session what the settings say."""
+    """Return what holds between two runs; without a session what is known before it is open."""
     if session is None:
-        model = settings.model or ""
-        return StatusFacts(settings.mode, model, sandbox=settings.sandbox)
+        return StatusFacts(settings.mode, sandbox=settings.sandbox)
     state = session.state
     window = session.model.context_window
     usage = state.usage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...agent.config.settings import Said
 from ...state.errors import UsageError
-from ..argument_types import uuid
+from ..argument_types import one_of, uuid
 from ..grammar import RunCommand, flag, switch, word
 from ..terminal.terminal import is_interactive
 
@@ -55,6 +55,11 @@ class ChatCommand(RunCommand):
         group="run", only="chat", type=Path, metavar="FILE",
     )  # fmt: skip
 
+    input_format: str = flag(
+        "--input-format", "text | stream-json: a conversation in JSON lines on stdin", "text",
+        group="output", only="chat", type=one_of(("text", "stream-json")), metavar="FORMAT",
+    )  # fmt: skip
+
     @property
     def continues(self) -> bool:
         return self.continue_newest or self.resume is not None
@@ -66,6 +71,8 @@ class ChatCommand(RunCommand):
             raise UsageError("--session-id names a new session.", "Leave it out to continue an old one.")
         if self.fork_session and not self.continues:
             raise UsageError("--fork-session needs a session to copy.", "Add -c or -r ID.")
+        if self.input_format == "stream-json":
+            self._check_conversation()
         if self.json_schema is not None and self.continues:
             raise UsageError(
                 "--json-schema is for a new session: a stored one keeps what it began with.", "Leave it out."
@@ -73,7 +80,22 @@ class ChatCommand(RunCommand):
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..."')
 
+    def _check_conversation(self) -> None:
+        if self.output_format != "stream-json":
+            raise UsageError(
+                "--input-format stream-json answers in the same format.", "Add --output-format stream-json."
+            )
+        if self.prompt == "-" or self.attach:
+            taken = "`-`" if self.prompt == "-" else "--attach"
+            raise UsageError(
+                f"{taken} and --input-format stream-json contradict each other.", "Send it as a line."
+            )
+
     async def run(self) -> int:
+        if self.input_format == "stream-json":
+            from ..conversation.dialogue import run_conversation
+
+            return await run_conversation(self)
         is_headless = self.print or self.output_format != "text" or not is_interactive()
         module, function = ("headless", "run_headless") if is_headless else ("chat.repl", "chat")
         return await getattr(import_module(f"..{module}", __package__), function)(self)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from .diffs import Line, numbered_diff
 from .sanitize import plain
 
-_MOST_CHARS = 2_000_000
+MOST_CHARS = 2_000_000
 _MOST_FOLDS = 100
+_MOST_LINES = 2000
+"""Of one text at once: nobody reads more, and the chat stands still while it is printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,20 @@ class Fold:
     role: str = "quiet"
 
     def lines(self) -> Iterator[Line]:
+        """Yield it whole; of very many lines the first and the last."""
         yield "heading", self.heading
-        if self.is_diff:
-            yield from numbered_diff(self.text)
-        else:
-            yield from ((self.role, line) for line in plain(self.text).split("\n"))
+        lines = (
+            list(numbered_diff(self.text))
+            if self.is_diff
+            else [(self.role, line) for line in plain(self.text).split("\n")]
+        )
+        more = len(lines) - _MOST_LINES
+        if more <= 0:
+            yield from lines
+            return
+        yield from lines[: _MOST_LINES // 2]
+        yield "caution", f"... {more:,} lines are left out here ..."
+        yield from lines[-_MOST_LINES // 2 :]
 
 
 class Folds:
@@ -47,7 +58,7 @@ class Folds:
         self._kept.append(fold)
         self._chars += len(fold.text)
         self._is_new = True
-        while self._chars > _MOST_CHARS and len(self._kept) > 1:
+        while self._chars > MOST_CHARS and len(self._kept) > 1:
             self._chars -= len(self._kept.popleft().text)
 
     def last(self, count: int) -> list[Fold]:

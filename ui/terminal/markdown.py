@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from .sanitize import plain
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from rich.console import RenderableType
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -101,16 +103,21 @@ def _closes(line: str, fence: str) -> bool:
     return line.strip().startswith(fence) and not line.strip().strip(fence[0])
 
 
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+
 def rendered(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
     """Return a block for the console: links show their address, HTML shows as written."""
-    from markdown_it import MarkdownIt
     from rich.markdown import Markdown
 
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
     text = plain(block)
     markdown = Markdown("", hyperlinks=False, code_theme=code_theme)
     markdown.markup = text
-    markdown.parsed = parser.parse(text)
+    markdown.parsed = _parser().parse(text)
     return markdown
 
 

@@ -104,7 +104,9 @@ class PlanView:
         found = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
         return "" if found is None else self.heading(found)
 
-    def rows(self, now: float, most: int = MOST_STEPS) -> Iterator[tuple[str, str, str]]:
+    def rows(
+        self, now: float, most: int = MOST_STEPS, is_narrow: bool = False
+    ) -> Iterator[tuple[str, str, str]]:
         """Yield role, text and end of each live row: the neighbourhood of the step that goes on."""
         first, last = self._window(max(1, most))
         done = sum(step.status == "completed" for step in self.steps)
@@ -113,7 +115,7 @@ class PlanView:
         if first:
             yield "quiet", f"  {self._glyphs.rest} {first} before", ""
         for step in self.steps[first:last]:
-            yield self._row(step, now)
+            yield self._row(step, now, is_narrow)
         if last < total:
             yield "quiet", f"  {self._glyphs.rest} {total - last} more", ""
 
@@ -134,14 +136,14 @@ class PlanView:
         first = min(max(0, at - most // 3), count - most)
         return first, first + most
 
-    def _row(self, step: "VibeStep", now: float) -> tuple[str, str, str]:
+    def _row(self, step: "VibeStep", now: float, is_narrow: bool = False) -> tuple[str, str, str]:
         sign, role = step_sign(step.status, self._glyphs)
         spent = self._spent.get(step.step_id, _Spent())
         seconds = spent.seconds
         if spent.began is not None:
             seconds = int((seconds or 0) + max(0.0, now - spent.began))
         facts = [] if seconds is None else [elapsed(seconds)]
-        if spent.tokens:
+        if spent.tokens and not is_narrow:
             facts.append(f"{short_count(spent.tokens)} tokens")
         end = f"  {f' {self._glyphs.dot} '.join(facts)}" if facts else ""
         return role, f"  {sign} {one_line(step.step_id)}. {one_line(step.description)}", end

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
 """How long the clock of the status stands still."""
+_NARROW = 60
+"""With fewer columns a step's text is worth more than its tokens."""
 _EXPAND = "Ctrl-O or /expand"
 _INTERRUPT = "Esc stops"
 _WAITING = ("needs_approval", "needs_decision")
@@ -217,7 +219,7 @@ class Renderer:
         if not (self._plan.is_open and self._shows_plan and most > 1):
             return []
         self._work.step = ""
-        rows = self._plan.rows(self._moment, most)
+        rows = self._plan.rows(self._moment, most, self.console.width < _NARROW)
         return [LiveRow(text, end, role, self.glyphs.rest) for role, text, end in rows]
 
     def _status_row(self, facts: StatusFacts) -> "Text":
@@ -378,7 +380,8 @@ class Renderer:
             self.lines(end_lines(event), prose=True)
         if self._model_called and event.status not in _WAITING:
             took = elapsed(event.duration_ms / 1000)
-            self.lines([("quiet", f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}")])
+            used = f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}"
+            self.lines([("quiet", used)], prose=True)
             self._tell_status()
         self._model_called = self._is_running = False
 

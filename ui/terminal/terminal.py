@@ -136,7 +136,7 @@ class Glyphs:
 _ASCII = Glyphs("ok", "x", "-", ">", "o", "*", ">", "-", "...", "|", "|/-\\")
 
 
-_WORDS = Glyphs("done:", "failed:", "stopped:", "running:", "to do:", "*", ">", "-", "...", "output:", " ")
+_WORDS = Glyphs("done:", "failed:", "stopped:", "running:", "to do:", "*", ">", "-", "...", "", " ")
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:

@@ -52,9 +52,8 @@ pre{background:var(--code);border-radius:8px;padding:.7rem;margin:.5rem 0;white-
 overflow-wrap:anywhere;
 max-height:60vh;overflow:auto}
 code{overflow-wrap:anywhere}
-.red{color:var(--stop)}.green{color:var(--go)}.cyan{color:var(--accent)}.bold{font-weight:650}.dim{
-color:var(--soft)}
-.yellow{color:var(--warn)}
+.removed,.wrong{color:var(--stop)}.added,.good{color:var(--go)}.hunk{color:var(--accent)}
+.heading{font-weight:650}.quiet{color:var(--soft)}.careful,.caution{color:var(--warn)}.caution{font-weight:650}
 form{display:flex;flex-wrap:wrap;gap:.5rem;margin:.5rem 0 0}
 input{flex:1 1 14rem;min-width:0;font:inherit;padding:.55rem .6rem;border:1px solid var(--line);
 border-radius:8px;

@@ -44,6 +44,8 @@ class Closing(NamedTuple):
     """What a person is told of it."""
     answer: str = ""
     """The answer, where it did not come as the text of the reply."""
+    held: Transcript | None = None
+    """The history without an answer that is taken, for a turn that goes on nevertheless."""
 
 
 def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
@@ -137,10 +139,10 @@ def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Messa
         notice = f"The answer is not in the form that was asked for: {problem}"
         return Closing(_rejected(before, history.append(*result)), notice)
     if use is None:
-        return Closing(_closed(before, history))
+        return Closing(_closed(before, history), held=history)
     history = history.append(*answer_all(message, {use.call_id: _ACCEPTED}, ""))
     changes = _closed(before, history.append(assistant_said(answer.text, "runtime")))
-    return Closing(changes, answer=answer.text)
+    return Closing(changes, answer=answer.text, held=history)
 
 
 def _final_call(ports: Ports, message: Message) -> ToolUse | None:

@@ -71,6 +71,10 @@ class Hooks:
     def stop_reason(self) -> str:
         return self._stop_reason
 
+    @property
+    def comments_results(self) -> bool:
+        return any(one.event in ("PostToolUse", "PostToolUseFailure") for one in self._commands)
+
     def give_up(self) -> None:
         self._is_given_up = True
         for task in self._running:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ....actions.turn.commands import MODES
 from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode, InboxTaken
-from ....state.calls import CallDecision, PendingCall, restore_arguments
+from ....state.calls import HOOK_DECIDES, CallDecision, PendingCall, restore_arguments
 from ....state.databases.chain import places_set_aside
 from ....state.databases.database import Database
 from ....state.errors import StoreError
@@ -376,7 +376,8 @@ def _decision(call: PendingCall) -> CallDecision:
     said = call.recovery
     if said.settled_as is not None:
         return CallDecision(call_id=call.call_id, settle=said.settled_as, result=said.settled_result)
-    if call.decision == "denied" and call.decided_by == "person":
-        return CallDecision(call_id=call.call_id, reason=call.reason)
+    if call.decision == "denied" and call.decided_by in ("person", "hook"):
+        by = HOOK_DECIDES if call.decided_by == "hook" else ""
+        return CallDecision(call_id=call.call_id, reason=call.reason, by=by)
     arguments = call.arguments if call.edited else None
     return CallDecision(call_id=call.call_id, approved=True, arguments=arguments)

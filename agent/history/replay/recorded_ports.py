@@ -218,6 +218,7 @@ class RecordedAdvice:
     """Says again what hooks said; none of them runs."""
 
     stop_reason = ""
+    comments_results = False
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage

@@ -14,13 +14,14 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from sandbur.ui.chat.input.completion import SlashCompleter
-from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave, PromptStatus
+from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave
 from sandbur.ui.chat.input.history import input_history
 from sandbur.ui.chat.input.keys import Does
 from sandbur.ui.chat.slash.table import COMMANDS
+from sandbur.ui.terminal.status import StatusFacts
 from sandbur.ui.terminal.terminal import Glyphs
 
-STANDING = PromptStatus("interactive", "demo", "0123456789")
+STANDING = StatusFacts("interactive", "demo", "0123456789")
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def keys() -> Iterator[PipeInput]:
         yield pipe
 
 
-def composer(standing: PromptStatus = STANDING, earlier: Sequence[str] = ()) -> Composer:
+def composer(standing: StatusFacts = STANDING, earlier: Sequence[str] = ()) -> Composer:
     return Composer(InMemoryHistory(earlier), Glyphs(), lambda: standing)
 
 
@@ -261,7 +262,7 @@ def test_a_slash_completes_commands_and_modes(typed: str, offered: list[str]) ->
 
 def test_yolo_shows_in_the_prompt_and_below_it() -> None:
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
-        line = composer(PromptStatus("yolo", "demo", "0123456789"))
+        line = composer(StatusFacts("yolo", "demo", "0123456789"))
         assert "yolo" in "".join(text for _, text, *_ in line.prompt())
         assert "YOLO" in "".join(text for _, text, *_ in line.toolbar())
 

@@ -18,7 +18,7 @@ def told(command: Command, session_id: str) -> list[str]:
     shown = json.loads(command.run("sessions", "show", session_id, "--json").out)
     store = Store.open(f"sqlite:///{command.folder / 'data/sandbur.db'}")
     view = store.show(session_id)
-    lines = [*recap_lines("name", view.state, "prompt", glyphs_for("utf-8"))]
+    lines = [*recap_lines("name", view.state, glyphs_for("utf-8"))]
     lines += stopped_lines(store, session_id, view.state, shown["next_action"])
     store.close()
     return [text for _, text in lines]

@@ -289,10 +289,17 @@ def test_several_outputs_are_expanded_in_their_order() -> None:
 def test_what_is_kept_of_folded_output_has_a_bound() -> None:
     view, out = renderer()
     for number in range(30):
-        view.show(finished(f"{number} " + "y\n" * 100_000, number))
+        view.show(finished("y" * 500_000, number))
     before = len(out.getvalue())
-    view.expand_last(1000)
-    assert 100_000 < len(out.getvalue()) - before < 3_000_000
+    assert view.expand_last(1000) == 4
+    assert 2_000_000 <= len(out.getvalue()) - before < 2_001_000
+
+
+def test_of_very_many_lines_the_first_and_the_last_are_expanded() -> None:
+    view, out = renderer()
+    view.show(finished("\n".join(f"line {n}" for n in range(5001))))
+    view.expand_last()
+    assert "\nline 999\n... 3,001 lines are left out here ...\nline 4001\n" in out.getvalue()
 
 
 def test_after_a_toggle_output_is_shown_whole_and_after_the_next_folded_again() -> None:

@@ -29,6 +29,9 @@ class _Said(NamedTuple):
 class Approvals:
     """The dialogue about the calls of one turn."""
 
+    KEYS = ("y", "a", "n", "r", "e", "v", "A")
+    """What may decide, or show more; which of them are offered depends on the call."""
+
     def __init__(self, questions: Questions, always: Always, cwd: str, about: About) -> None:
         self._questions = questions
         self._renderer = questions.renderer

@@ -122,8 +122,7 @@ async def knows_yolo(home: Path) -> bool:
     if is_acknowledged(home):
         return True
     console = make_console(sys.stdout)
-    for line in _YOLO.splitlines():
-        _print(console, line)
+    console.print(_YOLO.replace("\n", " "), markup=False, highlight=False)
     if not await _says_yes("Go on in yolo mode?"):
         return False
     acknowledge(home)

@@ -16,7 +16,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from ....actions.turn.commands import is_command
 from ...headless import clean
-from ...terminal.lines import Line
+from ...terminal.diffs import Line, behind
 from ...terminal.output import is_behind
 from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line
@@ -130,7 +130,7 @@ class OneKey:
         for key in _NO_ANSWER:
             bindings.add(key)(exits(result=Answer()))
         bindings.add("c-z")(stop_at_prompt)
-        for key in ("c-r", "c-s"):
+        for key in ("c-r", "c-s", "c-o"):
             bindings.add(key)(_nothing)
         bindings.add(Keys.BracketedPaste)(self._paste)
         bindings.add(Keys.Any, filter=Condition(lambda: not self.listens), eager=True)(self._too_early)
@@ -235,7 +235,7 @@ class Questions:
     def show(self, heading: str, body: Iterable[Line]) -> None:
         """Show what the next question is about."""
         glyphs = self.renderer.glyphs
-        barred = ((style, f"  {glyphs.bar} {text}") for style, text in body)
+        barred = ((style, behind(f"  {glyphs.bar} ", text)) for style, text in body)
         self.renderer.lines([("", ""), ("bold yellow", f"{glyphs.point} {heading}"), *barred])
 
     async def key(self, question: str, choices: dict[str, str], firm: str = "") -> str:

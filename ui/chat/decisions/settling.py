@@ -25,6 +25,8 @@ Look = Callable[[PendingCall], Awaitable[Aftermath]]
 class Settling:
     """The dialogue about the calls of one turn whose outcome nobody knows."""
 
+    KEYS = tuple(_CHOICES)
+
     def __init__(self, questions: Questions, cwd: str, look: Look) -> None:
         self._questions = questions
         self._cwd = cwd

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -32,6 +31,7 @@ from prompt_toolkit.styles import Style
 
 from ...headless import clean
 from ...terminal.sanitize import one_line
+from ...terminal.status import StatusFacts, status_cells
 from ...terminal.terminal import Glyphs
 from .editor import EditorFailed, chosen_editor, in_editor
 from .history import WholeTexts
@@ -52,6 +52,7 @@ _STYLE = Style.from_dict(
         "yolo": "bold ansired",
         "prompt": "bold ansicyan",
         "hint": "ansiyellow",
+        "careful": "ansiyellow",
     }
 )
 
@@ -76,15 +77,6 @@ def _is_waiting(app: Application[Any]) -> bool:
     return app.is_running and not app.is_done
 
 
-@dataclass(frozen=True, slots=True)
-class PromptStatus:
-    """What the lines around the input tell."""
-
-    mode: str
-    model: str
-    session: str
-
-
 class Composer:
     """Reads one message at a time."""
 
@@ -92,7 +84,7 @@ class Composer:
         self,
         history: History,
         glyphs: Glyphs,
-        standing: Callable[[], PromptStatus],
+        standing: Callable[[], StatusFacts],
         completer: Completer | None = None,
         does: Does | None = None,
         is_vi: bool = False,
@@ -178,10 +170,9 @@ class Composer:
     def toolbar(self) -> StyleAndTextTuples:
         if time.monotonic() < self._hint_until:
             return [("class:hint", self._hint)]
-        now = self._standing()
-        mode = ("class:yolo", "YOLO: nothing is asked") if now.mode == "yolo" else ("", now.mode)
-        facts = ["", one_line(now.model), *([now.session[:8]] if now.session else []), "/help"]
-        return [mode, ("", f" {self._glyphs.dot} ".join(facts))]
+        columns = self._session.app.output.get_size().columns
+        cells = status_cells(self._standing(), columns, self._glyphs, f"/help {self._glyphs.dot} ? keys")
+        return [(f"class:{role}", text) for role, text in cells]
 
     def tell(self, hint: str) -> None:
         """Show a hint below the line for a moment."""

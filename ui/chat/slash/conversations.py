@@ -55,7 +55,7 @@ async def _picked(context: SlashContext) -> str:
     runtime = context.runtime
     try:
         return await context.wait(
-            pick_session(runtime.store.sessions(), runtime.settings.cwd), lambda _: False
+            pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store), lambda _: False
         )
     except Leave as leaving:
         if leaving.exit_code != 130:

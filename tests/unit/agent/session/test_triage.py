@@ -2,46 +2,23 @@
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from audits import breaches
-from places import PYTHONPATH
+from places import ROOT, SUPPORT
 from reopening import reopened
 from scripted import Recorder, ScriptedModel, collect, open_session
+from triage_victim import Checked
+from warm_start import warm_start
 
-from sandbur.actions.ports import Prepared, Recovered, ToolContext, ToolOutcome
+from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
 from sandbur.agent.session.session import Session
-from sandbur.state.calls import CallDecision, Effect, FileChange, PendingCall
+from sandbur.state.calls import CallDecision, Effect, PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
-
-CHANGE = FileChange(path="/x", before=None, before_mode=None, after="0" * 64)
-
-
-def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
-    return [("act", {"text": text}) for text in texts]
-
-
-class Checked(Recorder):
-    """A tool whose effect can be looked up."""
-
-    def __init__(self, found: Any) -> None:
-        super().__init__(effect="verifiable")
-        self.found = found
-
-    async def prepare(self, arguments: str, context: ToolContext) -> Prepared:
-        return Prepared((CHANGE,), {})
-
-    async def verify(self, changes: Sequence[FileChange]) -> Any:
-        assert tuple(changes) == (CHANGE,)
-        return self.found
 
 
 class Recovering(Recorder):
@@ -55,29 +32,17 @@ class Recovering(Recorder):
         return self.found
 
 
-DIES = """
-import asyncio, os, sys
-from scripted import Recorder, ScriptedModel, collect, open_session
-from sandbur.state.store.store import Store
-from test_triage import Checked, act
-
-async def die(text):
-    os.kill(os.getpid(), 9)
-
-async def main(url, effect, *texts):
-    tool = Checked("unknown") if effect == "verifiable" else Recorder(effect=effect)
-    tool._work = die
-    await collect((await open_session(Store.open(url), ScriptedModel(act(*texts)), tool)).send("go"))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
+DIES = f"import sys; sys.path.insert(0, {str(SUPPORT)!r})\n" + (SUPPORT / "triage_victim.py").read_text(
+    "utf-8"
+)
 
 
 def crashed(store: Store, *texts: str, effect: Effect = "effect") -> None:
     """Leave a session behind whose process died while its first call ran."""
-    env = {**os.environ, "PYTHONPATH": f"{Path(__file__).parent}:{PYTHONPATH}"}
-    ended = subprocess.run([sys.executable, "-c", DIES, store.url, effect, *texts], env=env, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}
+    env = {**kept, "PYTHONPATH": str(ROOT)}
+    code, _, err = warm_start().start((store.url, effect, *texts), ROOT, env, program=DIES).ended(120)
+    assert code == -signal.SIGKILL, err
 
 
 async def resumed(store: Store, tool: Recorder, *turns: Any, mode: Any = "yolo") -> tuple[Session, Any]:

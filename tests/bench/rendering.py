@@ -1,0 +1,140 @@
+"""What it costs to show an answer. Usage: python tests/bench/rendering.py [CHARACTERS]
+
+An answer streams into a terminal of its own, 500 pieces a second of a clock that is counted and not waited
+for, once with a run around it: calls, a plan, a status line. Told are the CPU seconds, of which a run without
+a screen has none, and the bytes that arrive for each byte of the text. An echo is one key of a person who
+types while the answer comes.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from statistics import median, quantiles
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "terminal"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+
+from rich.console import Console
+
+from sandbur.actions.events import (
+    Event,
+    MessageAdded,
+    PlanChanged,
+    StepChanged,
+    TextDelta,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+    UsageChanged,
+)
+from sandbur.state.application import Usage, VibeStep
+from sandbur.ui.terminal.render import Renderer
+from sandbur.ui.terminal.status import StatusFacts
+
+PIECE = 6
+TICK_S = 0.1
+CHARACTERS_A_SECOND = 3000
+CPU_LIMIT_S, BYTES_LIMIT, ECHO_LIMIT_S = 0.3, 3.0, 0.016
+SENTENCE = "The session keeps **every step** of the agent on disk, so that a `crash` loses nothing. "
+BLOCKS = (
+    SENTENCE * 3 + "\n\n",
+    "## What follows\n\n",
+    "".join(f"- *item {n}*: {SENTENCE}\n" for n in range(4)) + "\n",
+    "```python\n" + "def total(values):\n    return sum(value * 2 for value in values)\n" * 4 + "```\n\n",
+    "| name | count |\n|---|---:|\n" + "".join(f"| row {n} | {n} |\n" for n in range(6)) + "\n",
+)
+
+
+def answer(characters: int) -> str:
+    whole = "".join(BLOCKS)
+    return (whole * (characters // len(whole) + 1))[:characters]
+
+
+def deltas(text: str) -> Iterator[Event]:
+    for start in range(0, len(text), PIECE):
+        yield TextDelta(text[start : start + PIECE])
+    yield MessageAdded("assistant", text)
+
+
+def run_around(text: str) -> Iterator[Event]:
+    """Yield the events of a run of two steps, a call in each, whose last answer is the text."""
+    used = Usage(llm_calls=1, input_tokens=900, output_tokens=90, cost_usd=0.001)
+    yield PlanChanged(tuple(VibeStep(step_id=str(n), description=f"do {n}") for n in (1, 2)))
+    for number in ("1", "2"):
+        yield StepChanged(number, "in_progress")
+        yield ToolRequested(number, "read_file", '{"path": "a.py"}')
+        yield ToolStarted(number, "read_file")
+        yield ToolFinished(number, "read_file", "ok", "line\n" * 400, 5)
+        yield UsageChanged(used, used)
+        yield StepChanged(number, "completed", "well")
+    yield from deltas(text)
+
+
+class Played:
+    """One run on a terminal of its own."""
+
+    def __init__(self, events: list[Event], columns: int = 80, rows: int = 24) -> None:
+        self.out = StringIO()
+        console = Console(
+            file=self.out, width=columns, height=rows, force_terminal=True, color_system="standard",
+            markup=False, highlight=False, emoji=False, _environ={"TERM": "xterm"},
+        )  # fmt: skip
+        self.view = Renderer(console, answers=True)
+        self.view.status = StatusFacts("interactive", "a/model", "0123456789", context_window=200_000)
+        self.typed = ""
+        self.view.composing = lambda: f"> {self.typed}" if self.typed else None
+        self.echoes: list[float] = []
+        self._events = events
+
+    def play(self, types: bool = False) -> float:
+        """Show everything; return the CPU seconds."""
+        shown, real = 0.0, time.process_time
+        began = time.process_time()
+        for event in self._events:
+            self.view.show(event)
+            shown += PIECE / CHARACTERS_A_SECOND
+            if shown >= TICK_S:
+                shown -= TICK_S
+                self.view.tick()
+            if types:
+                self._type(real)
+        return time.process_time() - began
+
+    def _type(self, clock: Callable[[], float]) -> None:
+        began = clock()
+        self.typed = (self.typed + "x")[-40:]
+        self.view.refresh()
+        self.echoes.append(clock() - began)
+
+    @property
+    def bytes(self) -> int:
+        data = self.out.getvalue()
+        return len(data.encode()) + data.count("\n")
+
+
+def said(name: str, value: str, is_kept: bool) -> None:
+    print(f"{name:<34}{value:>22}  {'ok' if is_kept else 'TOO MUCH'}")
+
+
+def main() -> None:
+    characters = int(sys.argv[1]) if len(sys.argv) > 1 else 12_000
+    text = answer(characters)
+    Played(list(deltas(text[:2000]))).play()  # imports, caches
+    for name, events in (("answer", list(deltas(text))), ("run", list(run_around(text)))):
+        runs = [Played(events) for _ in range(5)]
+        cpu_s = median(run.play() for run in runs)
+        ratio = runs[0].bytes / len(text.encode())
+        said(f"{name}: CPU for {characters:,} characters", f"{cpu_s:.3f} s", cpu_s <= CPU_LIMIT_S)
+        said(f"{name}: bytes for each of the text", f"{ratio:.2f}", ratio <= BYTES_LIMIT)
+    typing = Played(list(deltas(text)))
+    typing.play(types=True)
+    spread = quantiles(typing.echoes, n=100)
+    for share in (50, 95):
+        echo_s = spread[share - 1]
+        said(f"CPU of an echo, {share} of 100", f"{1000 * echo_s:.1f} ms", echo_s <= ECHO_LIMIT_S)
+
+
+if __name__ == "__main__":
+    main()
