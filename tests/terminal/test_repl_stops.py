@@ -42,7 +42,7 @@ def test_a_line_typed_during_a_run_waits_as_a_draft(terminal: Terminal) -> None:
     terminal.see("run_shell_command sleep 1")
     terminal.keys("-l", "rin")
     terminal.keys("BSpace", "BSpace", "Left", "Right")
-    terminal.type("un touch made")
+    terminal.keys("-l", "un touch made")
     screen = terminal.see("run touch made", after="model calls")
     assert "exit 0" in screen
     time.sleep(0.5)

@@ -1,5 +1,6 @@
 """The input line at the prompt: several lines, history, completion, pastes, Ctrl-C that keeps the draft."""
 
+import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -118,6 +119,7 @@ class Composer:
     async def read(self) -> str:
         """Return what was typed; raises `Leave`."""
         source = self._session.app.input
+        self._hint_until = 0.0
         try:
             # From here on Enter and Ctrl-J are two keys, also before the prompt is up.
             with source.raw_mode():
@@ -175,6 +177,7 @@ class Composer:
     def tell(self, hint: str) -> None:
         """Show a hint below the line for a moment."""
         self._hint, self._hint_until = hint, time.monotonic() + _TWICE_S
+        asyncio.get_running_loop().call_later(_TWICE_S, self._session.app.invalidate)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prompt_toolkit.application import Application
@@ -23,7 +24,7 @@ from prompt_toolkit.output import DummyOutput
 from ....actions.events import Event, MessageAdded
 from ....actions.turn.commands import is_command
 from ....state.errors import SandburError
-from ....state.session import WaitingMessage
+from ....state.session import SessionSettings, WaitingMessage
 from ...headless import clean
 from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line, plain
@@ -31,7 +32,6 @@ from ...terminal.terminal import Glyphs, is_interactive, shortened, typing_unsee
 from ...terminal.theme import LOOK
 from .composer import Composer, begin_line, goes_on
 from .keys import ESCAPE_S, Action, Does, key_lines, quick_escape, sequences_of
-from .mentions import names_files
 from .typed import RawKeys, as_draft, typed_so_far
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 class Working(Protocol):
     """A session whose run goes on: it takes messages in, which are on disk when a call returns."""
 
+    @property
+    def settings(self) -> SessionSettings: ...
     @property
     def waiting_messages(self) -> Sequence[WaitingMessage]: ...
     async def steer(self, text: str) -> None: ...
@@ -203,10 +205,12 @@ class LiveLine:
         run = self._run
         if not text or run is None:
             return
+        from .named_files import named_in
+
         self._hint = ""
         self._composer.history.append_string(self._buffer.text)
         self._buffer.reset()
-        waits = not steers or is_command(text) or names_files(text)
+        waits = not steers or is_command(text) or bool(named_in(text, Path(run.settings.cwd)))
         self._begin(self._sent(run.queue if waits else run.steer, text))
 
     async def _sent(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:

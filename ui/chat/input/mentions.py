@@ -16,11 +16,6 @@ def without_files(text: str) -> str:
     return _FILE.sub("", text) if "\n</f" in text else text
 
 
-def names_files(text: str) -> bool:
-    """Tell whether a message may bring files along."""
-    return MENTION.search(text) is not None
-
-
 def as_mention(pasted: str) -> str:
     """Return a pasted path of a picture or a PDF as a mention, anything else as it is."""
     text = pasted.strip()

@@ -38,7 +38,7 @@ class Mentioned:
 
 def with_named_files(text: str, cwd: Path, judge: Judge, refusal: Refusal) -> Mentioned:
     """Return a message with what it names; what cannot be read is told, and left out."""
-    named = list(dict.fromkeys(_named(text, cwd)))
+    named = list(dict.fromkeys(named_in(text, cwd)))
     if not named or is_command(text):
         return Mentioned(text)
     files: list[Image | Document] = []
@@ -64,7 +64,7 @@ def with_named_files(text: str, cwd: Path, judge: Judge, refusal: Refusal) -> Me
     return Mentioned((*files, whole) if files else whole, tuple(said))
 
 
-def _named(text: str, cwd: Path) -> Sequence[str]:
+def named_in(text: str, cwd: Path) -> Sequence[str]:
     """Return the paths that are there, as they are written; an @ may stand before anything else, too."""
     found: list[str] = []
     for quoted, plain in MENTION.findall(text):
