@@ -29,6 +29,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         effort=None,
         aliases={},
         editing="emacs",
+        resume="ask",
         hooks=(),
         mcp_servers={},
         http_tools={},

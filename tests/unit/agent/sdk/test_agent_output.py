@@ -103,5 +103,5 @@ def give_up() -> str:
 
 @pytest.mark.parametrize("tools", [[look], [hand_in, give_up]])
 def test_a_run_can_be_required_to_end_by_one_tool_only(tools: list[Any]) -> None:
-    with pytest.raises(SandburError, match="require_done (needs|takes) one tool that ends the run"):
+    with pytest.raises(SandburError, match=r"require_done (needs|takes) one tool that ends the run"):
         Agent("demo", tools=tools, require_done=True)
