@@ -12,7 +12,7 @@ os.environ.setdefault("SANDBUR_LEASE_S", "4")
 import pytest
 from command import Command
 from databases import DATABASES, UrlOf, fresh_url
-from old_stores import STORES
+from old_stores import STORES, UNTRACED
 from reopening import close_all
 from tmux_window import Terminal, opened
 
@@ -41,7 +41,7 @@ TESTS = Path(__file__).parent
 UNIT = TESTS / "unit"
 LONG = ("crash", "terminal", "databases")
 """These begin first, then what is marked as slow: at the end no processor waits for one that began late."""
-STARTING = {"command", "terminal", "wheel", "installed", "old"}
+STARTING = {"command", "terminal", "wheel", "installed", "old", "untraced"}
 """Fixtures of tests that start processes or open stores of every version."""
 
 
@@ -102,6 +102,17 @@ def store(request: pytest.FixtureRequest, url_of: UrlOf, tmp_path: Path) -> Iter
 
 @pytest.fixture(params=STORES, ids=lambda path: path.stem)
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the file of a store that an older version wrote; one for each version."""
+    path = tmp_path / "old.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(request.param.read_text("utf-8"))
+    connection.close()
+    return path
+
+
+
+@pytest.fixture(params=UNTRACED, ids=lambda path: path.stem)
+def untraced(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return the file of a store that an older version wrote; one for each version."""
     path = tmp_path / "old.db"
     connection = sqlite3.connect(path)

@@ -201,7 +201,7 @@ def mode() -> None:
     with RunRecorder.make("mode", script) as run:
         run.start("Write one.")
         run.on("Not that.")
-        run.on("/mode yolo")
+        run.on("/mode auto-edit")
         run.on("Write two.")
         run.keep("mode")
 

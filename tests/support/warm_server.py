@@ -14,6 +14,7 @@ import selectors
 import socket
 import sys
 import threading
+from contextlib import suppress
 from importlib import import_module, reload
 from typing import Any, NoReturn
 
@@ -77,7 +78,8 @@ class Server:
             return self._become(request, fds, connection)
         for fd in fds:
             os.close(fd)
-        connection.sendall(f"{pid}\n".encode())
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(f"{pid}\n".encode())
         self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
         return None
 
@@ -99,7 +101,8 @@ class Server:
         self._selector.unregister(key.fd)
         os.close(key.fd)
         _, status = os.waitpid(pid, 0)
-        with connection:
+        # Who has stopped to wait, such as a test that has failed, needs no answer.
+        with connection, suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 

@@ -10,7 +10,7 @@ from sandbur.state.errors import UsageError
 from sandbur.ui.arguments import INSTEAD, parse
 from sandbur.ui.grammar import COMMANDS
 
-WORDS = ("config", "init", "login", "logout", "models", "update", "upgrade")
+WORDS = ("init", "login", "logout", "models", "update", "upgrade")
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -36,5 +36,5 @@ async def test_what_a_tool_ended_the_run_with_is_the_answer_and_told_once(store:
     await collect(session.send("go"))
     assert answers(store) == ["all is found"]
     glyphs = glyphs_for("utf-8")
-    lines = recap_lines("s1", session.state, session.next_action, glyphs)
+    lines = recap_lines("s1", session.state, glyphs)
     assert [text for _, text in lines if "all is found" in text] == [f"{glyphs.point} all is found"]

@@ -187,19 +187,19 @@ def test_what_if_sends_the_next_message_again(command: Command) -> None:
     assert command.run("sessions", "list").out.count("\n") == before + 1
 
 
-def test_a_session_of_an_older_version_says_that_it_cannot_be_replayed(old: Path, tmp_path: Path) -> None:
-    opened(old).close()
+def test_a_session_of_an_older_version_says_that_it_cannot_be_replayed(untraced: Path, tmp_path: Path) -> None:
+    opened(untraced).close()
     command = Command(tmp_path)
     for session_id in (DONE, KILLED):
-        ended = command.run("replay", session_id, "--store", f"sqlite:///{old}")
+        ended = command.run("replay", session_id, "--store", f"sqlite:///{untraced}")
         assert ended.code == 2
         assert "recorded by a version that did not keep" in ended.err
 
 
-def test_an_older_session_replays_from_where_it_went_on(old: Path, tmp_path: Path) -> None:
-    opened(old).close()
+def test_an_older_session_replays_from_where_it_went_on(untraced: Path, tmp_path: Path) -> None:
+    opened(untraced).close()
     command = Command(tmp_path)
-    store = ("--store", f"sqlite:///{old}")
+    store = ("--store", f"sqlite:///{untraced}")
     command.run("-p", "-r", DONE, "hello", "-m", "demo", "-C", str(tmp_path), *store)
     ended = command.run("replay", DONE, *store)
     assert ended.code == 0

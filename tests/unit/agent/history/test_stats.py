@@ -20,7 +20,7 @@ from sandbur.state.calls import CallDecision
 from sandbur.state.errors import Overloaded
 from sandbur.state.store.store import Store
 
-STORES = sorted(FIXTURES.glob("store-*.sql"))
+STORES = sorted(FIXTURES.glob("store-[123].sql"))
 ONE = [("act", {"text": "one"})]
 
 
