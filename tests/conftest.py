@@ -110,7 +110,6 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-
 @pytest.fixture(params=UNTRACED, ids=lambda path: path.stem)
 def untraced(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return the file of a store that an older version wrote; one for each version."""

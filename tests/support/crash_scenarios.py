@@ -200,8 +200,9 @@ def _kept(past: Past) -> Answer:
 
 
 def _heard(past: Past) -> Answer:
-    is_heard = any("use tabs" in text for text in past.users)
-    return rounds(past, calls(wanted("overhear")), say("tabs it is" if is_heard else "nobody said anything"))
+    if any("use tabs" in text for text in past.users):
+        return say("tabs it is")
+    return rounds(past, calls(wanted("overhear")), say("nobody said anything"))
 
 
 def word_of(arguments: Mapping[str, Any]) -> str:

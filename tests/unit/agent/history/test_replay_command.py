@@ -187,7 +187,9 @@ def test_what_if_sends_the_next_message_again(command: Command) -> None:
     assert command.run("sessions", "list").out.count("\n") == before + 1
 
 
-def test_a_session_of_an_older_version_says_that_it_cannot_be_replayed(untraced: Path, tmp_path: Path) -> None:
+def test_a_session_of_an_older_version_says_that_it_cannot_be_replayed(
+    untraced: Path, tmp_path: Path
+) -> None:
     opened(untraced).close()
     command = Command(tmp_path)
     for session_id in (DONE, KILLED):
