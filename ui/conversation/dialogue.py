@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -11,7 +12,7 @@ from ...actions.events import ApprovalNeeded, ErrorRaised, Event, Notice, RunSta
 from ...state.errors import OutputLost, SandburError, UsageError
 from ..headless import StreamView, explain, refuse_yolo, resume_line, warn
 from ..open_session import open_session, opened
-from ..terminal.drive import StopSignals, drive, exit_code
+from ..terminal.drive import SIGNALS, StopSignals, drive, exit_code
 from ..terminal.terminal import drop_stdout, say
 from .lines import (
     DecisionLine,
@@ -56,9 +57,22 @@ class Dialogue:
         self._is_over = False
         """True once stdin has ended."""
         self._code = 0
+        self._early: signal.Signals | None = None
+        """A signal that came while neither a turn nor the wait for a line listened to signals."""
 
     async def hold(self) -> int:
         """Hold the conversation; return its exit code."""
+        before = {number: signal.signal(number, self._remember) for number in SIGNALS}
+        try:
+            return await self._hold()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _remember(self, number: int, _: object) -> None:
+        self._early = signal.Signals(number)
+
+    async def _hold(self) -> int:
         if calls := self._undecided():
             self._show(ApprovalNeeded(calls))
         while (events := await self._next_turn()) is not None:
@@ -76,6 +90,8 @@ class Dialogue:
         session, over = self._session, asyncio.Event()
         self._view.has_started.clear()
         listening = asyncio.ensure_future(self._listen(over))
+        if self._early is not None:
+            self._interrupt_soon()
         try:
             finished, received = await drive(
                 session, events, self._view, leave=lambda: say(resume_line(session.id))
@@ -122,14 +138,17 @@ class Dialogue:
                 await self._tried(self._session.steer(line.text))
             case OrderLine("interrupt"):
                 # The end of the run waits for whoever takes its lines.
-                task = asyncio.ensure_future(self._interrupt())
-                self._interrupting.add(task)
-                task.add_done_callback(self._interrupting.discard)
+                self._interrupt_soon()
             case UserLine(str() as text) if not any(isinstance(one, UserLine) for one in self._waiting):
                 if self._allows(text):
                     await self._tried(self._session.queue(text))
             case _:
                 self._waiting.append(line)
+
+    def _interrupt_soon(self) -> None:
+        task = asyncio.ensure_future(self._interrupt())
+        self._interrupting.add(task)
+        task.add_done_callback(self._interrupting.discard)
 
     async def _interrupt(self) -> None:
         await self._view.has_started.wait()
@@ -138,6 +157,7 @@ class Dialogue:
     async def _next_turn(self) -> AsyncIterator[Event] | None:
         """Return the next run; None when nothing more can come, or a signal came."""
         with StopSignals(self._stop_waiting) as signals:
+            signals.received = self._early
             while signals.received is None:
                 line = await self._next_line()
                 if line is None:
