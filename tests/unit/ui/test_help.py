@@ -2,12 +2,14 @@
 
 import os
 import re
-import shutil
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 from command import Command
+from required import needs
+from terminal_pair import Terminal
 
 from sandbur.agent.session.run import EXIT_CODES as OF_RUNS
 from sandbur.state import errors
@@ -19,18 +21,7 @@ from sandbur.ui.grammar import COMMANDS, declared, parser_for
 NAMES = ("chat", *COMMANDS)
 
 
-def needed(name: str) -> str:
-    """Return a program; in CI one that is missing is a failure."""
-    path = shutil.which(name)
-    if path is None:
-        assert not os.environ.get("CI"), f"{name} is not installed"
-        pytest.skip(f"{name} is not installed")
-    return path
-
-
 def words_of(line: str) -> list[str]:
-    import shlex
-
     words = shlex.split(re.split(r"\s[|<>]\s", line)[-1 if "| sandbur" in line else 0])
     return words[words.index("sandbur") + 1 :] if "sandbur" in words else []
 
@@ -73,11 +64,12 @@ def test_the_manual_names_every_command_flag_and_variable(command: Command) -> N
         assert variable in manual
 
 
+@needs("man")
 def test_the_man_page_is_one(command: Command, tmp_path: Path) -> None:
     page = tmp_path / "sandbur.1"
     page.write_text(command.run("manual", "--man").out)
     shown = subprocess.run(
-        [needed("man"), "-l", str(page)],
+        ["man", "-l", str(page)],
         env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
@@ -117,6 +109,7 @@ COMPLETED = [
 ]
 
 
+@needs("bash")
 @pytest.mark.parametrize(("line", "expected"), COMPLETED)
 def test_bash_completes_it(command: Command, tmp_path: Path, line: str, expected: set[str]) -> None:
     script = tmp_path / "completion"
@@ -128,26 +121,26 @@ def test_bash_completes_it(command: Command, tmp_path: Path, line: str, expected
         ' printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(
-        [needed("bash"), "--norc", "-c", asked], capture_output=True, text=True, check=True, cwd=tmp_path
+        ["bash", "--norc", "-c", asked], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert (set(done.stdout.split()), done.stderr) == (expected, "")
 
 
+@needs("fish")
 @pytest.mark.parametrize(("line", "expected"), COMPLETED)
 def test_fish_completes_it(command: Command, tmp_path: Path, line: str, expected: set[str]) -> None:
     script = tmp_path / "completion.fish"
     script.write_text(command.run("completion", "fish").out)
     done = subprocess.run(
-        [needed("fish"), "--no-config", "-c", f"source {script}; complete -C '{line}'"],
+        ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"],
         capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ, "HOME": str(tmp_path)},
     )  # fmt: skip
     assert ({row.split("\t")[0] for row in done.stdout.splitlines()}, done.stderr) == (expected, "")
 
 
+@needs("zsh")
 def test_zsh_completes_it(command: Command, tmp_path: Path) -> None:
     """In a terminal: zsh completes nowhere else."""
-    from terminal_pair import Terminal
-
     (tmp_path / "completion").write_text(command.run("completion", "zsh").out)
     (tmp_path / ".zshrc").write_text(
         f"PS1='ready> '\nautoload -U compinit && compinit -u\nsource {tmp_path}/completion\n"
@@ -155,7 +148,7 @@ def test_zsh_completes_it(command: Command, tmp_path: Path) -> None:
     env = {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb", "HOME": str(tmp_path)}
     with Terminal(columns=200) as terminal:
         shell = subprocess.Popen(
-            [needed("zsh"), "-i"], env=env, cwd=tmp_path, start_new_session=True, **terminal.streams
+            ["zsh", "-i"], env=env, cwd=tmp_path, start_new_session=True, **terminal.streams
         )
         terminal.see("ready> ")
         terminal.type("sandbur sessions pru\t--older\t")

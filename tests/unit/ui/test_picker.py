@@ -24,7 +24,7 @@ from sandbur.ui.chat.picker import choice_of, pick_session, preview_lines, state
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 STAMP = NOW.isoformat()
-PLAIN = SessionSummary("id-1", "a title", "/work/p", "demo", "done", STAMP, STAMP, 3, None, None)
+PLAIN = SessionSummary("id-1", "a title", "/home/me/project", "demo", "done", STAMP, STAMP, 3, None, None)
 
 
 class Sized(DummyOutput):
