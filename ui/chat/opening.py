@@ -11,6 +11,7 @@ from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools
 from .input.composer import Leave
 from .picker import pick_session
 from .repl import Chat
+from .sending import Sending
 
 if TYPE_CHECKING:
     from ...agent.runtime import Runtime
@@ -41,7 +42,7 @@ async def chat(command: "ChatCommand") -> int:
 async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
     refuse_yolo(first or "")
-    talk = Chat(runtime, command.verbose, attached(command))
+    talk = Chat(runtime, Sending(attached(command)), command.verbose)
     talk.greet()
     try:
         if command.continues or first is not None:

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
     from ...state.calls import CallDecision
-    from ...state.messages import Document, Image
     from .slash.command import SlashCommand
 
 
@@ -69,10 +68,7 @@ def warm_up(runtime: "Runtime", model: str) -> None:
 
 
 class Chat:
-    def __init__(
-        self, runtime: "Runtime", verbose: bool = False, files: "Sequence[Image | Document]" = ()
-    ) -> None:
-        """Begin; `files` go with the first message."""
+    def __init__(self, runtime: "Runtime", sending: Sending, verbose: bool = False) -> None:
         self._runtime = runtime
         self._entered: Session | None = None
         self._has_run = False
@@ -91,7 +87,7 @@ class Chat:
         self.runtime = runtime
         self.renderer = self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
         self.questions = self._questions = Questions(self._renderer)
-        self._sending = Sending(self._renderer, files)
+        self._sending = sending
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
         folds: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
@@ -227,13 +223,13 @@ class Chat:
         if (result := await commanded(self, text)) is not None:
             return result.leaves
         if text.strip() and not (is_open and text.strip() == self._taken_back):
-            await self._turn(await self._sending.send(self._session, text), text)
+            await self._turn(await self._sending.send(self._session, self._renderer, text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
         return False
 
     async def send(self, text: str) -> None:
-        await self._turn(await self._sending.send(self._session, text), text)
+        await self._turn(await self._sending.send(self._session, self._renderer, text), text)
 
     async def record(self, text: str) -> None:
         await self.follow(self._sending.record(self._session, text))

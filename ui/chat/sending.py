@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 class Sending:
     """Sends messages, and knows what of the flags' files is not sent yet."""
 
-    def __init__(self, renderer: "Renderer", files: "Sequence[Image | Document]" = ()) -> None:
-        self._renderer = renderer
+    def __init__(self, files: "Sequence[Image | Document]" = ()) -> None:
         self._files = self._sent_files = tuple(files)
 
-    async def send(self, session: "Session", text: str) -> AsyncIterator[Event]:
+    async def send(self, session: "Session", renderer: "Renderer", text: str) -> AsyncIterator[Event]:
         """Send a message with what it names, the first one with the files of the flags, too.
 
         A command leaves those for what comes after it.
@@ -35,7 +34,7 @@ class Sending:
         cwd = Path(session.settings.cwd)
         named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
         told = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.said]
-        self._renderer.lines(told, prose=True)
+        renderer.lines(told, prose=True)
         if not self._sent_files:
             return session.send(named.content)
         content = (named.content,) if isinstance(named.content, str) else named.content
