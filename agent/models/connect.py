@@ -15,9 +15,9 @@ from .providers import context_window as family_window
 
 if TYPE_CHECKING:
     from ...state.session import Effort
-    from .clients import Clients
     from .model import PriceOf, RetryPolicy, TryLimits, WireModel
     from .requests import Dialect
+    from .transport.clients import Clients
 
 DEMO = "demo"
 
@@ -184,7 +184,7 @@ def _endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
 
 
 def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
-    from .clouds import surroundings, usual_address
+    from .transport.clouds import surroundings, usual_address
 
     key, key_env = _key(profile, env, is_custom=not profile.needs_key)
     named = next((name for name in profile.url_env if env.get(name, "").strip()), "")
@@ -215,7 +215,7 @@ def prewarm(name: str, env: Mapping[str, str], providers: Mapping[str, ProviderO
     profile, _ = _find(name, providers)
     if profile.cloud is None:
         profile, _, _ = _locate(profile, env)
-    from .transports import load_sdk
+    from .transport.sdk import load_sdk
 
     load_sdk(profile)
 

@@ -87,6 +87,11 @@ class Transient(Exception):
         """The server itself said no; else it is the connection or the answer that failed."""
 
 
+def cut(who: str) -> Transient:
+    """Return the failure of an answer that ended before it was whole."""
+    return Transient(f"the answer of {who} was cut off")
+
+
 class Rejected(ModelError):
     """The provider does not accept the request as it is; `detail` says what it did not like."""
 

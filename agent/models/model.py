@@ -15,12 +15,12 @@ from ...actions.turn.model_call import refusal_of
 from ...state.application import Usage
 from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded, Unreachable
 from ...state.messages import Document, Image, Message, Wire
-from .clients import Clients
 from .failures import Rejected, Transient
 from .providers import Endpoint
 from .requests import Bodies, Body, Dialect, Draft, ReplyReader
-from .streaming import StreamPatience, read_events
-from .transports import SdkTransport
+from .transport.clients import Clients
+from .transport.events import StreamPatience, read_events
+from .transport.sdk import SdkTransport
 
 if TYPE_CHECKING:
     from httpx2 import Response

@@ -8,12 +8,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ...actions.tools.network.tls import tls_context
+from ....actions.tools.network.tls import tls_context
+from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
+from ..providers import Endpoint, Profile
 from .clients import Clients, Sdk, Shared
 from .clouds import refused_credentials, sign_in_errors, start_client
-from .failures import Refusal, Transient, judge, unreached, unusable_settings
-from .providers import Endpoint, Profile
-from .streaming import cut
 
 if TYPE_CHECKING:
     from httpx2 import Response
