@@ -394,6 +394,7 @@ def _connect(
         name,
         env=env,
         providers=settings.providers,
+        transport=settings.transport,
         aliases=settings.aliases,
         price=_priced_when_used(name, settings),
         context_window=settings.context_windows.get(name),
