@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..actions.tools.shell.sandbox.sandbox import Sandbox
     from ..actions.turn.output.format import OutputFormat
     from .extensions.definition import Definition
-    from .models.clients import Clients
+    from .models.transport.clients import Clients
     from .policy.gate import Policy
     from .pricing import PriceOf
 
@@ -394,6 +394,7 @@ def _connect(
         name,
         env=env,
         providers=settings.providers,
+        transport=settings.transport,
         aliases=settings.aliases,
         price=_priced_when_used(name, settings),
         context_window=settings.context_windows.get(name),

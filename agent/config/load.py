@@ -122,7 +122,9 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
         values |= _without_aliases(values)
     redirected = () if project is None else project.values.get("providers", ())
     values["providers"] = {
-        name: ProviderOverride(table.base_url, table.api_key_env, table.wire, name not in redirected)
+        name: ProviderOverride(
+            table.base_url, table.api_key_env, table.wire, name not in redirected, table.transport
+        )
         for name, table in values["providers"].items()
     }
     values["mcp_servers"] = _servers(layers)

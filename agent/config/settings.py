@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ...state.databases.database import Durability
     from ...state.session import Effort, SandboxWish
     from ..extensions.hooks.declared import HookCommand
-    from ..models.providers import ProviderOverride
+    from ..models.providers import ProviderOverride, TransportName
     from .http_tools import Configured
     from .mcp_servers import McpServer
     from .sources import Price
@@ -23,7 +23,7 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables", "resuming", "theme", "editing",
+    "variables", "resuming", "theme", "editing", "transport",
 ]  # fmt: skip
 """What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
@@ -314,6 +314,13 @@ class Settings:
     aliases: Mapping[str, str] = _row({}, "aliases", merge="entries", about="names of your own for models")
     providers: "Mapping[str, ProviderOverride]" = _row(
         {}, "providers", merge="entries", about="servers of your own, or other addresses of known providers"
+    )
+    transport: "TransportName" = _row(
+        "http",
+        "transport",
+        "SANDBUR_TRANSPORT",
+        harmless=True,
+        about="how models are asked: straight over HTTP, or by the SDKs of OpenAI and Anthropic (`sdk`)",
     )
     mcp_servers: "Mapping[str, McpServer]" = _row(
         {}, "mcp_servers", merge="entries", about="tool servers by name; `sandbur mcp` changes them"

@@ -16,7 +16,7 @@ from ...state.databases.database import Durability
 from ...state.errors import ConfigError, SandburError, UsageError
 from ...state.messages import Record
 from ...state.session import Effort, SandboxWish
-from ..models.providers import WireFormat
+from ..models.providers import TransportName, WireFormat
 from .paths import decoded
 from .settings import (
     SETTINGS,
@@ -47,6 +47,7 @@ class ProviderTable(_Table):
     api_key_env: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     """The variable that holds the key; None: no key."""
     wire: WireFormat = "chat"
+    transport: TransportName | None = None
 
 
 class Price(Record):
@@ -124,6 +125,7 @@ _KINDS: Mapping[Kind, _Kind] = {
     "windows": _Kind(dict[str, Annotated[int, Field(ge=1000)]]),
     "aliases": _Kind(dict[_AliasName, Line]),
     "providers": _Kind(dict[_ProviderName, ProviderTable]),
+    "transport": _Kind(TransportName),
     "mcp_servers": _Kind(dict[str, dict[str, Any]]),
     "tables": _Kind(dict[str, dict[str, Any]]),
     "variables": _Kind(list[_Assignment]),

@@ -11,7 +11,7 @@ from ...state.application import Usage
 from ...state.errors import ContextFull
 from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 from ...state.session import Effort
-from .failures import judge, refusal_in_stream
+from .failures import cut, judge, refusal_in_stream
 from .files import SentFile
 from .providers import Endpoint, claude
 from .requests import (
@@ -31,7 +31,6 @@ from .streaming import (
     as_object,
     as_text,
     count,
-    cut,
     finished,
     reported,
     settle_ids,

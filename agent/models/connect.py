@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ...state.errors import ConfigError, CredentialsError, UsageError
-from .providers import PROFILES, Endpoint, Profile, ProviderOverride
+from .providers import PROFILES, Endpoint, Profile, ProviderOverride, TransportName
 from .providers import context_window as family_window
 
 if TYPE_CHECKING:
     from ...state.session import Effort
-    from .clients import Clients
-    from .model import PriceOf, RetryPolicy, TryLimits, WireModel
+    from .model import PriceOf, RetryPolicy, Transport, TryLimits, WireModel
     from .requests import Dialect
+    from .transport.clients import Clients
 
 DEMO = "demo"
 
@@ -131,7 +131,7 @@ def _is_chat_model(name: str) -> bool:
 
 
 _NO_KEY = "no-key"
-"""The SDKs want some key, also for servers that want none."""
+"""Some key there has to be in a header, also for servers that want none."""
 
 
 def connect(
@@ -147,8 +147,11 @@ def connect(
     effort: "Effort | None" = None,
     limits: "TryLimits | None" = None,
     clients: "Clients | None" = None,
+    transport: TransportName = "http",
 ) -> "WireModel":
-    """Return the model called `name`; nothing is imported or sent yet.
+    """Return the model called `name`; nothing is sent yet.
+
+    Without `clients` it shares its connections with nobody.
 
     Raises `UsageError` for a name that means nothing, naming the `aliases` that do, `CredentialsError` for a
     missing key, and `ConfigError` for an address that is none.
@@ -160,11 +163,11 @@ def connect(
     return WireModel(
         endpoint,
         _dialect(endpoint, max_output_tokens, effort),
+        _transport(endpoint, _transport_name(name, providers, transport), clients),
         context_window=context_window or profile.context_window or family_window(model),
         limits=limits or TryLimits(idle_s=profile.idle_s),
         retry=retry or RetryPolicy(),
         price=price,
-        clients=clients,
     )
 
 
@@ -184,7 +187,7 @@ def _endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
 
 
 def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
-    from .clouds import surroundings, usual_address
+    from .transport.clouds import surroundings, usual_address
 
     key, key_env = _key(profile, env, is_custom=not profile.needs_key)
     named = next((name for name in profile.url_env if env.get(name, "").strip()), "")
@@ -210,14 +213,46 @@ def _dialect(endpoint: Endpoint, max_output_tokens: int | None, effort: "Effort 
     return kinds[endpoint.profile.wire](endpoint, max_output_tokens, effort)
 
 
-def prewarm(name: str, env: Mapping[str, str], providers: Mapping[str, ProviderOverride] = {}) -> None:
+def _transport_name(
+    name: str, providers: Mapping[str, ProviderOverride], usual: TransportName
+) -> TransportName:
+    override = providers.get(name.strip().partition("/")[0])
+    return override.transport or usual if override is not None else usual
+
+
+def _transport(endpoint: Endpoint, name: TransportName, clients: "Clients | None") -> "Transport":
+    from .transport.clients import Clients
+
+    clients = clients or Clients()
+    # How a request to a cloud is signed and addressed is the business of the company's own client.
+    if name == "sdk" or endpoint.profile.cloud is not None:
+        from .transport.sdk import SdkTransport
+
+        return SdkTransport(endpoint, clients)
+    from .transport.http import HttpTransport
+
+    return HttpTransport(endpoint, clients)
+
+
+def prewarm(
+    name: str,
+    env: Mapping[str, str],
+    providers: Mapping[str, ProviderOverride] = {},
+    transport: TransportName = "http",
+) -> None:
     """Import what the first call of this model needs; meant for a thread, while the person types."""
     profile, _ = _find(name, providers)
+    url = ""
     if profile.cloud is None:
-        profile, _, _ = _locate(profile, env)
-    from .transports import load_sdk
+        profile, url, _ = _locate(profile, env)
+    if profile.cloud is not None or _transport_name(name, providers, transport) == "sdk":
+        from .transport.sdk import load_sdk
 
-    load_sdk(profile)
+        load_sdk(profile)
+    else:
+        from .transport.http import warm_http
+
+        warm_http(url)
 
 
 def _find(

@@ -11,7 +11,16 @@ from email.utils import parsedate_to_datetime
 from socket import EAI_AGAIN, gaierror
 from typing import Any, cast
 
-from ...state.errors import ConfigError, ContextFull, CredentialsError, ModelError, Overloaded, Unreachable
+from ...state.errors import (
+    ConfigError,
+    ContextFull,
+    CredentialsError,
+    ModelError,
+    Overloaded,
+    SandburError,
+    Unreachable,
+    exhausted,
+)
 from .providers import Endpoint
 
 _CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
@@ -85,6 +94,11 @@ class Transient(Exception):
         self.hint = hint
         self.is_refusal = is_refusal
         """The server itself said no; else it is the connection or the answer that failed."""
+
+
+def cut(who: str) -> Transient:
+    """Return the failure of an answer that ended before it was whole."""
+    return Transient(f"the answer of {who} was cut off")
 
 
 class Rejected(ModelError):
@@ -226,7 +240,12 @@ _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 def unreached(error: Exception, endpoint: Endpoint) -> Exception:
-    """Return what a lost connection is: `Transient`, or `Unreachable` where trying again does not help."""
+    """Return what a lost connection is: `Transient`, or `Unreachable` where trying again does not help.
+
+    Where this process could not even begin one it is `Exhausted`: nothing is known about the server then.
+    """
+    if (ours := _ours(error)) is not None:
+        return ours
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return Unreachable(
@@ -246,8 +265,21 @@ def unreached(error: Exception, endpoint: Endpoint) -> Exception:
     return Transient(f"cannot reach {endpoint.base_url} ({reason})")
 
 
-def unusable_settings(error: Exception, endpoint: Endpoint) -> ConfigError | None:
+def _ours(error: Exception) -> Exception | None:
+    found = next(filter(None, map(exhausted, _causes(error))), None)
+    if found is None and any(isinstance(cause, gaierror) for cause in _causes(error)):
+        # Looking a name up opens files, and what says that it could not is told as an unknown name.
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as refused:
+            found = exhausted(refused)
+    return found
+
+
+def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | None:
     """Return what made it impossible to start a client at all; None: no setting explains it."""
+    if (ours := exhausted(error)) is not None:
+        return ours
     if isinstance(error, OSError):
         named = " and ".join(f"{name}={os.environ[name]}" for name in _said(_CERTIFICATES))
         reason = readable(error.strerror or str(error), endpoint)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...actions.events import Notice
 from ...actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
@@ -15,12 +15,10 @@ from ...actions.turn.model_call import refusal_of
 from ...state.application import Usage
 from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded, Unreachable
 from ...state.messages import Document, Image, Message, Wire
-from .clients import Clients
 from .failures import Rejected, Transient
 from .providers import Endpoint
 from .requests import Bodies, Body, Dialect, Draft, ReplyReader
-from .streaming import StreamPatience, read_events
-from .transports import SdkTransport
+from .transport.events import StreamPatience, read_events
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -130,6 +128,16 @@ class _Try:
         return self.is_answered and (self.has_begun or was_cut)
 
 
+class Transport(Protocol):
+    """Carries prepared bytes to where a model is."""
+
+    async def post(self, path: str, content: bytes) -> "Response":
+        """Send and return the response, not read yet; raises `Transient` or one of our errors."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
 class WireModel:
     """Implements `actions.ports.Model`."""
 
@@ -137,20 +145,19 @@ class WireModel:
         self,
         endpoint: Endpoint,
         dialect: Dialect,
+        transport: Transport,
         *,
         context_window: int,
         limits: TryLimits,
         retry: RetryPolicy,
         price: PriceOf | None,
-        clients: Clients | None = None,
     ) -> None:
-        """Without `clients` it shares its connections with nobody."""
         self.name = endpoint.name
         self.wire = endpoint.profile.wire
         self.context_window = context_window
         self._endpoint = endpoint
         self._dialect = dialect
-        self._transport = SdkTransport(endpoint, clients or Clients())
+        self._transport = transport
         self._limits = limits
         self._retry = retry
         self._price = price

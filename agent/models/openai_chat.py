@@ -8,7 +8,7 @@ from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ToolSpec
 from ...state.application import Usage
 from ...state.messages import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
-from .failures import Transient, judge, refusal_in_stream
+from .failures import Transient, cut, judge, refusal_in_stream
 from .files import YOUR_PICTURES, SentFile, made_picture
 from .providers import Endpoint
 from .requests import (
@@ -30,7 +30,6 @@ from .streaming import (
     as_list,
     as_object,
     as_text,
-    cut,
     finished,
     openai_usage,
     settle_ids,

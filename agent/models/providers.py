@@ -10,6 +10,8 @@ from ...state.messages import Wire
 
 WireFormat = Literal["chat", "responses", "messages"]
 Cloud = Literal["azure", "bedrock", "vertex"]
+TransportName = Literal["http", "sdk"]
+"""Whether requests go straight over HTTP, or through the library of the company whose format it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class ProviderOverride:
     """None: as the provider of this name is known to speak, else Chat Completions."""
     takes_known_key: bool = True
     """Whether the key of the provider of this name goes there without `api_key_env`."""
+    transport: TransportName | None = None
+    """None: as all other providers."""
 
 
 def key_names(overrides: Mapping[str, ProviderOverride]) -> frozenset[str]:

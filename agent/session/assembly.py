@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..extensions.hooks.hooks import Hooks
     from ..extensions.mcp.prompts import Prompts
     from ..extensions.middleware.onion import Onion
-    from ..models.clients import Clients
+    from ..models.transport.clients import Clients
     from ..telemetry.session_telemetry import SessionTelemetry
     from ..telemetry.telemetry import Telemetry
     from .secrets import SecretMasker
@@ -293,7 +293,7 @@ class Assembly:
 
     def _shared_clients(self) -> "Clients":
         if self._clients is None:
-            from ..models.clients import Clients
+            from ..models.transport.clients import Clients
 
             self._clients = Clients()
         return self._clients

@@ -26,7 +26,7 @@ MODULES = (
     "sandbur.agent.wiring", "sandbur.agent.session.secrets", "sandbur.agent.policy.hidden_files",
     "sandbur.agent.policy.shell.catastrophe", "sandbur.agent.policy.shell.reads",
     "sandbur.agent.policy.shell.repository", "sandbur.agent.policy.shell.seen_commands",
-    "sandbur.agent.models.demo.model", "sandbur.agent.models.connect", "sandbur.agent.models.transports",
+    "sandbur.agent.models.demo.model", "sandbur.agent.models.connect", "sandbur.agent.models.transport.sdk",
     "sandbur.agent.models.openai_chat", "sandbur.agent.models.openai_responses",
     "sandbur.agent.models.anthropic_messages",
     "sandbur.actions.tools.builtin", "sandbur.actions.tools.edit_file", "sandbur.actions.tools.glob",

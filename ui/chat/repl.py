@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def warm_up(runtime: "Runtime", model: str) -> None:
-    """Import the model's SDK and the markdown renderer in the background; nothing waits for it."""
+    """Import what asks the model and the markdown renderer in the background; nothing waits for it."""
 
     def work() -> None:
         import_module("rich.markdown")
@@ -62,7 +62,7 @@ def warm_up(runtime: "Runtime", model: str) -> None:
         from ...agent.models.connect import prewarm
 
         with suppress(SandburError):
-            prewarm(model, runtime.env, runtime.settings.providers)
+            prewarm(model, runtime.env, runtime.settings.providers, runtime.settings.transport)
 
     Thread(target=work, daemon=True).start()
 

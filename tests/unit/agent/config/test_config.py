@@ -59,6 +59,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         home=home,
         prices={},
         providers={},
+        transport="http",
         context_windows={},
         compress_at=0.8,
         durability="full",

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from model_talk import QUICK, Talk, asked, results, talk
 from model_turns import Raw, ToolCall, Turn, cut, say
 
-from sandbur.agent.models.aws_events import AwsEventParser
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import WireModel
+from sandbur.agent.models.transport.aws_events import AwsEventParser
 from sandbur.state.errors import ConfigError, ContextFull, CredentialsError, Overloaded
 from sandbur.state.messages import person_said
 

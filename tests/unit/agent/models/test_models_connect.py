@@ -185,15 +185,24 @@ def test_connecting_imports_no_sdk():
     assert done.stdout.strip() == "[]"
 
 
-def test_prewarming_imports_the_sdk_of_the_model():
+@pytest.mark.parametrize(
+    ("arguments", "imported"),
+    [
+        ("'openai/m', {}", "['anyio._backends._asyncio', 'httpcore2', 'httpx2']"),
+        ("'anthropic/m', {}, {}, 'http'", "['anyio._backends._asyncio', 'httpcore2', 'httpx2']"),
+        ("'openai/m', {}, {}, 'sdk'", "['httpx2', 'openai']"),
+    ],
+)
+def test_prewarming_imports_what_asks_the_model(arguments: str, imported: str):
+    names = {"openai", "anthropic", "httpx2", "httpcore2", "anyio._backends._asyncio"}
     code = (
         "import sys\nfrom sandbur.agent.models.connect import prewarm\n"
-        "prewarm('openai/m', {})\nprint(sorted({'openai', 'anthropic'} & set(sys.modules)))"
+        f"prewarm({arguments})\nprint(sorted({names} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout.strip() == "['openai']"
+    assert done.stdout.strip() == imported
     with pytest.raises(SandburError):
         prewarm("nonsense/m", {})
 

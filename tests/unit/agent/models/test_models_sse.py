@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.agent.models.streaming import EventParser, ServerEvent
+from sandbur.agent.models.transport.events import EventParser, ServerEvent
 
 STREAM = (
     "\ufeff: hello\nevent: one\ndata: grün 🎉\n\ndata: a\ndata: b\n\n"

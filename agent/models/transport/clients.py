@@ -1,58 +1,56 @@
-"""The SDK clients of a process, which models that ask the same server share."""
+"""The clients of a process, which models that ask in the same way share, with their connections."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 
-@dataclass(frozen=True, slots=True)
-class Sdk:
-    """One of the two libraries, which are generated alike: clients and errors have the same names in both."""
+class Client(Protocol):
+    """What sends requests, and holds connections open."""
 
-    module: Any
-    client: Any
-    headers: dict[str, Any]
-    """Sent with every request; the module's `omit` removes one."""
-    sign_in_errors: tuple[type[Exception], ...] = ()
-    """What the client raises where it cannot sign a request."""
+    async def aclose(self) -> None: ...
+
+
+C = TypeVar("C", bound=Client)
+Start = Callable[[], Coroutine[Any, Any, C]]
 
 
 @dataclass(slots=True, eq=False)
-class Shared:
+class Shared(Generic[C]):
     """A client with those who use it."""
 
     loop: asyncio.AbstractEventLoop
-    starting: asyncio.Task[Sdk]
+    starting: asyncio.Task[C]
     users: int = 0
 
     async def close(self) -> None:
         if not self.starting.done():
             self.starting.cancel()
         elif not self.starting.cancelled() and self.starting.exception() is None:
-            await self.starting.result().client.close()
+            await self.starting.result().aclose()
 
 
 class Clients:
-    """Lets models that ask the same server share a client, with its connections.
+    """Lets models share a client.
 
     A client works in the event loop that it was started in, and is closed there: after its last user, or
     after the last one who keeps the connections of that loop.
     """
 
     def __init__(self) -> None:
-        self._shared: dict[Hashable, Shared] = {}
+        self._shared: dict[Hashable, Shared[Any]] = {}
         self._keepers: Counter[asyncio.AbstractEventLoop] = Counter()
 
-    async def take(self, identity: Hashable, start: Callable[[], Coroutine[Any, Any, Sdk]]) -> Shared:
+    async def take(self, identity: Hashable, start: Start[C]) -> Shared[C]:
         """Return the client of this identity, started if there is none yet; whoever takes it gives it back.
 
         Raises what `start` raises.
         """
         loop = asyncio.get_running_loop()
         key = loop, identity
-        shared = self._shared.get(key)
+        shared = cast("Shared[C] | None", self._shared.get(key))
         if shared is None:
             # A task of its own: who is cancelled while it starts does not end it for the others.
             shared = self._shared[key] = Shared(loop, loop.create_task(start()))
@@ -66,7 +64,7 @@ class Clients:
             raise
         return shared
 
-    async def give_back(self, shared: Shared) -> None:
+    async def give_back(self, shared: Shared[Any]) -> None:
         shared.users -= 1
         if not shared.users and not self._keepers[shared.loop]:
             self._forget(shared)
@@ -86,6 +84,32 @@ class Clients:
             self._forget(idle)
             await idle.close()
 
-    def _forget(self, shared: Shared) -> None:
+    def _forget(self, shared: Shared[Any]) -> None:
         for key in [key for key, each in self._shared.items() if each is shared]:
             del self._shared[key]
+
+
+class Seat(Generic[C]):
+    """One model's share in a client, taken with its first request."""
+
+    def __init__(self, clients: Clients, identity: Hashable, start: Start[C]) -> None:
+        self._clients = clients
+        self._identity = identity
+        self._start = start
+        self._taken: Shared[C] | None = None
+
+    async def client(self) -> C:
+        """Return the client; raises what starting it raises."""
+        if self._taken is None:
+            taken = await self._clients.take(self._identity, self._start)
+            if self._taken is None:
+                self._taken = taken
+            else:
+                # Another call was faster.
+                await self._clients.give_back(taken)
+        return self._taken.starting.result()
+
+    async def aclose(self) -> None:
+        if self._taken is not None:
+            taken, self._taken = self._taken, None
+            await self._clients.give_back(taken)

@@ -1,25 +1,37 @@
-"""An SDK's client as a way to post prepared bytes, and its errors in our terms."""
+"""Prepared bytes by a client of the openai or the anthropic library, and its errors in our terms."""
 
 import asyncio
 import json
-import os
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ...actions.tools.network.tls import tls_context
-from .clients import Clients, Sdk, Shared
+from ....actions.tools.network.tls import tls_context
+from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
+from ..providers import Endpoint, Profile
+from .clients import Clients, Seat
 from .clouds import refused_credentials, sign_in_errors, start_client
-from .failures import Refusal, Transient, judge, unreached, unusable_settings
-from .providers import Endpoint, Profile
-from .streaming import cut
+from .http import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_headers
 
 if TYPE_CHECKING:
     from httpx2 import Response
 
-_CONNECT_TIMEOUT_S = 10
-_WRITE_TIMEOUT_S = 120
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """One of the two libraries, which are generated alike: clients and errors have the same names in both."""
+
+    module: Any
+    client: Any
+    headers: dict[str, Any]
+    """Sent with every request; the module's `omit` removes one."""
+    sign_in_errors: tuple[type[Exception], ...] = ()
+    """What the client raises where it cannot sign a request."""
+
+    async def aclose(self) -> None:
+        await self.client.close()
 
 
 def _identity(endpoint: Endpoint) -> tuple[Any, ...]:
@@ -33,15 +45,14 @@ def _identity(endpoint: Endpoint) -> tuple[Any, ...]:
 class SdkTransport:
     def __init__(self, endpoint: Endpoint, clients: Clients) -> None:
         self._endpoint = endpoint
-        self._clients = clients
-        self._taken: Shared | None = None
+        self._seat = Seat(clients, _identity(endpoint), partial(_started, endpoint))
 
     async def post(self, path: str, content: bytes) -> "Response":
         """Send and return the response, not read yet.
 
         Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
         """
-        sdk = (self._taken or await self._connected()).starting.result()
+        sdk = await self._seat.client()
         from httpx2 import HTTPError, Response
 
         # The client of a cloud takes fields out of the body, for the address and the signature.
@@ -64,19 +75,8 @@ class SdkTransport:
             # The SDKs read the body of an error answer unguarded.
             raise cut(self._endpoint.provider) from error
 
-    async def _connected(self) -> Shared:
-        taken = await self._clients.take(_identity(self._endpoint), partial(_started, self._endpoint))
-        if self._taken is None:
-            self._taken = taken
-        else:
-            # Another call was faster.
-            await self._clients.give_back(taken)
-        return self._taken
-
     async def aclose(self) -> None:
-        if self._taken is not None:
-            taken, self._taken = self._taken, None
-            await self._clients.give_back(taken)
+        await self._seat.aclose()
 
 
 def translated(error: Any, module: Any, endpoint: Endpoint) -> Exception:
@@ -117,7 +117,7 @@ def _start(endpoint: Endpoint) -> Sdk:
         **({"open_telemetry": False} if is_anthropic else {}),
         "max_retries": 0,
         # Reading has its own limits, per piece and in all.
-        "timeout": Timeout(None, connect=_CONNECT_TIMEOUT_S, write=_WRITE_TIMEOUT_S),
+        "timeout": Timeout(None, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
         # The key and the conversation are for this address and for no other one that it may point to.
         "http_client": module.DefaultAsyncHttpxClient(follow_redirects=False, verify=tls_context()),
     }
@@ -130,17 +130,9 @@ def _start(endpoint: Endpoint) -> Sdk:
     headers: dict[str, Any] = {"Accept": "text/event-stream"}
     if not endpoint.sends_ambient_headers:
         # What the SDK takes from these variables it would send to any host.
-        variable = "ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS"
-        lines = os.environ.get(variable, "").splitlines()
-        headers |= {line.partition(":")[0].strip(): module.omit for line in lines if ":" in line}
+        headers |= dict.fromkeys(custom_headers(is_anthropic), module.omit)
         if not is_anthropic:
             client.organization = client.project = None
         if cloud is None:
-            headers |= _key_headers(endpoint, is_anthropic)
+            headers |= key_headers(endpoint)
     return Sdk(module, client, headers, sign_in_errors(cloud) if cloud is not None else ())
-
-
-def _key_headers(endpoint: Endpoint, is_anthropic: bool) -> dict[str, str]:
-    bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
-    # The API itself takes the bearer key; compatible servers may only know the older header.
-    return {**bearer, "x-api-key": endpoint.api_key} if is_anthropic else bearer

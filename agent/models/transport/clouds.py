@@ -7,9 +7,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from ...state.errors import ConfigError, CredentialsError
-from ...state.installation import install_command
-from .providers import Cloud, Endpoint, Profile
+from ....state.errors import ConfigError, CredentialsError
+from ....state.installation import install_command
+from ..providers import Cloud, Endpoint, Profile
 
 _AZURE_VERSION = "2025-04-01-preview"
 """The last dated one: it knows Responses, and the fields of models that reason."""
@@ -149,7 +149,7 @@ _GOOGLE_WAYS = f"Run `gcloud auth application-default login`, or set {_GOOGLE_FI
 
 def refused_credentials(endpoint: Endpoint, error: Exception) -> CredentialsError:
     """Say what the cloud's own library found wrong with the credentials."""
-    from .failures import readable
+    from ..failures import readable
 
     ways = {"bedrock": _AWS_WAYS, "vertex": _GOOGLE_WAYS}
     said = str(error.args[0]) if error.args else type(error).__name__

@@ -5,7 +5,7 @@ import json
 from importlib import import_module
 from typing import Any, cast
 
-from .streaming import ServerEvent
+from .events import ServerEvent
 
 
 class AwsEventParser:

@@ -1,0 +1,195 @@
+"""The answer of a model server as parsed events, within time and size limits, whatever it really sends."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ....state.errors import ModelError
+from ..failures import MAX_DETAIL_CHARS, Transient, cut, judge, readable, refusal_in_stream
+from ..providers import Endpoint
+
+if TYPE_CHECKING:
+    from httpx2 import Response
+
+    from .aws_events import AwsEventParser
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class ServerEvent(NamedTuple):
+    name: str
+    data: str
+
+
+class EventParser:
+    """Takes CR, LF and CRLF, comments, any cut between two pieces, and bytes that are no UTF-8."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        """The unfinished line."""
+        self._name = ""
+        self._data: list[str] = []
+        self._is_first_line = True
+
+    def feed(self, piece: bytes) -> list[ServerEvent]:
+        """Return the events that are whole now."""
+        was_cr = bool(self._pieces) and self._pieces[-1].endswith(b"\r")
+        self._pieces.append(piece)
+        if not was_cr and b"\n" not in piece and b"\r" not in piece:
+            return []
+        lines = b"".join(self._pieces).splitlines(keepends=True)
+        # A CR at the very end may be half of a CRLF: the next piece tells.
+        self._pieces = [lines.pop()] if lines and not lines[-1].endswith(b"\n") else []
+        return [event for line in lines if (event := self._take(line))]
+
+    def end(self) -> list[ServerEvent]:
+        """Return what a server left without its closing empty line."""
+        lines = [*b"".join(self._pieces).splitlines(), b""]
+        self._pieces = []
+        return [event for line in lines if (event := self._take(line))]
+
+    def _take(self, line: bytes) -> ServerEvent | None:
+        line = line.rstrip(b"\r\n")
+        if self._is_first_line:
+            self._is_first_line = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(b":")
+        text = value.removeprefix(b" ").decode("utf-8", "replace")
+        if field == b"data":
+            self._data.append(text)
+        elif field == b"event":
+            self._name = text
+        return None
+
+    def _dispatch(self) -> ServerEvent | None:
+        name, data = self._name, self._data
+        self._name, self._data = "", []
+        return ServerEvent(name, "\n".join(data)) if data else None
+
+
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+DONE = "[DONE]"
+_SNIFFED_BYTES = 64 * 1024
+_AWS_EVENTS = "application/vnd.amazon.eventstream"
+_EVENT_FIELDS = (":", "event:", "id:", "retry:")
+
+
+class StreamPatience:
+    """How long the next piece may take."""
+
+    def __init__(self, idle_s: float, total_s: float) -> None:
+        self._idle_s = idle_s
+        self._end = asyncio.get_running_loop().time() + total_s
+
+    def shorten(self, idle_s: float) -> None:
+        self._idle_s = idle_s
+
+    @property
+    def until(self) -> float:
+        return min(asyncio.get_running_loop().time() + self._idle_s, self._end)
+
+
+async def read_events(
+    response: "Response", endpoint: Endpoint, patience: StreamPatience
+) -> AsyncGenerator[tuple[str, dict[str, Any] | None]]:
+    """Yield (event name, data), with None as data for `[DONE]`; raises `Transient` or `ModelError`."""
+    parser, start, is_silent = _parser_of(response), bytearray(), True
+    async with aclosing(_pieces(response, endpoint, patience)) as pieces:
+        async for piece in pieces:
+            if is_silent:
+                start += piece[: _SNIFFED_BYTES - len(start)]
+            for event in _fed(parser, piece, endpoint):
+                is_silent = False
+                for data in _parse(event, endpoint):
+                    yield event.name, data
+    for event in parser.end():
+        is_silent = False
+        for data in _parse(event, endpoint):
+            yield event.name, data
+    if is_silent:
+        yield "", _unstreamed(bytes(start), endpoint)
+
+
+def _parser_of(response: "Response") -> "EventParser | AwsEventParser":
+    if not response.headers.get("content-type", "").startswith(_AWS_EVENTS):
+        return EventParser()
+    from .aws_events import AwsEventParser
+
+    return AwsEventParser()
+
+
+def _fed(parser: "EventParser | AwsEventParser", piece: bytes, endpoint: Endpoint) -> list[ServerEvent]:
+    try:
+        return parser.feed(piece)
+    except ValueError:
+        raise damaged(endpoint) from None
+
+
+def damaged(endpoint: Endpoint) -> Transient:
+    return Transient(f"{endpoint.provider} sent a damaged answer")
+
+
+async def _pieces(
+    response: "Response", endpoint: Endpoint, patience: StreamPatience
+) -> AsyncGenerator[bytes]:
+    from httpx2 import HTTPError, StreamError
+
+    size = 0
+    async with aclosing(response.aiter_bytes()) as pieces:
+        while True:
+            try:
+                async with asyncio.timeout_at(patience.until):
+                    piece = await anext(pieces, None)
+            except TimeoutError:
+                raise Transient(f"{endpoint.provider} stopped answering") from None
+            except (HTTPError, StreamError) as error:
+                raise cut(endpoint.provider) from error
+            if piece is None:
+                return
+            size += len(piece)
+            if size > MAX_REPLY_BYTES:
+                raise ModelError(f"The answer of {endpoint.name} is longer than {MAX_REPLY_BYTES >> 20} MB.")
+            yield piece
+
+
+def _parse(event: ServerEvent, endpoint: Endpoint) -> list[dict[str, Any] | None]:
+    if event.data.strip() == DONE:
+        return [None]
+    try:
+        return [_object(event.data)]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        # Some servers leave the empty line between two events out.
+        return [None if line.strip() == DONE else _object(line) for line in event.data.split("\n")]
+    except (ValueError, RecursionError):
+        raise damaged(endpoint) from None
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("no object")
+    return cast(dict[str, Any], value)
+
+
+def _unstreamed(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
+    """Read a body without any event in it: a JSON object, or what tells why there is none."""
+    text = start.decode("utf-8", "replace").strip()
+    if all(line.startswith(_EVENT_FIELDS) for line in text.splitlines()):
+        raise cut(endpoint.provider)
+    try:
+        data = _object(text)
+    except (ValueError, RecursionError):
+        what = "a web page" if text.startswith("<") else f"no model's answer: {readable(text, endpoint)}"
+        raise ModelError(
+            f"{endpoint.base_url} answered with {what}"[: 2 * MAX_DETAIL_CHARS] + ".",
+            "Check the base URL, and whether this network wants a login first.",
+        ) from None
+    if data.get("error"):
+        raise judge(refusal_in_stream(data), endpoint)
+    return data

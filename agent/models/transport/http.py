@@ -1,0 +1,218 @@
+"""Prepared bytes straight over HTTP, without a library of the provider's in between."""
+
+import asyncio
+import json
+import os
+from contextlib import aclosing
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from ....actions.tools.network.tls import tls_context
+from ...version import VERSION
+from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
+from ..providers import Endpoint
+from .clients import Clients, Seat
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient, Response
+
+CONNECT_TIMEOUT_S = 10
+WRITE_TIMEOUT_S = 120
+_MAX_CONNECTIONS = 1000
+_MAX_IDLE_CONNECTIONS = 100
+_KEPT_IDLE_S = 60
+"""As long as most tools take: a new connection costs a handshake."""
+_MAX_REFUSAL_BYTES = 1 << 20
+_ANTHROPIC_VERSION = "2023-06-01"
+_OPENAI_VARIABLES = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+
+
+class HttpTransport:
+    def __init__(self, endpoint: Endpoint, clients: Clients) -> None:
+        self._endpoint = endpoint
+        encrypted = is_encrypted(endpoint.base_url)
+        start = partial(_started, endpoint, encrypted)
+        self._seat: Seat[AsyncClient] = Seat(clients, ("http", encrypted), start)
+        self._prepared: tuple[Any, Any] | None = None
+        """The address and the headers, which are the same for all requests."""
+
+    async def post(self, path: str, content: bytes) -> "Response":
+        """Send and return the response, not read yet.
+
+        Raises `Transient` or one of our errors for a connection that fails, and for every error status.
+        """
+        client = await self._seat.client()
+        from httpx2 import HTTPError, InvalidURL, TimeoutException
+
+        try:
+            response = await self._sent(client, path, content)
+        except TimeoutException:
+            raise Transient(f"{self._endpoint.base_url} does not answer") from None
+        except (HTTPError, InvalidURL, ValueError) as error:  # no name of a host, no text for a header
+            raise unreached(error, self._endpoint) from error
+        if not response.is_success:
+            raise judge(await self._refusal(response), self._endpoint)
+        return response
+
+    async def aclose(self) -> None:
+        await self._seat.aclose()
+
+    async def _sent(self, client: "AsyncClient", path: str, content: bytes) -> "Response":
+        """Send once; a second time if it went into a connection that the server had closed meanwhile."""
+        from httpx2 import ReadError, RemoteProtocolError, Request, WriteError
+
+        url, headers = self._prepared or self._prepare(client, path)
+        connection = _Connection()
+        while True:
+            extensions = {"trace": connection.trace}
+            request = Request("POST", url, headers=headers, content=content, extensions=extensions)
+            try:
+                return await client.send(request, stream=True)
+            except (ReadError, RemoteProtocolError, WriteError):
+                if connection.is_new or connection.was_lost:
+                    raise
+                connection.was_lost = True
+
+    def _prepare(self, client: "AsyncClient", path: str) -> tuple[Any, Any]:
+        from httpx2 import URL, Headers
+
+        headers = Headers(headers_of(self._endpoint))
+        headers["Accept-Encoding"] = client.headers["Accept-Encoding"]
+        self._prepared = URL(f"{self._endpoint.base_url.rstrip('/')}{path}"), headers
+        return self._prepared
+
+    async def _refusal(self, response: "Response") -> Refusal:
+        """Read an error answer, as far as it can say something."""
+        from httpx2 import HTTPError, StreamError
+
+        body = bytearray()
+        try:
+            async with aclosing(response.aiter_bytes()) as pieces:
+                async for piece in pieces:
+                    body += piece
+                    if len(body) > _MAX_REFUSAL_BYTES:
+                        break
+        except (HTTPError, StreamError) as error:
+            raise cut(self._endpoint.provider) from error
+        finally:
+            await response.aclose()
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Refusal(response.status_code, _parsed(body.decode("utf-8", "replace")), headers)
+
+
+class _Connection:
+    """What a request went over."""
+
+    def __init__(self) -> None:
+        self.is_new = False
+        self.was_lost = False
+        """An older one was there, and closed without an answer: no second one is tried silently."""
+
+    async def trace(self, name: str, info: dict[str, Any]) -> None:
+        """Listen to httpcore, which tells everything that it does."""
+        self.is_new = self.is_new or name == "connection.connect_tcp.started"
+
+
+def headers_of(endpoint: Endpoint) -> dict[str, str]:
+    """Return the headers of every request, but those that belong to HTTP itself."""
+    is_anthropic = endpoint.profile.wire == "messages"
+    headers = {
+        "User-Agent": f"sandbur/{VERSION}",
+        "Accept": "text/event-stream",
+        "Content-Type": "application/json",
+        **({"anthropic-version": _ANTHROPIC_VERSION} if is_anthropic else {}),
+        **key_headers(endpoint),
+    }
+    return _merged(headers, _ambient(is_anthropic)) if endpoint.sends_ambient_headers else headers
+
+
+def key_headers(endpoint: Endpoint) -> dict[str, str]:
+    bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
+    if endpoint.profile.wire == "messages" and not endpoint.sends_ambient_headers:
+        # The API itself takes the bearer key; compatible servers may only know the older header.
+        return {**bearer, "x-api-key": endpoint.api_key}
+    return bearer
+
+
+def custom_headers(is_anthropic: bool) -> dict[str, str]:
+    """Return the headers that the environment of the company's own library adds."""
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS", "")
+    fields = (line.partition(":") for line in lines.splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, _, value in fields}
+
+
+def _ambient(is_anthropic: bool) -> dict[str, str]:
+    named = {} if is_anthropic else _OPENAI_VARIABLES
+    said = {header: value for name, header in named.items() if (value := os.environ.get(name))}
+    return {**said, **custom_headers(is_anthropic)}
+
+
+def _merged(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    replaced = {name.lower() for name in more}
+    return {name: value for name, value in headers.items() if name.lower() not in replaced} | more
+
+
+def _parsed(text: str) -> Any:
+    try:
+        body: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text.strip()
+    return cast(dict[str, Any], body).get("error", body) if isinstance(body, dict) else body
+
+
+def is_encrypted(base_url: str) -> bool:
+    return base_url.lower().startswith("https:")
+
+
+def load_http(encrypted: bool) -> None:
+    """Import what a client needs, and read certificates if it is to encrypt."""
+    # The first client would import the second one.
+    for name in ("httpx2", "httpcore2"):
+        import_module(name)
+    if encrypted:
+        tls_context()
+
+
+def warm_http(base_url: str) -> None:
+    """Import all that a first request to this address needs; takes a tenth of a second or two."""
+    load_http(is_encrypted(base_url))
+    import anyio
+
+    # Its half for asyncio is imported with the first loop.
+    anyio.run(anyio.sleep, 0)
+
+
+async def _started(endpoint: Endpoint, encrypted: bool) -> "AsyncClient":
+    try:
+        await asyncio.to_thread(load_http, encrypted)
+        return _client(encrypted)
+    except (OSError, ValueError, ImportError) as error:
+        if (refused := unusable_settings(error, endpoint)) is None:
+            raise
+        raise refused from error
+
+
+def _client(encrypted: bool) -> "AsyncClient":
+    import ssl
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    from httpx2 import AsyncClient, InvalidURL, Limits, Timeout
+
+    try:
+        return AsyncClient(
+            # Without encryption no certificate counts, so that none has to be read.
+            verify=tls_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            # Reading has its own limits, per piece and in all.
+            timeout=Timeout(None, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
+            limits=Limits(
+                max_connections=_MAX_CONNECTIONS,
+                max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
+                keepalive_expiry=_KEPT_IDLE_S,
+            ),
+            # The key and the conversation are for this address and for no other one that it may point to.
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        )
+    except InvalidURL as error:
+        raise ValueError(str(error)) from error
