@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -93,7 +92,7 @@ async def chat(command: "ChatCommand") -> int:
         if not any(asked) and not asks_for_yolo:
             return await _chat(runtime, command)
     mode = {"mode": "interactive"} if asks_for_yolo else {}
-    command = replace(command, said={**command.said, **mode})
+    command = command.but(said={**command.said, **mode})
     async with opened(command) as runtime:
         return await _chat(runtime, command)
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +102,7 @@ def _with_rules_of(name: str, settings: "Settings") -> "Settings":
             parse_rules(texts, declared())
     except UsageError as error:
         raise ConfigError(f"{path}: {error.message}", error.hint) from None
-    return replace(settings, **rules)
+    return settings.but(**rules)
 
 
 def _lines(found: "Retrial", since: str) -> Iterator[str]:
