@@ -88,7 +88,7 @@ def _with_rules_of(name: str, settings: "Settings") -> "Settings":
     from ....actions.tools.registry import declared
     from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
     from ....agent.config.settings import SETTINGS
-    from ....agent.config.sources import parse_config
+    from ....agent.config.values import parse_config
     from ....agent.policy.rules import parse_rules
 
     path = Path(name)
