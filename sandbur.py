@@ -4,11 +4,13 @@ The folders `agent`, `actions`, `state` and `ui` beside this file are its subpac
 `__all__` are public; each is loaded when it is first used.
 """
 
+import os
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .actions import events
     from .actions.events import Notice, TextDelta, ThinkingDelta
     from .actions.ports import Model, ModelEvent, ModelRequest, Reply, TokenCounter, ToolOutcome, ToolSpec
@@ -118,8 +120,8 @@ __all__ = [
 
 # In an installed package the folders lie beside this file, too: there it is `sandbur/__init__.py`, and
 # `sandbur.testing` beside it.
-_FOLDER = Path(__file__).parent
-__path__ = [str(_FOLDER), str(_FOLDER / "agent" / "testing" / "public")]
+_FOLDER = os.path.dirname(__file__)  # noqa: PTH120
+__path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "testing", "public")]  # noqa: PTH118
 
 _HOMES = {
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
@@ -187,7 +189,7 @@ _HOMES = {
 """Public name -> its module and its name there; without one it is the module."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _HOMES[name]

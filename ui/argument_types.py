@@ -3,9 +3,12 @@
 import argparse
 import re
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from math import isfinite
-from uuid import UUID
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from pathlib import Path
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -66,6 +69,8 @@ def amount(text: str) -> float:
 
 
 def uuid(text: str) -> str:
+    from uuid import UUID
+
     try:
         return str(UUID(text))
     except ValueError:
@@ -76,8 +81,16 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def duration(text: str) -> timedelta:
+def path(text: str) -> "Path":
+    from pathlib import Path
+
+    return Path(text)
+
+
+def duration(text: str) -> "timedelta":
     """Read an age such as 30d."""
+    from datetime import timedelta
+
     found = re.fullmatch(r"([0-9]{1,6})([smhdw])", text, re.ASCII)
     age = timedelta(seconds=int(found[1]) * _SECONDS[found[2]]) if found else None
     if age is None or age.days > _MOST_DAYS:

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 from ..agent.config.settings import SETTINGS
 from ..state.errors import UsageError
 from .argument_types import nearest
 from .commands.chat import ChatCommand
-from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, parser_for
+from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, options_with_value, parser_for
 
 INSTEAD = {
     "init": "A folder needs no setting up; an AGENTS.md in it is read.",
@@ -61,6 +60,10 @@ def parse(argv: Sequence[str]) -> Command:
     parser = parser_for(name)
     words, last = _split_at_dashes(words)
     parser.asked = words[0] if words else ""
+    if words == ["--help"]:
+        # argparse would first write a usage for what it parses, in vain.
+        parser.print_help()
+        raise SystemExit(0)
     found, extra = parser.parse_known_intermixed_args(words)
     if last and name in WITH_PROGRAM:
         found.rest, last = tuple(last), []
@@ -90,7 +93,7 @@ def _command_position(words: list[str]) -> int | None:
 
     After -p, -c or -r that word is a prompt, whatever it says.
     """
-    with_value = parser_for("chat").options_with_value
+    with_value = options_with_value("chat")
     position = 0
     while position < len(words):
         word = words[position]
@@ -150,7 +153,7 @@ def _lone_word(command: ChatCommand) -> Command:
         parser_for("chat").print_help()
         raise SystemExit(0)
     if word == "version":
-        return replace(command, version=True, prompt=None)
+        return command.but(version=True, prompt=None)
     as_message = f"As a message: sandbur -- {word}"
     if word in INSTEAD:
         raise UsageError(f"There is no command `{word}`.", f"{INSTEAD[word]} {as_message}")

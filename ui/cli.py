@@ -1,16 +1,11 @@
 """The command `sandbur`: reads the command line, starts what it names, turns errors into sentences."""
 
-import logging
+import gc
 import os
 import sys
-import traceback
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..state.errors import SandburError, exhausted
-from .arguments import parse
-from .commands.chat import ChatCommand
-from .grammar import Command, RunCommand
 from .terminal.output import end, finish
 from .terminal.terminal import (
     claim_standard_streams,
@@ -22,14 +17,31 @@ from .terminal.terminal import (
     stdout_problem,
 )
 
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Sequence
+    from pathlib import Path
 
-def main(argv: Sequence[str] | None = None) -> int:
+    from .grammar import Command
+
+_GARBAGE_AT = 50_000
+"""New objects after which a session looks for garbage: what is loaded at its start is none, and is many."""
+
+
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Run the command line; return the exit code."""
+    gc.disable()
     claim_standard_streams()
-    command: Command = ChatCommand()
+    words = sys.argv[1:] if argv is None else argv
+    command: Command | None = None
     try:
-        command = parse(sys.argv[1:] if argv is None else argv)
-        code = _run(command)
+        if list(words) == ["--version"]:
+            code = print_version()
+        else:
+            from .arguments import parse
+
+            command = parse(words)
+            code = _run(command)
     except SandburError as error:
         code = _complain(error, command)
     except SystemExit as stop:
@@ -44,21 +56,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _complain(refused, command)
         else:
             code = report(bug, show=_shows_tracebacks(command))
-    return _flushed(code)
+    code = _flushed(code)
+    # The interpreter would look through everything that was loaded, three times, before it leaves.
+    gc.freeze()
+    return code
 
 
-def _run(command: Command) -> int:
-    if isinstance(command, ChatCommand) and command.version:
-        from ..agent.version import VERSION
-
-        put(f"sandbur {VERSION}")
-        return 0
-    import asyncio
-
+def _run(command: "Command") -> int:
     from .open_session import enter_folder
 
-    _keep_bug_reports(command)
     enter_folder(command.said.get("cwd"))
+    if (code := command.run_at_once()) is not None:
+        return code
+    gc.set_threshold(_GARBAGE_AT, 20, 20)
+    gc.enable()
+    import asyncio
+
+    _keep_bug_reports(command)
     codes: list[int] = []
 
     async def run() -> None:
@@ -73,27 +87,40 @@ def _run(command: Command) -> int:
     return codes[0]
 
 
-def _keep_bug_reports(command: Command) -> None:
+def print_version() -> int:
+    from ..agent.version import VERSION
+
+    put(f"sandbur {VERSION}")
+    return 0
+
+
+def _keep_bug_reports(command: "Command") -> None:
+    """Take what the session driver logs about bugs, so that no traceback lands on the screen."""
     import logging
 
+    class BugReports(logging.Handler):
+        def emit(self, record: "logging.LogRecord") -> None:
+            text = self.format(record)
+            say(text if _shows_tracebacks(command) else _kept(text).strip())
+
     log = logging.getLogger("sandbur")
-    log.addHandler(BugReports(_shows_tracebacks(command)))
+    log.addHandler(BugReports(logging.ERROR))
     log.propagate = False
 
 
-def _shows_tracebacks(command: Command) -> bool:
-    return command.tells_more or bool(os.environ.get("SANDBUR_DEBUG"))
+def _shows_tracebacks(command: "Command | None") -> bool:
+    return (command is not None and command.tells_more) or bool(os.environ.get("SANDBUR_DEBUG"))
 
 
-def _complain(error: SandburError, command: Command) -> int:
+def _complain(error: SandburError, command: "Command | None") -> int:
     from .terminal.sanitize import plain
 
     say(f"sandbur: {plain(str(error))}")
-    if isinstance(command, RunCommand) and command.output_format != "text":
+    if command is not None and command.answers_in != "text":
         from .headless import report_failure
 
-        report_failure(error, command.output_format)
-    if command.tells_more:
+        report_failure(error, command.answers_in)
+    if command is not None and command.tells_more:
         import traceback
 
         say(plain("".join(traceback.format_exception(error))))
@@ -126,20 +153,10 @@ def _read(code: int) -> int:
 _MAX_BYTES = 1 << 20
 
 
-class BugReports(logging.Handler):
-    """Takes what the session driver logs about bugs, so that no traceback lands on the screen."""
-
-    def __init__(self, show: bool) -> None:
-        super().__init__(logging.ERROR)
-        self._show = show
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = self.format(record)
-        say(text if self._show else _kept(text).strip())
-
-
 def report(bug: Exception, show: bool) -> int:
     """Print the traceback, or write it to `crash.log` in the data folder; return the exit code."""
+    import traceback
+
     text = "".join(traceback.format_exception(bug))
     if show:
         say(text.rstrip("\n"))
@@ -162,7 +179,7 @@ def _kept(text: str) -> str:
     return f" The traceback is in {path}."
 
 
-def _append(path: Path, text: str) -> None:
+def _append(path: "Path", text: str) -> None:
     fresh = os.O_TRUNC if path.exists() and path.stat().st_size > _MAX_BYTES else 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | fresh | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:

@@ -1,16 +1,18 @@
 """How a command declares its flags, and the argparse parser that is made of them."""
 
 import argparse
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from functools import cache
 from importlib import import_module
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
+from ..agent.config.declared import Declaration, Declared
 from ..agent.config.settings import EFFORTS, MODES, SANDBOXES, SETTINGS, Kind, Said
 from ..state.errors import UsageError
-from .argument_types import amount, count, names, one_of
+from .argument_types import amount, count, names, one_of, path
 from .terminal.terminal import put
 
 if TYPE_CHECKING:
@@ -20,13 +22,18 @@ FORMATS = ("text", "json", "stream-json")
 ID = "id, start of an id, or title"
 
 
+Told = tuple[Sequence[str], str, str, dict[str, Any]]
+"""What the parser is told of a field: its names if it is a flag, its group in the help, the commands that
+have it (empty: all that share the class), what argparse takes."""
+
+
 def flag(names: str, help: str, default: Any = None, group: str = "", only: str = "", **how: Any) -> Any:
     """Declare a field that is a flag, of the commands `only` if some are named.
 
     `how` is what argparse's `add_argument` takes.
     """
     how |= {"help": help, "default": [] if how.get("action") == "append" else default}
-    return field(default=default, metadata={"names": names.split(), "group": group, "only": only, "how": how})
+    return Declaration(default, (names.split(), group, only, how))
 
 
 def switch(names: str, help: str, group: str = "", only: str = "") -> Any:
@@ -37,7 +44,7 @@ def switch(names: str, help: str, group: str = "", only: str = "") -> Any:
 def word(metavar: str, help: str | None = None, default: Any = "", **how: Any) -> Any:
     """Declare a field that is a word without a flag; with `nargs` it may be left out."""
     how |= {"help": help, "metavar": metavar, "default": default}
-    return field(default=default, metadata={"names": (), "group": "", "only": "", "how": how})
+    return Declaration(default, ((), "", "", how))
 
 
 Example = tuple[str, str]
@@ -55,8 +62,7 @@ class Action(NamedTuple):
     examples: tuple[Example, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command(ABC):
+class Command(Declared, ABC):
     """One command line: a command's fields are its flags, and `run` does it."""
 
     GROUPS: ClassVar[tuple[str, ...]] = ("place",)
@@ -64,7 +70,7 @@ class Command(ABC):
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
     ACTIONS: ClassVar[Mapping[str, Action]] = {}
     name: str = ""
-    said: Said = field(default_factory=dict[str, Any])
+    said: Said = MappingProxyType({})
     """The settings that the flags set."""
 
     @property
@@ -77,7 +83,16 @@ class Command(ABC):
         """Whether tracebacks are shown."""
         return False
 
-    def check(self) -> None:  # noqa: B027
+    @property
+    def answers_in(self) -> str:
+        """The format of its answer."""
+        return "text"
+
+    def run_at_once(self) -> int | None:
+        """Do it without an event loop, if that is all it takes, and return the exit code; else None."""
+        return None
+
+    def check(self) -> None:
         """Raise `UsageError` for flags that do not go together."""
 
     @abstractmethod
@@ -93,7 +108,6 @@ class Progress(NamedTuple):
     is_verbose: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunCommand(Command):
     """A command that runs a session to its end."""
 
@@ -103,6 +117,10 @@ class RunCommand(Command):
     )
     quiet: bool = switch("-q --quiet", "no progress on stderr", "output")
     verbose: bool = switch("-v --verbose", "more of everything, tracebacks too", "output")
+
+    @property
+    def answers_in(self) -> str:
+        return self.output_format
 
     @property
     def progress(self) -> Progress:
@@ -182,6 +200,25 @@ def declared(name: str) -> type[Command]:
     return getattr(import_module(f".commands.{module}", __package__), kind)
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """argparse's own, which is as wide as the window."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_width() - 2)
+
+
+@cache
+def _width() -> int:
+    """Return the columns of the window; `shutil` is asked by nobody, as it loads every kind of archive."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isascii() and said.isdigit() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose complaints are errors of ours."""
 
@@ -194,7 +231,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"sandbur {'' if name == 'chat' else name}".strip(),
             description=description,
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Formatter,
             allow_abbrev=False,
         )
 
@@ -219,12 +256,6 @@ class Parser(argparse.ArgumentParser):
         """What stands on the line without a flag."""
         return [str(action.metavar or action.dest) for action in self._actions if not action.option_strings]
 
-    @property
-    def options_with_value(self) -> set[str]:
-        return {
-            option for action in self._actions if action.nargs is None for option in action.option_strings
-        }
-
 
 def parser_for(name: str) -> Parser:
     """Return the parser of a command; `chat` is the one without a name."""
@@ -236,30 +267,35 @@ def parser_for(name: str) -> Parser:
         f"{summary[:1].upper()}{summary[1:]}.",
         f"commands:\n{listed}" if is_chat else "",
     )
-    command = declared(name)
-    for title in ("", *command.GROUPS):
+    for title in ("", *declared(name).GROUPS):
         group = parser.add_argument_group(title) if title else parser
-        for spelled, how in _own_flags(command, name, title):
+        for spelled, how in _arguments(name, title):
             group.add_argument(*spelled, **how)
-        for row in SETTINGS:
-            if title and row.group == title and row.flag is not None:
-                flags, metavar, help = row.flag
-                how: dict[str, Any] = _HOW[row.kind] | ({"metavar": metavar} if metavar else {})
-                group.add_argument(*flags, dest=row.key, help=help, **how)
-                if row.kind == "mode":
-                    group.add_argument("-y", "--yolo", action="store_true", dest=YOLO,
-                                       help="--mode yolo: run everything but denied calls")  # fmt: skip
     return parser
 
 
-def _own_flags(
-    command: type[Command], name: str, group: str
-) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
+def options_with_value(name: str) -> set[str]:
+    """Return the flags of a command that take a word with them, without a parser being made."""
+    told = [one for title in ("", *declared(name).GROUPS) for one in _arguments(name, title)]
+    takes = (names for names, how in told if "nargs" not in how and how.get("action", "append") == "append")
+    return {option for names in takes for option in names if option.startswith("-")}
+
+
+def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
     """Yield the names and the rest of what argparse is told of each flag and word in a group."""
-    for one in fields(command):
-        told = one.metadata
-        if told and told["group"] == group and (not told["only"] or name in told["only"].split()):
-            yield told["names"] or (one.name,), told["how"] | ({"dest": one.name} if told["names"] else {})
+    for field, one in declared(name).declarations.items():
+        told: Told = one.told or ((), "not on the command line", "", {})
+        spelled, place, only, how = told
+        if place == group and (not only or name in only.split()):
+            yield spelled or (field,), how | ({"dest": field} if spelled else {})
+    for row in SETTINGS if group else ():
+        if row.group == group and row.flag is not None:
+            flags, metavar, help = row.flag
+            value = {"metavar": metavar} if metavar else {}
+            yield flags, {**_HOW[row.kind], **value, "dest": row.key, "help": help}
+            if row.kind == "mode":
+                every = "--mode yolo: run everything but denied calls"
+                yield ("-y", "--yolo"), {"action": "store_true", "dest": YOLO, "help": every}
 
 
 _HOW: Mapping[Kind, dict[str, Any]] = {
@@ -271,8 +307,8 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
     "domains": {"action": "append", "default": [], "nargs": "?", "const": "*"},
     "rules": {"action": "append", "default": []},
     "variables": {"action": "append", "default": []},
-    "folders": {"action": "append", "default": [], "type": Path},
-    "folder": {"type": Path},
+    "folders": {"action": "append", "default": [], "type": path},
+    "folder": {"type": path},
     "count": {"type": count},
     "amount": {"type": amount},
     "seconds": {"type": amount},

@@ -11,7 +11,8 @@ from ..extensions.hooks.declared import HookCommand
 from .mcp_servers import McpServerTable, parse_mcp_json, told
 from .paths import MCP_JSON
 from .settings import SETTINGS
-from .sources import ProviderTable, Values, parse_config
+from .sources import ProviderTable
+from .values import Values, parse_config
 
 if TYPE_CHECKING:
     from ...actions.tools.http.tables import HttpToolTable, OpenApiTable

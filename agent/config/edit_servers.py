@@ -15,8 +15,8 @@ from ...actions.workspace.paths import FileProblem, FileStat
 from ...state.errors import ConfigError, UsageError
 from .mcp_servers import SERVER_NAME, McpServerTable, problem_of
 from .paths import MAX_CONFIG_BYTES, MCP_JSON, decoded, read_bytes, refuse_if_world_writable
-from .sources import parse_config
 from .trust import is_trusted_file, trust_file
+from .values import parse_config
 
 
 def checked_server(name: str, given: Mapping[str, Any]) -> McpServerTable:

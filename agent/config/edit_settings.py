@@ -12,7 +12,7 @@ from typing import Any, cast
 from ...state.errors import ConfigError, UsageError
 from .keep import ConfigPlace, first_that_says, more_lines, rewrite, toml_string
 from .settings import SETTINGS, Setting
-from .sources import parse_config, parsed_value
+from .values import parse_config, parsed_value
 
 _ENTRIES = ("aliases", "windows")
 """Kinds of tables whose entries are single values, and can be set one by one as KEY.NAME."""

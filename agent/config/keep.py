@@ -22,8 +22,8 @@ from .paths import (
     refuse_if_world_writable,
     repository_root,
 )
-from .sources import parse_config
 from .trust import is_trusted, trust
+from .values import parse_config
 
 _MOST_TRIES = 500
 _ARRAY = r"^[ \t]*(?:{key}|\"{key}\"|'{key}')[ \t]*=[ \t]*\["

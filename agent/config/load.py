@@ -2,14 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ...actions.tools.registry import declared
 from ...state.errors import ConfigError, SandburError, StoreError, UsageError
-from ..models.providers import ProviderOverride
 from .paths import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
@@ -23,11 +21,13 @@ from .paths import (
     repository_root,
 )
 from .settings import SETTINGS, Kind, Said, Setting, Settings
-from .sources import Values, parse_config, parse_hooks, read_environment, read_flags
+from .values import Values, parse_config, read_environment, read_flags
 
 if TYPE_CHECKING:
+    from ..models.providers import ProviderOverride
     from .http_tools import Configured
     from .mcp_servers import McpServer, McpServerTable
+    from .sources import ProviderTable
 
 HOOKS_NAME = "hooks.json"
 """Beside the user's own configuration: hooks as other agents keep them."""
@@ -120,13 +120,9 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
     values["store"] = _store_url(layers, home)
     if values["aliases"]:
         values |= _without_aliases(values)
-    redirected = () if project is None else project.values.get("providers", ())
-    values["providers"] = {
-        name: ProviderOverride(
-            table.base_url, table.api_key_env, table.wire, name not in redirected, table.transport
-        )
-        for name, table in values["providers"].items()
-    }
+    if values["providers"]:
+        redirected = () if project is None else project.values.get("providers", ())
+        values["providers"] = _providers(values["providers"], redirected)
     values["mcp_servers"] = _servers(layers)
     values |= {key: _tables(key, layers) for key in ("http_tools", "openapi")}
     return Settings(
@@ -143,6 +139,20 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
             )
         },
     )
+
+
+def _providers(
+    tables: "Mapping[str, ProviderTable]", redirected: Container[str]
+) -> "dict[str, ProviderOverride]":
+    """Return the providers of the tables; one that a project redirected gets no known key there."""
+    from ..models.providers import ProviderOverride
+
+    return {
+        name: ProviderOverride(
+            table.base_url, table.api_key_env, table.wire, name not in redirected, table.transport
+        )
+        for name, table in tables.items()
+    }
 
 
 def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,6 +203,8 @@ def _hooks_file(path: Path) -> Sequence[Any]:
     content = _content(path)
     if content is None:
         return ()
+    from .sources import parse_hooks
+
     refuse_if_world_writable(path)
     return parse_hooks(content, path)
 
@@ -337,6 +349,7 @@ def _as_it_is(value: Any, layer: _Layer, env: Mapping[str, str]) -> Any:
 
 
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
+    from ...actions.tools.registry import declared
     from ..policy.rules import parse_rule
 
     try:

@@ -1,11 +1,14 @@
 """The settings, one row each: key, kind, default, variable, flag and how sources merge."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from .declared import Declaration, Declared
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ...actions.tools.http.tables import HttpToolTable, OpenApiTable
     from ...state.application import ExecutionMode
     from ...state.databases.database import Durability
@@ -70,14 +73,13 @@ def _row(
 ) -> Any:
     """Declare a setting; `flag` is its names, what stands for its value, and its help."""
     made = None if flag is None else Flag(tuple(flag[0].split()), *flag[1:])
-    return field(metadata={"row": (default, kind, merge, variable, group, made, harmless, about)})
+    return Declaration(default, (default, kind, merge, variable, group, made, harmless, about))
 
 
 _RULE = "tool or tool(glob); repeatable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Declared):
     """The resolved settings of a process."""
 
     model: str | None = _row(
@@ -153,7 +155,7 @@ class Settings:
         "catastrophic",
         about="whether what no undo reaches asks in every mode; only your own file may say `run`",
     )
-    add_dirs: tuple[Path, ...] = _row(
+    add_dirs: "tuple[Path, ...]" = _row(
         (),
         "folders",
         "SANDBUR_ADD_DIR",
@@ -241,7 +243,7 @@ class Settings:
         harmless=True,
         about="seconds of one run, then it stops",
     )
-    cwd: Path = _row(Path(), "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
+    cwd: "Path" = _row(None, "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
     store: str = _row(
         "",
         "line",
@@ -364,19 +366,19 @@ class Settings:
         harmless=True,
         about="how the input line of the chat is edited: `emacs` or `vi`",
     )
-    home: Path
+    home: "Path"
     """The data folder; no setting, but resolved with them, as what follows."""
     notices: tuple[str, ...] = ()
     """What was ignored and why."""
-    untrusted_config: Path | None = None
+    untrusted_config: "Path | None" = None
     """A project configuration that was ignored because nobody trusted its folder."""
-    untrusted_servers: Path | None = None
+    untrusted_servers: "Path | None" = None
     """A `.mcp.json` that was ignored because nobody trusted it."""
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Key -> who says something about it, the one that counts first; without an entry: the default."""
 
 
-SETTINGS = tuple(Setting(one.name, *one.metadata["row"]) for one in fields(Settings) if one.metadata)
+SETTINGS = tuple(Setting(name, *one.told) for name, one in Settings.declarations.items() if one.told)
 Said = Mapping[str, Any]
 """What the flags set: key -> value as text or number; what is not there or None is not said."""
 

@@ -14,7 +14,7 @@ from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSI
 from ..errors import SessionNotFound, UsageError
 from ..messages import encodable
 from ..session import SessionSettings
-from ..store.contents import BEFORE_AT, USED_CONTENTS
+from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.integrity import AFTER_THE_END
 from ..store.recording import lineage_of
 from ..store.seals import exported, head_with_seals

@@ -16,8 +16,8 @@ from ..databases.schema import CHAINED
 from ..errors import UsageError
 from ..messages import json_object
 from ..session import SessionSettings
-from ..store.contents import stored_chunk, used
 from ..store.deltas import PATCH
+from ..store.files.contents import stored_chunk, used
 from ..store.recording import files_of
 from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
 from ..store.sessions import new_head, new_session, rows_deleted

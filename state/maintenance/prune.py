@@ -8,7 +8,7 @@ from typing import Literal
 from ..clock import text_of
 from ..databases.database import Database
 from ..errors import GuardFailed
-from ..store.contents import UNUSED_CONTENTS
+from ..store.files.contents import UNUSED_CONTENTS
 from ..store.lease import seems_held
 from ..store.recording import elements, stored_state
 from ..store.sessions import delete_session

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ..calls import FileChange
 from ..databases.chain import Entry, next_number, sound_rows
 from ..databases.database import Database, Statement
-from . import contents
+from .files import contents
 
 
 class RecordedChange(NamedTuple):

@@ -16,8 +16,8 @@ from ..errors import StoreError
 from ..messages import Message, ToolResult, ToolUse, json_object
 from ..session import SessionSettings
 from ..trace import TraceRecord
-from .contents import content
 from .deltas import decode_message, merge
+from .files.contents import content
 
 Lineage = Sequence[tuple[str, int | None]]
 """A session after those that it was forked from, each with its last step that counts (None: all)."""

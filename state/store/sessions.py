@@ -14,7 +14,7 @@ from ..databases.database import Database, GuardedUpdate, Statement, listener, u
 from ..databases.schema import SESSION_TABLES
 from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ..session import SessionSettings, SessionSummary, given_title, short_title
-from .contents import UNUSED_CONTENTS
+from .files.contents import UNUSED_CONTENTS
 from .lease import BEAT_S, Claim, head_update, held, is_fresh, is_gone, is_here, seems_held, went_on
 from .recording import lineage_of
 from .seals import mark

@@ -13,8 +13,8 @@ from ..crashpoints import reach
 from ..databases.chain import Chain, Entry, first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..errors import GuardFailed, SessionHeld, StoreError
-from .contents import used
 from .deltas import WrittenFields, decode_fields
+from .files.contents import used
 from .lease import Claim, head_update, held, lease_end, went_on
 from .message_log import SessionLogs, calls_after
 from .recording import stored_state

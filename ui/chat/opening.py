@@ -1,7 +1,6 @@
 """Opens a chat: what has to be asked before there is a session, and the session while somebody types."""
 
 import asyncio
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ async def chat(command: "ChatCommand") -> int:
         if not any(asked) and not asks_for_yolo:
             return await _chat(runtime, command)
     mode = {"mode": "interactive"} if asks_for_yolo else {}
-    command = replace(command, said={**command.said, **mode})
+    command = command.but(said={**command.said, **mode})
     async with opened(command) as runtime:
         return await _chat(runtime, command)
 

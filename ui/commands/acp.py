@@ -1,13 +1,10 @@
 """`sandbur acp`: sessions in an editor that speaks the Agent Client Protocol."""
 
-from dataclasses import dataclass
-
 from ...state.errors import ConfigError
 from ...state.installation import install_command
 from ..grammar import Command
 
 
-@dataclass(frozen=True, kw_only=True)
 class AcpCommand(Command):
     GROUPS = ("run", "limits", "place")
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ...state.store.timeline import TimelineStep
 
 
-@dataclass(frozen=True, kw_only=True)
 class BisectCommand(Command):
     session: str = word("ID", ID)
     test: str = flag(

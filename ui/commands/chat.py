@@ -1,20 +1,21 @@
 """`sandbur` without a command, and `sandbur demo`: a chat in the terminal, or one message headless."""
 
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...agent.config.settings import Said
 from ...state.errors import UsageError
-from ..argument_types import one_of, uuid
+from ..argument_types import one_of, path, uuid
 from ..grammar import RunCommand, flag, switch, word
 from ..terminal.terminal import is_interactive
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CONTINUE = "continue the newest session of this folder"
 _PRINT = "headless: run to the end, print the answer"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ChatCommand(RunCommand):
     GROUPS = ("session", "run", "limits", "output", "place")
     EXAMPLES = (
@@ -37,9 +38,9 @@ class ChatCommand(RunCommand):
         group="session", only="chat", nargs="?", const="", metavar="ID",
     )  # fmt: skip
     """A session, or empty for "let me pick"."""
-    attach: tuple[Path, ...] = flag(
+    attach: "tuple[Path, ...]" = flag(
         "--attach", "send a picture, PDF or text with the message; may be repeated", (),
-        group="session", only="chat", action="append", type=Path, metavar="FILE",
+        group="session", only="chat", action="append", type=path, metavar="FILE",
     )  # fmt: skip
     fork_session: bool = switch("--fork-session", "with -c or -r: go on in a copy", "session", "chat")
     session_id: str | None = flag(
@@ -50,9 +51,9 @@ class ChatCommand(RunCommand):
         type=uuid,
         metavar="UUID",
     )
-    json_schema: Path | None = flag(
+    json_schema: "Path | None" = flag(
         "--json-schema", "every answer is JSON that fits the schema in this file",
-        group="run", only="chat", type=Path, metavar="FILE",
+        group="run", only="chat", type=path, metavar="FILE",
     )  # fmt: skip
 
     input_format: str = flag(
@@ -91,6 +92,13 @@ class ChatCommand(RunCommand):
                 f"{taken} and --input-format stream-json contradict each other.", "Send it as a line."
             )
 
+    def run_at_once(self) -> int | None:
+        if not self.version:
+            return None
+        from ..cli import print_version
+
+        return print_version()
+
     async def run(self) -> int:
         if self.input_format == "stream-json":
             from ..conversation.dialogue import run_conversation
@@ -101,7 +109,6 @@ class ChatCommand(RunCommand):
         return await getattr(import_module(f"..{module}", __package__), function)(self)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DemoCommand(ChatCommand):
     GROUPS = ("run", "limits", "output", "place")
     EXAMPLES = (("sandbur demo", "a chat that needs nothing"), ("sandbur demo -y -p", "only the answer"))

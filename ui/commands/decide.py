@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 _CALLS = "the calls meant; needless if only one waits"
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecideCommand(RunCommand):
     """`approve`, `deny` and, with other words, `settle`."""
 
@@ -68,7 +66,6 @@ class DecideCommand(RunCommand):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class SettleCommand(DecideCommand):
     calls: tuple[str, ...] = word("CALL", "the call meant; needless if only one waits", (), nargs="*")
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...state.store.timeline import TimelineStep
 
 
-@dataclass(frozen=True, kw_only=True)
 class DiffCommand(Command):
     session: str = word("ID1", ID)
     other: str = word("ID2", ID)

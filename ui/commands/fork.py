@@ -1,7 +1,6 @@
 """`sandbur fork`: a new session from a step of another, with an edited state and the files of then."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from ...agent.history.time_travel.restore import Restored, RestorePlan
 
 
-@dataclass(frozen=True, kw_only=True)
 class ForkCommand(Command):
     session: str = word("ID", ID)
     at: int | None = flag(

@@ -1,14 +1,11 @@
 """`sandbur graph`: the state machine as text for a drawing tool, or the proof that it keeps its promise."""
 
-from dataclasses import dataclass
-
 from ...state.errors import UsageError
 from ..argument_types import one_of
 from ..grammar import Command, flag, switch
 from ..terminal.terminal import put
 
 
-@dataclass(frozen=True, kw_only=True)
 class GraphCommand(Command):
     GROUPS = ()
     format: str = flag(

@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ _MOST_CALLS = 20
 _STYLES = {"-": "red", "+": "green"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReplayCommand(Command):
     session: str = word("ID", f"{ID}; or a recording FILE")
     from_seq: int | None = flag("--from", "begin behind this step", type=position, metavar="SEQ")
@@ -205,7 +204,6 @@ def test_{name}(sandbur_replay):
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class AddTestCommand(Command):
     action: str = word("add", None, "add", type=one_of(("add",)))
     session: str = word("ID", ID)

@@ -1,6 +1,6 @@
 """`sandbur resume --due`: carries on every run whose time has come or whose process died, one by one."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ...state.store.sessions import WaitingRun
 
 
-@dataclass(frozen=True, kw_only=True)
 class ResumeCommand(RunCommand):
     due: bool = switch("--due", "every run whose time has come, one after the other")
     limit: int | None = flag("--limit", "at most N runs", type=count, metavar="N")
@@ -33,7 +32,7 @@ class ResumeCommand(RunCommand):
         from ...state.store.sessions import due_runs
 
         # Each run keeps its own folder, whatever -C says.
-        async with opened(replace(self, said={**self.said, "cwd": None})) as runtime:
+        async with opened(self.but(said={**self.said, "cwd": None})) as runtime:
             store = runtime.store
             found = due_runs(store.database, store.tenant, datetime.now(UTC))
             report = _Report(self)

@@ -180,7 +180,6 @@ def _more(count: int, word: str) -> str:
     return f", {count} {word}" if count else ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class StatsCommand(Command):
     days: int | None = flag("--days", "only the last N days", type=count, metavar="N")
     json: bool = switch("--json", "JSON on stdout")

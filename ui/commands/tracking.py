@@ -9,7 +9,6 @@ import socket
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -104,7 +103,6 @@ def address_of(listener: socket.socket) -> str:
 _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils")
 
 
-@dataclass(frozen=True, kw_only=True)
 class UiCommand(Command):
     port: int = flag("--port", "0: any free one (default 7241)", 7241, type=port, metavar="N")
     host: str = flag(

@@ -6,8 +6,7 @@ import select
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from ...state.errors import OutputLost
 from .output import queue_standard_output, wait_for_room
@@ -121,8 +120,7 @@ def can_redraw(console: "Console") -> bool:
     return console.is_terminal and not console.is_dumb_terminal and console.width > 8 and console.height > 4
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """The signs in front of lines."""
 
     done: str = "✓"

@@ -1,6 +1,5 @@
 """What the command line may say."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from sandbur.ui.arguments import parse
 def said(line: str) -> dict[str, object]:
     """Return what a line says beside what goes without saying: the fields of the command, and settings."""
     command = parse(line.split())
-    own = {one.name: getattr(command, one.name) for one in fields(command) if one.name != "said"}
-    usual = {one.name: one.default for one in fields(command)} | {"name": "chat"}
+    own = {name: getattr(command, name) for name in command.declarations if name != "said"}
+    usual = {name: one.default for name, one in command.declarations.items()} | {"name": "chat"}
     settings = {key: value for key, value in command.said.items() if value not in (None, ())}
     return {key: value for key, value in own.items() if value != usual[key]} | settings
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from command import Command
+from places import ROOT
 
 from sandbur.ui.grammar import COMMANDS
 
@@ -40,12 +41,31 @@ def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> N
     program = (
         "import sys; from sandbur.ui.cli import main; main(sys.argv[1].split());"
         "print(*[m for m in ('asyncio', 'pydantic', 'burr', 'rich', 'prompt_toolkit', 'sqlite3', 'openai',"
-        " 'anthropic', 'importlib.metadata') if m in sys.modules], file=sys.stderr)"
+        " 'anthropic', 'importlib.metadata', 'ssl') if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, flag], env=command.env, capture_output=True, text=True, check=True
     )
     assert done.stderr.strip() == ""
+
+
+@pytest.mark.parametrize(("flag", "most"), [("--help", 14), ("--version", 5)])
+def test_help_and_version_load_few_files_and_none_that_is_slow(
+    command: Command, flag: str, most: int
+) -> None:
+    slow = ("dataclasses", "logging", "traceback", "pathlib", "datetime", "uuid", "shutil", "urllib.parse")
+    # -S: what the environment loads into every interpreter is none of ours.
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from sandbur.ui.cli import main; main(sys.argv[1:]);"
+        f"print(*[m for m in {slow} if m in sys.modules], file=sys.stderr);"
+        "ours = [m for n, m in sys.modules.items() if n.startswith('sandbur.')];"
+        "sys.exit(len([m for m in ours if not hasattr(m, '__path__')]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program, flag], env=command.env, capture_output=True, text=True
+    )
+    assert done.stderr.strip() == ""
+    assert done.returncode <= most
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from command import Command
 from places import ROOT
 
 from sandbur.agent.config.mcp_servers import McpServerTable, parse_mcp_json
-from sandbur.agent.config.sources import parse_config
+from sandbur.agent.config.values import parse_config
 from sandbur.agent.extensions.mcp.catalogue import MOST_PAGES, MOST_TOOLS
 from sandbur.agent.extensions.mcp.results import SHOWN_CHARS
 from sandbur.agent.extensions.mcp.transport.border import MOST_MESSAGE_BYTES

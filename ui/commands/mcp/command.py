@@ -1,7 +1,6 @@
 """The flags of `sandbur mcp`, and what each of its words does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar
 
@@ -26,7 +25,6 @@ _ACTIONS: Mapping[str, Action] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
 class McpCommand(Command):
     GROUPS = ("add", "run", "limits", "place")
     ACTIONS: ClassVar = _ACTIONS

@@ -50,7 +50,7 @@ async def _tried(settings: "Settings", name: str) -> dict[str, Any]:
     server = settings.mcp_servers[name]
     enabled = replace(server, table=server.table.model_copy(update={"disabled": False}))
     others = {other: one for other, one in settings.mcp_servers.items() if other == enabled.table.fallback}
-    alone = replace(settings, mcp_servers={**others, name: enabled})
+    alone = settings.but(mcp_servers={**others, name: enabled})
     source = LazyServers(alone, os.environ).source()
     began = time.monotonic()
     try:

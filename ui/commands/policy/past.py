@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,7 +88,7 @@ def _with_rules_of(name: str, settings: "Settings") -> "Settings":
     from ....actions.tools.registry import declared
     from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
     from ....agent.config.settings import SETTINGS
-    from ....agent.config.sources import parse_config
+    from ....agent.config.values import parse_config
     from ....agent.policy.rules import parse_rules
 
     path = Path(name)
@@ -103,7 +102,7 @@ def _with_rules_of(name: str, settings: "Settings") -> "Settings":
             parse_rules(texts, declared())
     except UsageError as error:
         raise ConfigError(f"{path}: {error.message}", error.hint) from None
-    return replace(settings, **rules)
+    return settings.but(**rules)
 
 
 def _lines(found: "Retrial", since: str) -> Iterator[str]:

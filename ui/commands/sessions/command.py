@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -140,7 +140,6 @@ _ACTIONS: Mapping[str, Action] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
 class SessionsCommand(Command):
     GROUPS = ("prune", "place")
     ACTIONS: ClassVar = _ACTIONS

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...argument_types import OneOf, one_of
@@ -14,7 +13,6 @@ SHELLS = ("bash", "zsh", "fish")
 _PATHS = frozenset({"FILE", "DIR", "PATH"})
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompletionCommand(Command):
     GROUPS = ()
     EXAMPLES = (

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -34,7 +34,6 @@ _ACTIONS: Mapping[str, Action] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConfigCommand(Command):
     ACTIONS: ClassVar = _ACTIONS
     action: str = word(

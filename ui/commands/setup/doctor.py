@@ -154,7 +154,6 @@ def _leftovers(home: Path, sessions: list[str]) -> Iterator[Finding]:
 _PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DoctorCommand(Command):
     async def run(self) -> int:
         """Print the findings; return 1 if one of them keeps Sandbur from working."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....agent.config.settings import SETTINGS
-from ...grammar import Action, Command, Example, declared
+from ...grammar import Action, Command, Example, Formatter, declared
 
 if TYPE_CHECKING:
     from ...grammar import Parser
@@ -67,7 +67,7 @@ def _action_help(parser: "Parser", name: str, action: Action) -> str:
         prog=f"{parser.prog} {name}",
         usage=f"{parser.prog} {name} {action.words}".rstrip() + (" [FLAGS]" if action.flags else ""),
         description=f"{action.about[:1].upper()}{action.about[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
     )
     for one in flags_of(parser):
         if set(one.option_strings) & {*action.flags, "--store", "--cd"}:

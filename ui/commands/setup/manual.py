@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....agent.version import VERSION
@@ -25,7 +24,6 @@ _ABOUT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ManualCommand(Command):
     GROUPS = ()
     EXAMPLES = (

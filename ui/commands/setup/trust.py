@@ -1,7 +1,6 @@
 """`sandbur trust`: lists what may bring its own configuration, and takes trust back."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....state.errors import UsageError
@@ -10,7 +9,6 @@ from ...terminal.sanitize import one_line
 from ...terminal.terminal import put, say
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrustCommand(Command):
     GROUPS = ()
     path: str = word("PATH", "with --remove: a folder or link of the list", nargs="?")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from sandbur.agent.config.sources import parse_config, parse_hooks
+from sandbur.agent.config.sources import parse_hooks
+from sandbur.agent.config.values import parse_config
 from sandbur.agent.extensions.hooks.answers import HookAnswer, answer_of
 from sandbur.agent.extensions.hooks.declared import HOOK_EVENTS, HookCommand
 from sandbur.agent.extensions.hooks.program import HookPlace, run_hook

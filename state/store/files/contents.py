@@ -5,8 +5,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from ..content import Attachment
-from ..databases.database import Database, Statement
+from ...content import Attachment
+from ...databases.database import Database, Statement
 
 _CHUNK_BYTES = 256 * 1024
 """Small enough for the packet limit of any MySQL server."""

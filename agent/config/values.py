@@ -1,0 +1,202 @@
+"""What one source of settings says: plain values are checked here, and all others by their types."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple, cast, get_args
+
+from ...state.errors import ConfigError, SandburError, UsageError
+from .paths import decoded
+from .settings import EFFORTS, MODES, SANDBOXES, SETTINGS, Editing, Kind, Resuming, Said, Setting, Theme
+
+Values = Mapping[str, Any]
+"""What one source (a file, the environment, the flags) sets: key -> value; it may lack keys."""
+ROWS = {row.key: row for row in SETTINGS if row.kind != "folder"}
+"""Key -> what files, variables or flags can say."""
+Named = Callable[[str], str]
+"""Gives the name under which the person knows a key."""
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+_OUTSIDE_PARENTHESES = re.compile(r"[,\n](?![^()]*\))")
+
+
+def _rules(text: str) -> list[str]:
+    return [part.strip() for part in _OUTSIDE_PARENTHESES.split(text) if part.strip()]
+
+
+def _folders(text: str) -> list[str]:
+    return [part for part in text.split(os.pathsep) if part]
+
+
+_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def _switch(text: str) -> bool:
+    if (said := text.lower()) not in (*_ON, *_OFF):
+        raise ValueError
+    return said in _ON
+
+
+class _Text(NamedTuple):
+    """How the text of a variable is read."""
+
+    read: Callable[[str], Any]
+    """Raises `ValueError`."""
+    expected: str = ""
+    """What that text should be."""
+
+
+_TEXTS: Mapping[Kind, _Text] = {
+    "names": _Text(_names),
+    "domains": _Text(_names),
+    "rules": _Text(_rules),
+    "folders": _Text(_folders),
+    "count": _Text(int, "a whole number"),
+    "tokens": _Text(int, "a whole number"),
+    "amount": _Text(float, "a number"),
+    "seconds": _Text(float, "a number of seconds"),
+    "share": _Text(float, "a number"),
+    "switch": _Text(_switch, "1 or 0"),
+}
+"""Kind of a setting -> how its text is read; the others are what they are."""
+_AS_IT_IS = _Text(str)
+
+
+def _is_line(value: Any) -> bool:
+    return type(value) is str and 0 < len(value) <= 4096 and value.isprintable()
+
+
+def _are_lines(value: Any) -> bool:
+    return type(value) is list and all(map(_is_line, cast("list[Any]", value)))
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) is float and isfinite(value) and value > 0
+
+
+_PLAIN: Mapping[Kind, Callable[[Any], bool]] = {
+    "line": _is_line,
+    "names": _are_lines,
+    "folders": _are_lines,
+    "rules": _are_lines,
+    "switch": lambda value: type(value) is bool,
+    "count": lambda value: type(value) is int and value > 0,
+    "amount": _is_positive,
+    "seconds": _is_positive,
+    "mode": lambda value: value in MODES,
+    "sandbox": lambda value: value in SANDBOXES,
+    "effort": lambda value: value in EFFORTS,
+    "theme": lambda value: value in get_args(Theme),
+    "editing": lambda value: value in get_args(Editing),
+    "resuming": lambda value: value in get_args(Resuming),
+}
+"""Kind of a setting -> tells whether a value fits beyond doubt."""
+
+
+def checked(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
+    """Return the values if all of them fit; the error names the key and never repeats the value."""
+    said = {key: value for key, value in values.items() if value is not None}
+    if all(key in ROWS and (fits := _PLAIN.get(ROWS[key].kind)) and fits(said[key]) for key in said):
+        return {key: said[key] for key in ROWS if key in said}
+    # What it takes to check the rest costs more than everything else that looking at settings does.
+    from .sources import checked_by_type
+
+    return checked_by_type(values, source, named, error)
+
+
+def parse_config(content: bytes, path: Path) -> Values:
+    """Read a `config.toml`; raises `ConfigError`."""
+    if content.startswith(b"\xef\xbb\xbf"):
+        raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
+    import tomllib
+
+    text = decoded(content, path)
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{path} is no valid TOML: {_toml_problem(error, text)}.", "Correct that line."
+        ) from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
+    found = checked(values, str(path), lambda key: f"`{key}`", ConfigError)
+    if "http_tools" in found or "openapi" in found:
+        from .http_tools import checked_http_tables
+
+        return checked_http_tables(found, path)
+    return found
+
+
+def _toml_problem(error: ValueError, text: str) -> str:
+    """Return the parser's words with the place in front, such as `line 3, column 5: ...`."""
+    found = re.fullmatch(r"(.*?) \(at (.*)\)", str(error), re.DOTALL)
+    if found is None:
+        return str(error)
+    last_line = text.rpartition("\n")[2]
+    end = f"line {text.count(chr(10)) + 1}, column {len(last_line) + 1}"
+    return f"{found[2].replace('end of document', end)}: {found[1]}"
+
+
+_VARIABLES = {row.variable: row for row in SETTINGS if row.variable}
+
+
+def read_environment(env: Mapping[str, str]) -> Values:
+    """Return what the variables say; an empty one says nothing. Raises `ConfigError`."""
+    _refuse_misspelled(env)
+    values: dict[str, Any] = {}
+    for variable, row in _VARIABLES.items():
+        if text := env.get(variable, "").strip():
+            kind = _TEXTS.get(row.kind, _AS_IT_IS)
+            try:
+                values[row.key] = kind.read(text)
+            except ValueError:
+                raise ConfigError(f"{variable} should be {kind.expected}.", "Correct or unset it.") from None
+    return checked(values, "The environment", lambda key: _row(key).variable, ConfigError)
+
+
+def parsed_value(row: Setting, entry: str, text: str) -> Any:
+    """Return what a text says of a setting, or of an entry of a table; raises `UsageError`."""
+    name = f"{row.key}.{entry}" if entry else row.key
+    kind = _TEXTS.get("count" if row.kind == "windows" else row.kind, _AS_IT_IS)
+    try:
+        value = text if row.kind == "aliases" else kind.read(text.strip())
+    except ValueError:
+        raise UsageError(f"`{name}` should be {kind.expected}, not `{text[:60]}`.") from None
+    checked({row.key: {entry: value} if entry else value}, "This", lambda key: f"`{key}`", UsageError)
+    return value
+
+
+def read_flags(said: Said) -> Values:
+    """Return what the flags say about keys that files and variables know, too; raises `UsageError`."""
+    given = {key: _plain(value) for key, value in said.items() if key in ROWS and value != ()}
+    return checked(given, "The command line", _flag, UsageError)
+
+
+def _plain(value: Any) -> Any:
+    return [str(part) for part in cast("tuple[object, ...]", value)] if isinstance(value, tuple) else value
+
+
+def _flag(key: str) -> str:
+    flag = _row(key).flag
+    return flag.names[-1] if flag is not None else key
+
+
+def _row(key: str) -> Setting:
+    return ROWS[key.partition(".")[0]]
+
+
+def _refuse_misspelled(env: Mapping[str, str]) -> None:
+    """Refuse a near miss: a deny rule that goes unread would be a looser policy than the person asked for."""
+    for name in env:
+        if name.startswith("SANDBUR_") and name not in _VARIABLES and name != "SANDBUR_HOME":
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _VARIABLES, n=1, cutoff=0.88)
+            if near:
+                raise ConfigError(f"There is no variable {name}.", f"Did you mean {near[0]}? Else unset it.")
