@@ -83,6 +83,10 @@ _PATIENCE_S = 30.0
 """How long a lock of another process is waited for."""
 _NOTICE_AFTER_S = 1.0
 _FEW_BLOCKS = 64
+_PAGE_BYTES = 1024
+"""Of a new store: a commit writes whole pages, and what it changes is a few hundred bytes in each of many."""
+_LOG_PAGES = 2 * 1024 * 1024 // _PAGE_BYTES
+"""Of the write-ahead log, before it is brought into the file."""
 _MAKE_WRITABLE = "Make the file and its folder writable, or name another file with --store."
 _RESTORE = "Restore it from a backup, or name another file with --store."
 _ADVICE = {
@@ -245,7 +249,12 @@ class SqliteDatabase:
         is_ours = self._is_ours()
         if not is_ours:
             self._require_new()
-        for sql in ("PRAGMA journal_mode = WAL", f"PRAGMA synchronous = {self._durability}"):
+        for sql in (
+            f"PRAGMA page_size = {_PAGE_BYTES}",  # of a file that has pages already it changes nothing
+            "PRAGMA journal_mode = WAL",
+            f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
+            f"PRAGMA synchronous = {self._durability}",
+        ):
             self._patiently(partial(self._connection.execute, sql))
         if not is_ours:
             self._patiently(self._create)

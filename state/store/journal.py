@@ -147,6 +147,12 @@ class CallJournal:
         next_n = self._next_n
         body = _intent(pending.tool, pending.effect, pending.arguments) | {"decided_by": pending.decided_by}
         entries = [self._entry(call, body), *self._changed(call_id, changes, pre_images)]
+        if pending.effect == "read" and not self._writer.holds_step:
+            # After a crash it just runs again, so that its start may come with the next commit.
+            for entry in entries:
+                self._writer.queue(entry)
+            self._calls[call_id] = call
+            return
         reach("started_before_commit")
         try:
             await self._writer.commit(entries)

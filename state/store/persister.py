@@ -38,7 +38,7 @@ class DeltaPersister(AsyncBaseStatePersister):
             return
         fields = state.get_all()
         values = {name: value for name, value in fields.items() if not name.startswith("__")}
-        await self._writer_of(app_id).save(sequence_id, position, values)
+        await self._writer_of(app_id).save(sequence_id, position, values, _leads_to_start(position, values))
 
     async def load(
         self, partition_key: str, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
@@ -80,6 +80,17 @@ class DeltaPersister(AsyncBaseStatePersister):
             "SELECT id FROM sessions WHERE tenant = ? ORDER BY created_at DESC", (partition_key or "",)
         )
         return [row[0] for row in rows]
+
+
+_REPLIES = ("router", "vibe_step_executor", "vibe_result_analyzer")
+"""Actions in which the model may ask for calls."""
+
+
+def _leads_to_start(position: str, values: dict[str, Any]) -> bool:
+    """Tell whether calls start right after a step: its reply goes to disk with the start of the first."""
+    decisions = {call.decision for call in values["pending_tool_calls"]}
+    is_asked_for = position in _REPLIES and values["overflow_from"] is None
+    return is_asked_for and "approved" in decisions and "undecided" not in decisions
 
 
 def undecided_again(call: PendingCall) -> PendingCall:

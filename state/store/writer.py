@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -21,6 +22,8 @@ from .recording import stored_state
 from .seals import Seal, SealedEnd, head_with_seals, mark
 
 _MIN_SNAPSHOT_GAP_BYTES = 4096
+_LONGEST_HELD_S = 1.0
+"""How long a step may wait for the commit that it is to go with."""
 
 
 class Queued(NamedTuple):
@@ -35,6 +38,7 @@ class _Batch(NamedTuple):
     """One transaction, and how much of each queue is in it."""
 
     statements: list[Statement]
+    held: int
     queued: int
     loose: int
     on_commit: int
@@ -51,7 +55,7 @@ class SessionWriter:
         self.session_id = session_id
         self.logs = SessionLogs(database, session_id)
         self.last_seq = -1
-        """The newest step that this process has read or written."""
+        """The newest step that this process has read or written, or holds for the next commit."""
         self.is_foreign = False
         """True if the step that was read ran elsewhere: nobody here has allowed anything yet."""
         self.lost_calls: tuple[str, ...] = ()
@@ -67,6 +71,10 @@ class SessionWriter:
         self._fields = WrittenFields(model, self.logs)
         self._delta_bytes = 0
         self._snapshot_bytes = 0
+        self._held: list[Entry] = []
+        """Rows of a step that goes to disk with what it leads to."""
+        self._overdue: asyncio.TimerHandle | None = None
+        self._late: asyncio.Future[None] | None = None
         self._queue: list[Queued] = []
         self._loose: list[Statement] = []
         self._used: set[str] = set()
@@ -78,6 +86,11 @@ class SessionWriter:
     def is_new(self) -> bool:
         """True while the session has no step of its own."""
         return self._fields.is_empty
+
+    @property
+    def holds_step(self) -> bool:
+        """True while a step waits for the next commit."""
+        return bool(self._held)
 
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
@@ -110,8 +123,11 @@ class SessionWriter:
         )
         return max(int(row[0]) for row in rows)
 
-    async def save(self, seq: int, position: str, values: Mapping[str, Any]) -> None:
-        """Commit the step: new messages, changed fields, queued journal rows, the session's head."""
+    async def save(self, seq: int, position: str, values: Mapping[str, Any], waits: bool = False) -> None:
+        """Commit the step: new messages, changed fields, queued journal rows, the session's head.
+
+        One that `waits` is held for the next commit, whichever that is.
+        """
         is_snapshot = self._fields.is_empty or self._delta_bytes > max(
             self._snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES
         )
@@ -122,7 +138,10 @@ class SessionWriter:
             async with self._turn:
                 self.use(self.logs.unsaved_files())
                 rows = [*(queued.with_step for queued in self._queue), *self.logs.unsaved(), step]
-                await self._commit(rows, seq)
+                if waits and self.epoch is not None:
+                    self._hold(rows, seq)
+                else:
+                    await self._commit(rows, seq)
         finally:
             # Also a cancelled save may have landed.
             if self.last_seq == seq:
@@ -132,6 +151,23 @@ class SessionWriter:
             else:
                 # The step is not on disk, so nothing of it is known to be: the next one is a snapshot.
                 self._fields = WrittenFields(self._model, self.logs)
+
+    def _hold(self, rows: Sequence[Entry], seq: int) -> None:
+        """Keep a step as it is for the next commit: if that fails, it goes with the one after."""
+        self._held += rows
+        self._queue.clear()
+        self.last_seq = seq
+        self._overdue = asyncio.get_running_loop().call_later(_LONGEST_HELD_S, self._write_overdue)
+
+    def _write_overdue(self) -> None:
+        """Write what is held by itself: what it leads to takes its time."""
+
+        async def write() -> None:
+            if self.epoch is not None and self.claim is None:
+                with suppress(StoreError):  # whoever writes next is told
+                    await self.flush()
+
+        self._late = asyncio.ensure_future(write())
 
     def is_behind(self, values: Mapping[str, Any]) -> bool:
         """Tell whether these fields are newer than what is on disk."""
@@ -150,8 +186,8 @@ class SessionWriter:
             await self._commit(entries, self.last_seq, ending)
 
     async def flush(self) -> None:
-        """Write the queue now."""
-        if self._queue or self._loose:
+        """Write what is held or queued now."""
+        if self._held or self._queue or self._loose:
             await self.commit()
 
     def queue(self, entry: Entry, with_step: Entry | None = None) -> None:
@@ -189,7 +225,7 @@ class SessionWriter:
     async def _commit(
         self, entries: Sequence[Entry], seq: int, head: Mapping[str, str] | None = None
     ) -> None:
-        chain, statements = self.chain.link(self.session_id, entries)
+        chain, statements = self.chain.link(self.session_id, [*self._held, *entries])
         sealing, seals = self._sealed.moved(chain)
         guard = self._guard(chain, seq, head or {"lease_until": lease_end()})
         reach("store_before_commit")
@@ -203,7 +239,8 @@ class SessionWriter:
         """Note what goes with this commit: what is queued while it is on its way goes with the next."""
         claiming = self.claim.statements if self.claim is not None else []
         all_of_it = [*claiming, *self._loose, *statements]
-        return _Batch(all_of_it, len(self._queue), len(self._loose), len(self._on_commit))
+        waiting = map(len, (self._held, self._queue, self._loose, self._on_commit))
+        return _Batch(all_of_it, *waiting)
 
     async def _land(
         self, batch: _Batch, guard: GuardedUpdate, chain: Chain, seals: list[Seal], seq: int
@@ -215,6 +252,9 @@ class SessionWriter:
         if self.claim is not None:
             self.epoch, self.claim = self.claim.epoch, None
         mark(self._database, self.session_id, chain.records)
+        if self._overdue is not None and batch.held:
+            self._overdue.cancel()
+        del self._held[: batch.held]
         del self._queue[: batch.queued]
         del self._loose[: batch.loose]
         for work in self._on_commit[: batch.on_commit]:
