@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..state.application import ApplicationState
 from ..state.databases.sqlite import require_own
-from ..state.errors import ConfigError, UnknownTool, UsageError, exhausted
+from ..state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
 from ..state.session import OutputSchema, SandboxWish, SessionSettings, ToolChoice
 from ..state.store.store import Store
 from .config.load import load_settings
@@ -167,7 +167,11 @@ class Runtime:
         definition, said = self._definition_of(session)
         if definition.output is not None and definition.output.stored != session.output_schema:
             said = [*said, "Answers have another form now; this session keeps the one that it began with."]
-        opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+        try:
+            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+        except DamagedRecords:
+            damages = await self.store.database.offload(lambda: self.store.heal(session_id, trusting=False))
+            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
         if self.store.writer(session_id).is_foreign:
             opened.take_over()
         if self.said.get("mode") is not None:

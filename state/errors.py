@@ -102,6 +102,17 @@ class SessionNotFound(StoreError):
     code = "session_not_found"
 
 
+class DamagedRecords(StoreError):
+    code = "damaged_records"
+
+
+def damaged(session_id: str) -> DamagedRecords:
+    return DamagedRecords(
+        f"Records of session {session_id} were damaged after its last run.",
+        "Open it again: what is damaged is set aside then.",
+    )
+
+
 class SessionMismatch(StoreError):
     code = "session_mismatch"
 

@@ -70,12 +70,25 @@ class Sealer(Protocol):
         """Return the number last noted, or -1."""
         ...
 
+    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str) -> None:
+        """Note that all records up to this end of a chain are what was written; None: that is not known.
+
+        `body` tells in which database.
+        """
+        ...
+
+    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> bool:
+        """Tell whether exactly that was noted last."""
+        ...
+
 
 class Database(Protocol):
     """One database. All errors come as `StoreError`; a lost connection is made again where that is safe."""
 
     name: str
     """For messages: the path, or the URL without its password."""
+    body: str
+    """Tells this database from another one that takes its place; empty if nothing does."""
     on_notice: Callable[[str], None]
     """Told when something takes longer than a person expects: a lock, a reconnect. See `overheard`, too."""
     sealer: Sealer | None

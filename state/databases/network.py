@@ -299,6 +299,7 @@ class NetworkDatabase:
         self, server: Server, on_notice: Callable[[str], None] | None = None, connections: int = CONNECTIONS
     ) -> None:
         self.name = server.name
+        self.body = ""
         self.on_notice = on_notice or unheard
         self.sealer: Sealer | None = None
         self._server = server

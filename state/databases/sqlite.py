@@ -43,24 +43,36 @@ class HighWater:
 
     def note(self, session_id: str, records: int) -> None:
         """Note a number; a folder that cannot be written costs the check, not the run."""
-        path = self._path(session_id)
-        with suppress(OSError):
-            if records < 0:
-                path.unlink(missing_ok=True)
-                return
-            file = self._opened(path)
-            try:
-                # In place: a file that is cut short on the way would tell nothing.
-                os.pwrite(file, b"%020d" % records, 0)
-            finally:
-                os.close(file)
+        self.keep(session_id, b"%020d" % records if records >= 0 else None)
 
     def noted(self, session_id: str) -> int:
         """Return the number last noted, or -1."""
         try:
-            return int(self._path(session_id).read_bytes())
-        except (OSError, ValueError):
+            return int(self.kept(session_id))
+        except ValueError:
             return -1
+
+    def keep(self, name: str, content: bytes | None) -> None:
+        """Write what is kept under a name; it is always as long. None: nothing is kept."""
+        path = self._path(name)
+        with suppress(OSError):
+            if content is None:
+                path.unlink(missing_ok=True)
+                return
+            # Opened each time, which costs less than a write: a thousand sessions keep nothing open.
+            file = self._opened(path)
+            try:
+                # In place: a file that is cut short on the way would tell nothing.
+                os.pwrite(file, content, 0)
+            finally:
+                os.close(file)
+
+    def kept(self, name: str) -> bytes:
+        """Return what was kept last; empty if nothing is."""
+        try:
+            return self._path(name).read_bytes()
+        except OSError:
+            return b""
 
     def knows_any(self) -> bool:
         return self.folder.is_dir() and any(self.folder.iterdir())
@@ -74,9 +86,9 @@ class HighWater:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             return os.open(path, how, 0o600)
 
-    def _path(self, session_id: str) -> Path:
-        # An id may come from a caller of the library, so it is no file name.
-        return self.folder / hashlib.sha256(session_id.encode()).hexdigest()[:32]
+    def _path(self, name: str) -> Path:
+        # It holds an id, which may come from a caller of the library, so it is no file name.
+        return self.folder / hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 _PATIENCE_S = 30.0
@@ -126,6 +138,7 @@ class SqliteDatabase:
             self._prepare()
             undo.pop_all()
         self._file = _identity(path)
+        self.body = "" if self._file is None else str(self._file[1])
         self._make_private()
 
     def creation(self, tables: Sequence[str]) -> list[Statement]:

@@ -17,7 +17,7 @@ from ..databases.chain import (
 )
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
-from .seals import BrokenSeal, broken_seals, head_with_seals
+from .seals import BrokenSeal, broken_seals, head_with_seals, vouch
 
 _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
@@ -50,6 +50,13 @@ class Health:
     missing: int = 0
     """Records that are gone, in the middle or at the end."""
     broken_seals: tuple[BrokenSeal, ...] = ()
+    end: Chain | None = None
+    """Of the chain that was looked at; None: there is no such session."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every record is what was written, and none is gone."""
+        return not (self.damages or self.set_aside or self.missing or self.broken_seals)
 
     @property
     def may_lack_starts(self) -> bool:
@@ -105,9 +112,12 @@ def examine(database: Database, session_id: str) -> Health:
     if records and not damages and records - 1 in digests and digests[records - 1] != end:
         lost_behind = max(lost_behind, 1)
     broken = broken_seals(database, session_id, Chain(records, end), seals, digests)
-    return Health(
-        (*damages, *strangers.values()), tuple(known.values()), lost_in_front + lost_behind, tuple(broken)
-    )
+    found_damages = (*damages, *strangers.values())
+    missing = lost_in_front + lost_behind
+    health = Health(found_damages, tuple(known.values()), missing, tuple(broken), Chain(records, end))
+    if not health.is_whole:
+        vouch(database, session_id, None)
+    return health
 
 
 def numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, str, str, str]]:

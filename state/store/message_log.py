@@ -11,6 +11,7 @@ from ..calls import PendingCall
 from ..content import Attachment
 from ..databases.chain import Entry, next_number, places_set_aside, rows_in_order
 from ..databases.database import Database
+from ..errors import damaged
 from ..messages import (
     Message,
     ToolResult,
@@ -114,6 +115,8 @@ class SessionLogs:
         self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
         self._growing: dict[tuple[str, int], Log] = {}
         """Logs with messages that are not on disk; the others live as long as a history needs them."""
+        self.is_unchecked = False
+        """True if nobody has looked at these records since the last run ended."""
         self._next_number = next_number(database, "messages", session_id, "log")
 
     def locate(self, span: TranscriptRange) -> tuple[str, int]:
@@ -146,6 +149,11 @@ class SessionLogs:
                 is_last = log is transcript.spans[-1].log
                 self._extend(log, end, pending if is_last else ())
 
+    def require_checked(self) -> None:
+        """Raise `DamagedRecords` for what cannot be read, unless it was set aside."""
+        if self.is_unchecked:
+            raise damaged(self._session_id)
+
     @property
     def are_whole(self) -> bool:
         """True unless messages of the session's own were set aside."""
@@ -163,6 +171,8 @@ class SessionLogs:
         there = messages_at(self._database, log.session_id, log.number, start, end)
         found = [there.get(index) for index in range(start, end)]
         is_whole = None not in found
+        if not is_whole:
+            self.require_checked()
         for message in cast(list[Message], found) if is_whole else filled(found, log.messages, pending):
             log.append(message)
         log.saved = len(log.messages)

@@ -62,6 +62,13 @@ class DeltaPersister(AsyncBaseStatePersister):
 
     def _loaded(self, session_id: str, seq: int | None) -> tuple[int, str, str, dict[str, Any]] | None:
         writer = self._writer_of(session_id)
+        try:
+            return self._read(writer, seq)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            writer.logs.require_checked()
+            raise
+
+    def _read(self, writer: SessionWriter, seq: int | None) -> tuple[int, str, str, dict[str, Any]] | None:
         found = writer.load(seq)
         if found is None:
             return None

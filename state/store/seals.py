@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 from ..crashpoints import reach
 from ..databases.chain import Chain, first_digest, row_of
 from ..databases.database import Database, Sealer, Statement, update
+from ..databases.schema import SCHEMA_VERSION
 from ..databases.sqlite import HighWater
 from ..errors import StoreError
 
@@ -82,10 +83,29 @@ class KeySealer:
     def mark(self, session_id: str, records: int) -> None:
         """Note how many records are sealed; -1: the session is gone."""
         self._marks.note(self._name(session_id), records)
+        if records < 0:
+            self._marks.keep(self._voucher(session_id), None)
 
     def marked(self, session_id: str) -> int:
         """Return the number last noted, or -1."""
         return self._marks.noted(self._name(session_id))
+
+    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str) -> None:
+        """Note that all records up to `end` are what was written; None: that is not known."""
+        text = None if end is None else self._vouched(self.key(), session_id, end, body)
+        self._marks.keep(self._voucher(session_id), text)
+
+    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> bool:
+        """Tell whether that was noted last. Who has no key cannot note it."""
+        kept, key = self._marks.kept(self._voucher(session_id)), self.known_key()
+        return key is not None and hmac.compare_digest(kept, self._vouched(key, session_id, end, body))
+
+    def _vouched(self, key: bytes, session_id: str, end: tuple[int, str], body: str) -> bytes:
+        parts = (self._store, body, str(SCHEMA_VERSION), session_id, str(end[0]), end[1])
+        return _code(key, b"sandbur whole", parts).encode()
+
+    def _voucher(self, session_id: str) -> str:
+        return f"{self._name(session_id)}\nwhole"
 
     def _name(self, session_id: str) -> str:
         # The same session may be in two stores, as an older and a newer copy.
@@ -107,10 +127,44 @@ def maker_of(key: bytes) -> str:
 def mac_of(key: bytes, session_id: str, seal: Seal, digest: str, before: str) -> str:
     """Return the seal's code: it covers the chain up to `digest`, and the seal `before` it."""
     parts = (session_id, str(seal.n), str(seal.since), str(seal.records), digest, before)
+    return _code(key, b"sandbur seal", parts)
+
+
+def _code(key: bytes, purpose: bytes, parts: Sequence[str]) -> str:
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.blake2b(
-        text.encode("utf-8", "surrogatepass"), key=key, digest_size=20, person=b"sandbur seal"
+        text.encode("utf-8", "surrogatepass"), key=key, digest_size=20, person=purpose
     ).hexdigest()
+
+
+AT_REST = "done"
+"""The status of a session that waits for nothing: no call of it is pending."""
+
+
+def vouch(database: Database, session_id: str, end: Chain | None) -> None:
+    """Note that the records up to `end` need not be checked when the session is opened; None: they do."""
+    if database.sealer is not None:
+        database.sealer.vouch(session_id, end, database.body)
+
+
+def vouched_end(database: Database, session_id: str) -> Chain | None:
+    """Return the end of a chain that need not be checked: its last run ended here, in order, and waits for
+    nothing, nobody wrote since, and the records before were whole. None: it has to be checked.
+    """
+    end = end_at_rest(database, session_id)
+    sealer = database.sealer
+    if end is None or sealer is None or database.marked(session_id) > end.records:
+        return None
+    return end if sealer.vouches(session_id, end, database.body) else None
+
+
+def end_at_rest(database: Database, session_id: str) -> Chain | None:
+    """Return the end of the chain if nobody runs the session, and its last run is over."""
+    rows = database.query(
+        "SELECT records, chain FROM heads WHERE session_id = ? AND owner = '' AND status = ?",
+        (session_id, AT_REST),
+    )
+    return Chain(int(rows[0][0]), str(rows[0][1])) if rows else None
 
 
 def head_with_seals(database: Database, session_id: str) -> tuple[Chain, list[Seal]] | None:

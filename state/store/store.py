@@ -1,7 +1,7 @@
 """The store as the layers above see it."""
 
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from .inbox import Inbox
 from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
-from .seals import KeySealer
+from .seals import KeySealer, end_at_rest, vouch, vouched_end
 from .sessions import SessionIndex
 from .writer import SessionWriter
 
@@ -100,6 +100,8 @@ class Store:
         known = self._writers.pop(session_id, None)
         try:
             yield
+            if known is not None:
+                self.writer(session_id).knows_as_much_as(known)
         except BaseException:
             self._writers.pop(session_id, None)
             if known is not None:
@@ -187,13 +189,32 @@ class Store:
         """Return the whole output of a call whose result shows a part of it."""
         return stored_output(self.database, session_id, call_id)
 
-    def heal(self, session_id: str) -> list[str]:
-        """Set damaged records of a session aside before it goes on; return what the person should know."""
+    def heal(self, session_id: str, trusting: bool = True) -> list[str]:
+        """Set damaged records of a session aside before it goes on; return what the person should know.
+
+        `trusting`: what was whole when its last run ended in order is not looked at again. Should it be
+        damaged since, loading it raises `DamagedRecords`, if it cannot be read.
+        """
+        owners = (*self.index.ancestors(session_id), session_id)
+        unknown = [owner for owner in owners if not trusting or vouched_end(self.database, owner) is None]
+        said, is_whole = self._healed(session_id, unknown) if unknown else ([], True)
+        if said:
+            self.forget(session_id)
+        writer = self.writer(session_id)
+        writer.is_whole, writer.logs.is_unchecked = is_whole, len(unknown) < len(owners)
+        return said
+
+    def _healed(self, session_id: str, owners: Sequence[str]) -> tuple[list[str], bool]:
+        """Check the records of a session and its ancestors; return what to say, and whether all are whole."""
         from .integrity import examine, quarantine
 
         said: list[str] = []
-        for owner in (*self.index.ancestors(session_id), session_id):
+        is_whole = True
+        for owner in owners:
             health = examine(self.database, owner)
+            is_whole = is_whole and health.is_whole
+            if health.is_whole and health.end == end_at_rest(self.database, owner):
+                vouch(self.database, owner, health.end)
             if health.damages:
                 # Another process may be setting the same rows aside.
                 with suppress(StoreError):
@@ -201,9 +222,7 @@ class Store:
             if health.may_lack_starts:
                 self._lacking.add(session_id)
             said += health.sentences()
-        if said:
-            self.forget(session_id)
-        return said
+        return said, is_whole
 
     def verify(self, session_id: str) -> list[str]:
         """Return what is wrong with the records of a session, and change nothing."""

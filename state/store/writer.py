@@ -19,7 +19,7 @@ from .files.contents import used
 from .lease import Claim, head_update, held, lease_end, went_on
 from .message_log import SessionLogs, calls_after
 from .recording import stored_state
-from .seals import Seal, SealedEnd, head_with_seals, mark
+from .seals import AT_REST, Seal, SealedEnd, head_with_seals, mark, vouch
 
 _MIN_SNAPSHOT_GAP_BYTES = 4096
 _LONGEST_HELD_S = 1.0
@@ -64,7 +64,10 @@ class SessionWriter:
         """Lands with the next commit."""
         self.epoch: int | None = None
         """Of this process's claim; None while it only reads."""
+        self.is_whole: bool
+        """True if every record up to the end of the chain is known to be what was written."""
         self.chain, seals = head_with_seals(database, session_id) or (Chain(0, first_digest(session_id)), [])
+        self.is_whole = self.chain.records == 0
         self._sealed = SealedEnd(database, session_id, self.chain, seals)
         self._database = database
         self._model = model
@@ -92,6 +95,11 @@ class SessionWriter:
         """True while a step waits for the next commit."""
         return bool(self._held)
 
+    def knows_as_much_as(self, earlier: "SessionWriter") -> None:
+        """Take over what was found out about the records that both stand behind."""
+        self.is_whole = earlier.is_whole and earlier.chain == self.chain
+        self.logs.is_unchecked = earlier.logs.is_unchecked
+
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
         found = stored_state(self._database, self.session_id, seq)
@@ -104,6 +112,7 @@ class SessionWriter:
         if found.is_cut or not self.logs.are_whole:
             self.logs.seal()
         if found.is_cut:
+            self.logs.require_checked()
             # What is newer is damaged and stays in its place; the next step is a snapshot after it.
             self.last_seq = self._newest_seq()
             self.lost_calls = calls_after(self._database, found.session_id, last.seq)
@@ -184,6 +193,8 @@ class SessionWriter:
             entries = [queued.alone for queued in self._queue]
             ending = {"status": status, "owner": "", "lease_until": "", "wake_at": wake_at}
             await self._commit(entries, self.last_seq, ending)
+        if self.is_whole and status == AT_REST:
+            vouch(self._database, self.session_id, self.chain)
 
     async def flush(self) -> None:
         """Write what is held or queued now."""
