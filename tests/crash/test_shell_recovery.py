@@ -18,6 +18,7 @@ from places import ROOT
 from sandboxes import KINDS, require
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.process import _PROGRAM
 from sandbur.actions.tools.shell.spool import this_boot
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
@@ -273,7 +274,7 @@ def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):
     assert trial.recover().is_not_started
     own = {"SANDBUR_COMMAND": "touch done", "SANDBUR_FOLDER": str(scratch), "SANDBUR_CALL": "abc"}
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", ROOT / "actions/tools/shell/supervisor.py", "/bin/sh", "1000", "-1"],
+        [sys.executable, "-I", "-S", "-c", *_PROGRAM, "/bin/sh", "1000", "-1"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trial.folder, env=os.environ | own,
     ) as late:  # fmt: skip
         assert late.stdout is not None

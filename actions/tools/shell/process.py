@@ -14,7 +14,8 @@ from ....state.cancellation import to_the_end
 from ....state.crashpoints import reach
 from .sandbox.launch import NO_SANDBOX, Launch
 from .spool import CommandLimits, Ended, Reason, Spool, ended
-from .supervisor import KILLING_S, REASONS, STOP_GRACE_S
+from .supervisor.supervise import OVER
+from .supervisor.watch import KILLING_S, REASONS, STOP_GRACE_S
 
 CALL_VARIABLE = "SANDBUR_CALL"
 """Set in every process of a call, so that they can be found when their supervisor was killed."""
@@ -105,7 +106,11 @@ def _environment(pid: int) -> set[bytes]:
         return set()
 
 
-_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); from supervisor.program import main; main(*sys.argv[2:])",
+    str(Path(__file__).parent),
+)
+"""A module, so that its bytecode is kept, and without the packages around it, so that they are not loaded."""
 _LETTERS = {reason: letter for letter, reason in REASONS.items()}
 _STOPPING_S = STOP_GRACE_S + KILLING_S + 1
 _REAPING_S = 1.0
@@ -157,7 +162,7 @@ class _Run:
         own_words = (str(limits.max_bytes), str(launch.orders), *launch.words)
         own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": str(spool.folder)}
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, shell, *own_words],
+            [sys.executable, "-I", "-S", "-c", *_PROGRAM, shell, *own_words],
             cwd=cwd,
             env={**shell_environment(os.environ, spool.marker, withheld), **launch.environment, **own},
             pass_fds=launch.descriptors,
@@ -246,6 +251,10 @@ class _News(asyncio.Protocol):
         if self.report or data.strip(b"\n"):
             self.report += data
         self._look()
+        if self.report.endswith(OVER):
+            # All is said; that this process ends, too, is waited for elsewhere.
+            self.is_closed = True
+            self._changed.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._look()

@@ -13,7 +13,7 @@ from ...workspace.paths import opened
 from .output import Captured, captured, outcome_of
 from .process import kill_marked, marked_processes
 from .spool import CommandLimits, Ended, call_mark, ended, this_boot
-from .supervisor import ENDED, OUTPUT, READY, STARTED
+from .supervisor.claim import ENDED, OUTPUT, READY, STARTED
 
 _PATIENCE_S = 1.5
 """A supervisor whose agent died needs less to end the command and to say so."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Self, cast, get_args
 
 from ....state.store.lease import new_runner
 from ...workspace.paths import size_text
-from .supervisor import OUTPUT, READY
+from .supervisor.claim import OUTPUT, READY
 
 
 def this_boot() -> str:
