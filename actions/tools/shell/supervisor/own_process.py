@@ -52,8 +52,7 @@ def fork(run: Callable[[], None], name: str) -> int:
         return pid
     try:
         os.setsid()
-        _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
+        if not end_with(parent):
             os._exit(125)
         signal.set_wakeup_fd(-1)
         for number in (*WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
@@ -64,6 +63,17 @@ def fork(run: Callable[[], None], name: str) -> int:
         os.write(2, f"{name} cannot be started: {error.strerror}\n".encode())
     finally:
         os._exit(126)
+
+
+def end_with(parent: int) -> bool:
+    """Have this process killed when its parent ends; False if that has ended already."""
+    _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+def outlive_parent() -> None:
+    """Take `end_with` back."""
+    _control_process(_PR_SET_PDEATHSIG, 0)
 
 
 def adopt_orphans() -> None:

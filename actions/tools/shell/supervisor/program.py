@@ -2,11 +2,12 @@
 
 import os
 
-from .supervise import Order, supervise
+from .order import Order
+from .supervise import supervise
 
 
-def main(shell: str, most_bytes: str, orders: str, *words: str) -> None:
-    """Run the command of the environment; `orders`, an open file, and `words` put it into a sandbox."""
+def main(shell: str, most_bytes: str, steps: str, *words: str) -> None:
+    """Run the command of the environment; `steps`, an open file, and `words` put it into a sandbox."""
     environment = dict(os.environ)
     # Not among the arguments, where a `pkill -f` of the command would find this process too.
     command, folder = environment.pop("SANDBUR_COMMAND"), environment.pop("SANDBUR_FOLDER")
@@ -16,8 +17,7 @@ def main(shell: str, most_bytes: str, orders: str, *words: str) -> None:
             command=[*words, shell, "-c", command],
             environment=environment,
             most_bytes=int(most_bytes),
-            orders=int(orders),
-        ),
-        around=words[0] if words else "",
+            sandbox=(words[0] if words else "", int(steps)),
+        )
     )
     os._exit(0)

@@ -12,37 +12,21 @@ import select
 import sys
 
 from .claim import OUTPUT, claimed, record
+from .order import Order
 from .own_process import Ignoring, adopt_orphans, fork, waker
 from .pump import Pump
 from .watch import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 OVER = b"over\n"
 """The last line: nothing of the command is left, and nothing is left to do."""
 
 
-class Order:
-    """What a supervisor is told to run."""
-
-    def __init__(
-        self,
-        call: tuple[str, str],
-        command: list[str],
-        environment: dict[str, str],
-        most_bytes: int,
-        orders: int,
-    ) -> None:
-        self.folder, self.marker = call
-        self.command = command
-        """The program and its arguments; what puts it into a sandbox comes first."""
-        self.environment = environment
-        self.most_bytes = most_bytes
-        """Of output."""
-        self.orders = orders
-        """An open file of steps into a sandbox; -1: there are none."""
-
-
-def supervise(order: Order, around: str) -> None:
-    """Run a command, to the end of its last process; `around` is the program that confines it, if any."""
+def supervise(order: Order) -> None:
+    """Run a command, to the end of its last process."""
     wake = waker()
     adopt_orphans()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -53,7 +37,7 @@ def supervise(order: Order, around: str) -> None:
         return
     source, sink = os.pipe()
     pump = Pump(source, f"{order.folder}/{OUTPUT}", order.most_bytes)
-    sandbox = _Sandbox(order.orders, around)
+    sandbox = _Sandbox(order.steps, order.around)
     watch = Watch(_start(order, sink, sandbox), pump, sandbox.around)
     # The pipe has to end with the command.
     os.close(sink)
@@ -73,16 +57,14 @@ def _is_abandoned() -> bool:
 
 
 class _Sandbox:
-    """What the command is confined by; without orders nothing."""
+    """What the command is confined by; without steps nothing."""
 
-    def __init__(self, orders: int, around: str) -> None:
+    def __init__(self, steps: int, around: str) -> None:
         self.around = {around.rpartition("/")[2]} if around else set[str]()
         """Names of processes that are no part of the command."""
         self._inside = None
-        if orders >= 0:
-            # Costs start-up time, so only where it is needed; a program of its own has no package around it.
-            sys.path.insert(0, _INSIDE)
-            self._inside = __import__("enter").Confinement(orders)
+        if steps >= 0:
+            self._inside = load_sandbox().Confinement(steps)
             self.around.add(self._inside.name)
 
     def enter(self) -> None:
@@ -93,6 +75,14 @@ class _Sandbox:
     def cleared(self) -> str:
         """Move away what the command may not make, now that nothing of it is left; return the facts."""
         return self._inside.cleared() if self._inside is not None else ""
+
+
+def load_sandbox() -> "Any":
+    """Import what confines; costs start-up time, so only where it is needed."""
+    if _INSIDE not in sys.path:
+        # A program of its own has no package around it.
+        sys.path.insert(0, _INSIDE)
+    return __import__("enter")
 
 
 _HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 -- pathlib costs start-up time
