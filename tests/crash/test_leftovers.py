@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import Command
+from processes import supervisors
 
 from sandbur.state.store.lease import new_runner
 
@@ -73,8 +74,7 @@ class Working:
         words = ("-p", f"run {shell}", "-m", "demo", "-y", "--session-id", self.session_id)
         self.agent = command.start(*words)
         wait_for(lambda: self._begun.exists() and self.sleeper)
-        children = Path(f"/proc/{self.agent.pid}/task/{self.agent.pid}/children").read_text().split()
-        self.supervisor = int(children[0])
+        [self.supervisor] = supervisors(self.agent.pid)
 
     @property
     def sleeper(self) -> int:

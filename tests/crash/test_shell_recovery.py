@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from processes import supervisors
 from sandboxes import KINDS, require
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.process import PROGRAM
+from sandbur.actions.tools.shell.spares import PACKAGE
 from sandbur.actions.tools.shell.spool import this_boot
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
@@ -99,8 +102,8 @@ class Trial:
     @property
     def supervisor(self) -> int:
         assert self.agent is not None
-        children = Path(f"/proc/{self.agent.pid}/task/{self.agent.pid}/children").read_text().split()
-        return int(children[0])
+        [found] = supervisors(self.agent.pid)
+        return found
 
     def wait_for_processes(self) -> None:
         """Wait for the output, which comes first, and for what sleeps."""
@@ -273,7 +276,7 @@ def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):
     assert trial.recover().is_not_started
     own = {"SANDBUR_COMMAND": "touch done", "SANDBUR_FOLDER": str(scratch), "SANDBUR_CALL": "abc"}
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", ROOT / "actions/tools/shell/supervisor.py", "/bin/sh", "1000", "-1"],
+        [sys.executable, "-I", "-S", "-c", PROGRAM, PACKAGE, "/bin/sh", "1000", "-1"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trial.folder, env=os.environ | own,
     ) as late:  # fmt: skip
         assert late.stdout is not None

@@ -16,3 +16,32 @@ def alive(marker: str) -> list[str]:
         if marker in command and state != "Z" and int(entry.name) != os.getpid():
             found.append(command)
     return found
+
+
+def supervisors(agent: int) -> list[int]:
+    """Return the processes that watch over commands of an agent: those that have claimed a call."""
+    claimed = [pid for pid in below(agent) if any(path.endswith("/started") for path in open_files(pid))]
+    return [pid for pid in claimed if parent_of(pid) not in claimed]
+
+
+def below(pid: int) -> list[int]:
+    """Return the processes that one started, and those that they started."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [found for child in children for found in (int(child), *below(int(child)))]
+
+
+def parent_of(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def open_files(pid: int) -> list[str]:
+    try:
+        return [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return []

@@ -69,7 +69,7 @@ ONE_IMPORTER = {
     "actions/tools/shell/sandbox/landlock.py": "a sandbox as orders to a supervisor",
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the words of macOS",
     "actions/tools/shell/sandbox/seccomp.py": "a filter in the kernel's own language",
-    "actions/tools/shell/supervisor.py": "a program of its own, which outlives the agent",
+    "actions/tools/shell/supervisor/pump.py": "what becomes of output, whatever becomes of the command",
     "actions/turn/repetition.py": "what going round in circles is",
     "actions/turn/start_check.py": "the whole of what is looked at before a start",
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",

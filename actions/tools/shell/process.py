@@ -5,110 +5,28 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 from ....state.cancellation import to_the_end
 from ....state.crashpoints import reach
+from .marks import kill_marked, shell_environment
 from .sandbox.launch import NO_SANDBOX, Launch
+from .spares import PACKAGE, Spare, ordered
 from .spool import CommandLimits, Ended, Reason, Spool, ended
-from .supervisor import KILLING_S, REASONS, STOP_GRACE_S
+from .supervisor.order import Order
+from .supervisor.supervise import OVER
+from .supervisor.watch import KILLING_S, REASONS, STOP_GRACE_S
 
-CALL_VARIABLE = "SANDBUR_CALL"
-"""Set in every process of a call, so that they can be found when their supervisor was killed."""
-
-_SETTINGS = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_PAGER": "cat",
-    "GIT_EDITOR": "true",
-    "PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
-    "AWS_PAGER": "",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PIP_NO_INPUT": "1",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "PYTHONUNBUFFERED": "1",
-    "TERM": "dumb",
-    "NO_COLOR": "1",
-}
-_PROVIDERS = (
-    "OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "GOOGLE_GENERATIVE_AI", "DEEPSEEK", "DASHSCOPE", "OPENROUTER",
-    "OLLAMA", "MISTRAL", "GROQ", "XAI", "TOGETHER", "FIREWORKS", "COHERE", "CO", "PERPLEXITY", "CEREBRAS",
-    "MOONSHOT", "ZHIPUAI", "ZAI", "MINIMAX", "NVIDIA", "AZURE_OPENAI", "SILICONFLOW", "VOYAGE",
-)  # fmt: skip
-_SECRETS = frozenset(
-    {f"{provider}_API_KEY" for provider in _PROVIDERS}
-    | {"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_ADMIN_KEY", "AWS_BEARER_TOKEN_BEDROCK"}
-)
-_COLOURS = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM"})
-
-
-def shell_environment(
-    outer: Mapping[str, str], call: str, withheld: Set[str] = frozenset()
-) -> dict[str, str]:
-    """Return what a command sees of the `outer` environment, without `withheld` names; `call` marks it."""
-    kept = {
-        name: value
-        for name, value in outer.items()
-        if name not in _SECRETS
-        and name not in withheld
-        and name not in _COLOURS
-        and not name.startswith("SANDBUR_")
-    }
-    return {**kept, **_SETTINGS, CALL_VARIABLE: call}
-
-
-_MOST_ROUNDS = 20
-
-
-def kill_marked(*markers: str) -> int:
-    """Kill all of them, also those that are started meanwhile; return how many were found."""
-    wanted = {f"{CALL_VARIABLE}={marker}".encode() for marker in markers}
-    killed: set[int] = set()
-    for _ in range(_MOST_ROUNDS):
-        marked = [pid for pid in _pids() if wanted & _environment(pid) and pid != os.getpid()]
-        for pid in marked:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not marked:
-            break
-        killed.update(marked)
-    return len(killed)
-
-
-def marked_processes(marker: str) -> list[str]:
-    """Return those of one call that are there, as `pid name`."""
-    wanted = f"{CALL_VARIABLE}={marker}".encode()
-    return [f"{pid} {_name(pid)}" for pid in _pids() if wanted in _environment(pid) and pid != os.getpid()]
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
-    except OSError:
-        return "?"
-
-
-def _pids() -> list[int]:
-    folder = Path("/proc")
-    return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
-
-
-def _environment(pid: int) -> set[bytes]:
-    try:
-        return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
-    except OSError:
-        return set()
-
-
-_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from supervisor.program import main; main(*sys.argv[2:])"
+"""A module, so that its bytecode is kept, and without the packages around it, so that they are not loaded."""
 _LETTERS = {reason: letter for letter, reason in REASONS.items()}
 _STOPPING_S = STOP_GRACE_S + KILLING_S + 1
 _REAPING_S = 1.0
+_CLAIMING_S = 3.0
+"""A spare supervisor that has not taken the call by then never shall."""
 
 
 async def run_supervised(
@@ -127,10 +45,11 @@ async def run_supervised(
 
     Raises `OSError` if nothing could be started. A cancellation leaves when every process is gone.
     """
-    run = _Run(shell, command, cwd, limits, spool, grew, withheld, launch)
+    words = [*launch.words, shell, "-c", command]
+    run = _Run(words, cwd, limits, spool, grew, withheld, launch)
     reason: Reason = "cancelled"
     try:
-        await to_the_end(run.connect())
+        await to_the_end(run.start())
         reason = await run.wait()
     finally:
         end = await to_the_end(run.end(reason))
@@ -142,8 +61,7 @@ class _Run:
 
     def __init__(
         self,
-        shell: str,
-        command: str,
+        command: list[str],
         cwd: Path,
         limits: CommandLimits,
         spool: Spool,
@@ -151,38 +69,87 @@ class _Run:
         withheld: Set[str],
         launch: Launch,
     ) -> None:
+        self._command = command
+        self._cwd = cwd
         self._limits = limits
-        self._marker = spool.marker
+        self._spool = spool
+        self._withheld = withheld
+        self._launch = launch
         self._news = _News(grew)
-        own_words = (str(limits.max_bytes), str(launch.orders), *launch.words)
-        own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": str(spool.folder)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, shell, *own_words],
-            cwd=cwd,
-            env={**shell_environment(os.environ, spool.marker, withheld), **launch.environment, **own},
-            pass_fds=launch.descriptors,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+        self._lifeline = -1
+        self._process: subprocess.Popen[bytes] | Spare | None = None
+        self._claim_by = float("inf")
+
+    async def start(self, with_spares: bool = True) -> None:
+        """Have the command started by a supervisor that waits for that, or else by one of its own."""
+        hear, self._lifeline = os.pipe()
+        come, tell = os.pipe()
+        news = os.fdopen(come, "rb", buffering=0)
+        order = self._order()
+        try:
+            if with_spares:
+                self._process = await ordered(order, str(self._cwd), (hear, tell), self._launch.descriptors)
+            if self._process is None:
+                self._process = self._program(order, hear, tell)
+            reach("spawned")
+            loop = asyncio.get_running_loop()
+            if isinstance(self._process, Spare):
+                self._claim_by = loop.time() + _CLAIMING_S
+            await loop.connect_read_pipe(lambda: self._news, news)
+        except BaseException:
+            news.close()
+            raise
+        finally:
+            os.close(hear)
+            os.close(tell)
+
+    def _order(self) -> Order:
+        environment = shell_environment(os.environ, self._spool.marker, self._withheld)
+        return Order(
+            call=(str(self._spool.folder), self._spool.marker),
+            command=self._command,
+            environment={**environment, **self._launch.environment},
+            most_bytes=self._limits.max_bytes,
+            sandbox=(self._launch.words[0] if self._launch.words else "", self._launch.orders),
+        )
+
+    def _program(self, order: Order, hear: int, tell: int) -> "subprocess.Popen[bytes]":
+        *words, shell, _, command = order.command
+        own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": order.folder}
+        told = (shell, str(order.most_bytes), str(order.steps), *words)
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", PROGRAM, PACKAGE, *told],
+            cwd=self._cwd,
+            env={**order.environment, **own},
+            pass_fds=self._launch.descriptors,
+            stdin=hear,
+            stdout=tell,
             stderr=subprocess.DEVNULL,
-            bufsize=0,
             start_new_session=True,
         )
-        reach("spawned")
-
-    async def connect(self) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: self._news, self._process.stdout)
 
     async def wait(self) -> Reason:
         """Return when the command ended by itself, or with the reason to stop it."""
         now = asyncio.get_running_loop().time
         latest = now() + self._limits.timeout_s
-        while not self._news.is_closed:
+        while not self._news.is_closed or await self._started_anew():
             silent = self._news.last_growth + self._limits.idle_s
             if now() >= min(latest, silent):
                 return "timeout" if now() >= latest else "idle"
-            await self._news.change(min(latest, silent) - now())
+            if now() >= self._claim_by:
+                await self._started_anew()
+            await self._news.change(min(latest, silent, self._claim_by) - now())
         return ""
+
+    async def _started_anew(self) -> bool:
+        """Start the program if the spare did not take the call, and never can; tell whether that was so."""
+        is_spare, self._claim_by = isinstance(self._process, Spare), float("inf")
+        if not is_spare or self._news.report or not self._spool.renew():
+            return False
+        self._let_go()
+        self._news = self._news.successor()
+        await to_the_end(self.start(with_spares=False))
+        return True
 
     async def end(self, reason: Reason) -> Ended:
         """Have everything killed that is left, and let go of the pipes."""
@@ -190,34 +157,51 @@ class _Run:
             self._ask_to_stop(reason)
         await self._until_closed()
         end = ended(bytes(self._news.report), reason, self._limits)
-        if end.status is None:
+        if end.status is None and self._process is not None:
             self._process.kill()
-            await asyncio.to_thread(kill_marked, self._marker)
+            await asyncio.to_thread(kill_marked, self._spool.marker)
         self._news.close()
         await self._reap()
+        self._let_go()
         return end
 
     def _ask_to_stop(self, reason: Reason) -> None:
-        assert self._process.stdin is not None
         with suppress(OSError):
-            self._process.stdin.write(_LETTERS[reason])
+            os.write(self._lifeline, _LETTERS[reason])
+        if self._process is not None:
             # The command may have stopped its supervisor.
             self._process.send_signal(signal.SIGCONT)
 
     async def _until_closed(self) -> None:
         now = asyncio.get_running_loop().time
         latest = now() + _STOPPING_S
-        while not self._news.is_closed and now() < latest:
+        while self._process is not None and not self._news.is_closed and now() < latest:
             await self._news.change(latest - now())
 
     async def _reap(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        latest = asyncio.get_running_loop().time() + _REAPING_S
-        while self._process.poll() is None:
-            if asyncio.get_running_loop().time() > latest:
+        """Have the supervisor end, which has nothing left to do; a process of ours is waited for."""
+        is_over = self._news.report.endswith(OVER)
+        if self._process is None:
+            return
+        if is_over:
+            self._process.kill()
+        now = asyncio.get_running_loop().time
+        latest, nap_s = now() + _REAPING_S, 0.0002
+        while self._process.poll() is None and not (is_over and isinstance(self._process, Spare)):
+            if now() > latest:
                 self._process.kill()
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(nap_s)
+            nap_s = min(2 * nap_s, 0.005)
+
+    def _let_go(self) -> None:
+        """Close our ends: whoever still waits for an order sees that there is nobody."""
+        self._news.close()
+        if isinstance(self._process, Spare):
+            self._process.kill()
+            self._process.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+        self._process, self._lifeline = None, -1
 
 
 class _News(asyncio.Protocol):
@@ -238,6 +222,10 @@ class _News(asyncio.Protocol):
                 await self._changed.wait()
         self._changed.clear()
 
+    def successor(self) -> "_News":
+        """Return one for another supervisor of the same command."""
+        return _News(self._grew)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.ReadTransport, transport)
 
@@ -246,6 +234,10 @@ class _News(asyncio.Protocol):
         if self.report or data.strip(b"\n"):
             self.report += data
         self._look()
+        if self.report.endswith(OVER):
+            # All is said; that this process ends, too, is waited for elsewhere.
+            self.is_closed = True
+            self._changed.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._look()

@@ -10,10 +10,10 @@ from ....state.store.lease import is_gone
 from ...ports import Recovered, ToolOutcome
 from ...workspace.atomic_write import wait_for_lock
 from ...workspace.paths import opened
+from .marks import kill_marked, marked_processes
 from .output import Captured, captured, outcome_of
-from .process import kill_marked, marked_processes
 from .spool import CommandLimits, Ended, call_mark, ended, this_boot
-from .supervisor import ENDED, OUTPUT, READY, STARTED
+from .supervisor.claim import ENDED, OUTPUT, READY, STARTED
 
 _PATIENCE_S = 1.5
 """A supervisor whose agent died needs less to end the command and to say so."""

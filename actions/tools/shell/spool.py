@@ -1,13 +1,14 @@
 """The folder of one shell command, from which it can be started once and where its output is."""
 
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, cast, get_args
 
 from ....state.store.lease import new_runner
 from ...workspace.paths import size_text
-from .supervisor import OUTPUT, READY
+from .supervisor.claim import OUTPUT, READY
 
 
 def this_boot() -> str:
@@ -66,6 +67,22 @@ class Spool:
         came, self._seen = size - self._seen, size
         taken = min(came, most_bytes)
         return os.pread(self.output, taken, size - taken), came - taken
+
+    def renew(self) -> bool:
+        """See to it that whoever was told to start the command never can; False if it was started already.
+
+        It can be started once more then, with the new marker.
+        """
+        marker = secrets.token_hex(len(self.marker) // 2)
+        ready = self.folder / f"{READY}{marker}"
+        try:
+            self.folder.joinpath(f"{READY}{self.marker}").rename(ready)
+        except OSError:
+            return False
+        self.marker = marker
+        with ready.open("r+b") as file:
+            file.write(marker.encode("ascii"))
+        return True
 
     def _write_ready(self) -> None:
         with os.fdopen(

@@ -80,12 +80,15 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         from ...workspace.snapshot import FilesBefore, look
+        from .spares import prepare
         from .spool import Spool
 
         try:
             cwd = require_folder(resolved(arguments.cwd or ".", context.cwd))
         except FileProblem as error:
             return ToolOutcome("error", f"The command was not run: {error}")
+        # Meanwhile the folder is made and files are looked at.
+        prepare()
         with ExitStack() as stack:
             try:
                 spool = stack.enter_context(Spool(_folder_of(context, stack), secrets.token_hex(8)))

@@ -13,7 +13,8 @@ import signal
 import time
 from contextlib import suppress
 
-from .....actions.tools.shell.supervisor import WATCHED, adopt_orphans, fork, signal_tree, waker
+from .....actions.tools.shell.supervisor.own_process import WATCHED, adopt_orphans, fork, waker
+from .....actions.tools.shell.supervisor.processes import signal_tree
 
 LINGER_S = 0.3
 """How long a server has to end by itself once its agent is gone."""

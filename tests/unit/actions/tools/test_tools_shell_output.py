@@ -14,7 +14,7 @@ from places import ROOT
 from small_disk import fill, mounted, needs_root
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.shell.supervisor import OUTPUT
+from sandbur.actions.tools.shell.supervisor.claim import OUTPUT
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
 
@@ -113,10 +113,12 @@ async def test_a_full_disk_ends_the_command_and_says_so(tmp_path: Path, leave: i
 
 
 def test_the_supervisor_imports_little_and_only_the_standard_library():
-    program = ROOT / "actions/tools/shell/supervisor.py"
+    code = "import sys; sys.path.append(sys.argv[1]); import supervisor.program"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-X", "importtime", program, "/bin/sh", "10"],
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-I", "-S", "-X", "importtime", "-c", code, ROOT / "actions/tools/shell"],
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "supervisor.watch" in loaded
     assert not loaded & {"pathlib", "subprocess", "asyncio", "typing", "pydantic", "actions", "json", "re"}
+    assert not loaded & {"ctypes", "enum", "functools", "collections", "contextlib", "signal"}

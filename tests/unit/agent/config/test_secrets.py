@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from secret_samples import drawn
 
-from sandbur.actions.tools.shell.process import shell_environment
+from sandbur.actions.tools.shell.marks import shell_environment
 from sandbur.agent.models.providers import ProviderOverride, key_names
 from sandbur.agent.session.secrets import masker_for, says_secret, settings
 

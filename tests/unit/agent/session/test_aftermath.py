@@ -10,7 +10,8 @@ import pytest
 from real_ports import open_real
 from scripted import ScriptedModel
 
-from sandbur.actions.tools.shell.process import CALL_VARIABLE, marked_processes
+from sandbur.actions.tools.shell.marks import marked_processes
+from sandbur.actions.tools.shell.supervisor.order import MARK
 from sandbur.agent.session.aftermath import aftermath
 from sandbur.state.calls import PendingCall, recovering
 from sandbur.state.store.store import Store
@@ -102,7 +103,7 @@ async def test_of_a_tool_that_starts_no_processes_nothing_is_said_to_run(store: 
 def test_processes_of_a_call_are_found_by_its_mark() -> None:
     program = [sys.executable, "-c", "print('up', flush=True); input()"]
     with subprocess.Popen(
-        program, env={**os.environ, CALL_VARIABLE: "mark-of-this-test"}, stdin=subprocess.PIPE,
+        program, env={**os.environ, MARK: "mark-of-this-test"}, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None

@@ -1,0 +1,68 @@
+"""What a supervisor is told to run, and how it is told where it is a process that waits for that."""
+
+import os
+
+MOST_BYTES = 100_000
+"""Of an order. What is longer may be more than the system takes: a program that is started finds that out."""
+MARK = "SANDBUR_CALL"
+"""Set in every process of a call, so that they can be found when their supervisor was killed."""
+NO_MARK = "0" * 16
+"""The mark of a supervisor that has no call yet. That of a call takes its place, and is as long."""
+PLAIN, CONFINED = b"plain", b"confined"
+"""What asks for one more supervisor; it may be one for commands in a sandbox."""
+NONE_LEFT = b"none"
+"""The answer if the system allows no more processes."""
+
+
+class Order:
+    """One command, and where what becomes of it is kept."""
+
+    def __init__(
+        self,
+        call: tuple[str, str],
+        command: list[str],
+        environment: dict[str, str],
+        most_bytes: int,
+        sandbox: tuple[str, int],
+    ) -> None:
+        self.folder, self.marker = call
+        self.command = command
+        """The program and its arguments; what puts it into a sandbox comes first."""
+        self.environment = environment
+        self.most_bytes = most_bytes
+        """Of output."""
+        self.around, self.steps = sandbox
+        """The program that confines it, if any; an open file of steps into a sandbox, or -1."""
+
+
+def packed(order: Order, cwd: str, numbers: tuple[int, ...]) -> bytes:
+    """Return an order as bytes; `numbers`: which numbers the open files that come along shall have.
+
+    Raises `ValueError` if a word has a NUL in it, as starting a program with it does.
+    """
+    words = [
+        *(order.folder, order.marker, str(order.most_bytes), order.around, str(order.steps), cwd),
+        ",".join(map(str, numbers)),
+        str(len(order.command)),
+        *order.command,
+        *(f"{name}={value}" for name, value in order.environment.items()),
+    ]
+    content = b"\0".join(map(os.fsencode, words))
+    if content.count(b"\0") != len(words) - 1:
+        raise ValueError("embedded null byte")
+    return content
+
+
+def unpacked(content: bytes) -> tuple[Order, str, list[int]]:
+    """Read what `packed` wrote: the order, the folder to work in, the numbers."""
+    folder, marker, most_bytes, around, steps, cwd, numbers, count, *rest = content.split(b"\0")
+    words = [os.fsdecode(word) for word in rest]
+    variables = (word.partition("=") for word in words[int(count) :])
+    order = Order(
+        call=(os.fsdecode(folder), marker.decode()),
+        command=words[: int(count)],
+        environment={name: value for name, _, value in variables},
+        most_bytes=int(most_bytes),
+        sandbox=(os.fsdecode(around), int(steps)),
+    )
+    return order, os.fsdecode(cwd), [int(number) for number in numbers.split(b",") if number]

@@ -1,0 +1,97 @@
+"""What a supervisor asks of the system for itself: signals as a pipe, orphans, children that end with it."""
+
+import os
+import sys
+from _collections_abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    # The module around it makes enumerations of all its numbers, which takes longer than all the rest.
+    import _signal as signal
+
+WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Ignoring:
+    """What `contextlib.suppress` is, without what that module imports."""
+
+    def __init__(self, *errors: type[OSError]) -> None:
+        self._errors = errors
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: "type[BaseException] | None", *_: object) -> bool:
+        return kind is not None and issubclass(kind, self._errors)
+
+
+def waker() -> int:
+    """Return a pipe that gets the number of every signal that comes."""
+    wake, wake_end = os.pipe()
+    for end in (wake, wake_end):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+    for number in WATCHED:
+        # Nothing to do: the pipe gets the signal's number.
+        signal.signal(number, lambda number, frame: None)
+    return wake
+
+
+def fork(run: Callable[[], None], name: str) -> int:
+    """Run what ends in an exec, in a session of its own that ends with this process; return its id."""
+    parent = os.getpid()
+    # A signal between fork and exec would meet this program's handlers and be lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+        return pid
+    try:
+        os.setsid()
+        if not end_with(parent):
+            os._exit(125)
+        signal.set_wakeup_fd(-1)
+        for number in (*WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+        run()
+    except OSError as error:
+        os.write(2, f"{name} cannot be started: {error.strerror}\n".encode())
+    finally:
+        os._exit(126)
+
+
+def end_with(parent: int) -> bool:
+    """Have this process killed when its parent ends; False if that has ended already."""
+    _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+def outlive_parent() -> None:
+    """Take `end_with` back."""
+    _control_process(_PR_SET_PDEATHSIG, 0)
+
+
+def adopt_orphans() -> None:
+    """Inherit every process below this one whose parent ends."""
+    _control_process(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _control_process(option: int, value: int) -> None:
+    """Set what only Linux has; elsewhere the process group is all that is known."""
+    if sys.platform != "linux":
+        return
+    try:
+        # A third of the time that `ctypes` takes is in this module of it, and no more is needed.
+        import _ctypes
+
+        prctl = _ctypes.dlsym(_ctypes.dlopen("", 0), "prctl")
+        _ctypes.call_function(prctl, (option, int(value), 0, 0, 0))
+    except (ImportError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, int(value), 0, 0, 0)

@@ -1,0 +1,84 @@
+"""The processes below this one: who they are, what they do, and how all of them get a signal."""
+
+import os
+
+from .own_process import Ignoring
+
+_HAS_PROC = os.path.isdir("/proc/self")  # noqa: PTH112 -- pathlib costs start-up time
+
+
+def signal_tree(group: int, number: int) -> int:
+    """Signal a process group and every process below this one; return how many those are."""
+    signal_group(group, number)
+    found = descendants()
+    for pid, _ in found:
+        with Ignoring(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+    return len(found)
+
+
+def descendants() -> list[tuple[int, str]]:
+    """Return every process below this one; the name is empty for one that has ended."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for pid in os.listdir("/proc") if _HAS_PROC else ():  # noqa: PTH208
+        if pid.isdigit() and (parent := _parent_and_name(pid)) is not None:
+            children.setdefault(parent[0], []).append((int(pid), parent[1]))
+    found: list[tuple[int, str]] = []
+    waiting = [os.getpid()]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += [pid for pid, _ in below]
+    return found
+
+
+def signal_group(group: int, number: int) -> None:
+    with Ignoring(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _parent_and_name(pid: str) -> tuple[int, str] | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 -- pathlib costs start-up time
+            before, _, after = file.read().rpartition(b")")
+    except OSError:
+        return None
+    state, parent = after.split(None, 2)[:2]
+    name = before.partition(b"(")[2].decode(errors="replace").replace("\n", " ")
+    return int(parent), "" if state == b"Z" else name
+
+
+def children(pid: int) -> list[int]:
+    with Ignoring(OSError), open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123
+        return [int(child) for child in file.read().split()]
+    return []
+
+
+def reads_a_terminal(pid: int) -> bool:
+    """Tell whether a process sits in `read` of a terminal, which can only be one that the command made."""
+    try:
+        with open(f"/proc/{pid}/syscall", "rb") as file:  # noqa: PTH123
+            number, descriptor = file.read().split()[:2]
+        if int(number) != (0 if os.uname().machine == "x86_64" else 63):
+            return False
+        opened = os.readlink(f"/proc/{pid}/fd/{int(descriptor, 16)}")  # noqa: PTH115
+        return opened.startswith(("/dev/pts/", "/dev/tty"))
+    except (OSError, ValueError):
+        # It runs just now, has ended, or belongs to somebody else.
+        return False
+
+
+def switches(pid: int) -> bytes:
+    """Return how often a process has slept: a number that stays while it sleeps."""
+    with Ignoring(OSError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+        return file.read().partition(b"\nvoluntary_ctxt_switches:")[2]
+    return b""
+
+
+def tasks() -> int:
+    """Return how many threads the machine runs: cheap to ask, and a flood of processes shows in it."""
+    try:
+        with open("/proc/loadavg", "rb") as file:  # noqa: PTH123
+            return int(file.read().split()[3].partition(b"/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,202 @@
+"""Waits for the end of a command, or a reason to stop it, and for the end of what it left behind."""
+
+import os
+import select
+import time
+from _collections_abc import Callable
+
+from .own_process import Ignoring
+from .processes import children, descendants, reads_a_terminal, signal_group, signal_tree, switches, tasks
+from .pump import Pump
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
+
+LINGER_S = 0.15
+"""What the command left behind may end by itself for so long: `> >(tee log)` has to."""
+LEFTOVER_GRACE_S = 0.4
+STOP_GRACE_S = 2.0
+ORPHAN_LINGER_S = 0.15
+"""The agent is dead, but a command that is just finishing may do so."""
+ORPHAN_GRACE_S = 0.25
+"""Its processes must not outlive the agent by more than a second."""
+KILLING_S = 3.0
+MOST_PROCESSES = 1000
+QUIET_S = 8.0
+"""After so long without output somebody looks whether the command waits for input, and then once more."""
+REASONS = {b"t": "timeout", b"i": "idle", b"c": "cancelled"}
+"""What the agent writes to have the command stopped, and why it does."""
+
+_CHECK_S = 0.25
+_CHECK_AGAIN_S = 0.05
+"""Output comes far more often than a look at all processes is worth."""
+
+
+class Watch:
+    """Waits for the shell, then for what it left behind."""
+
+    def __init__(self, shell: int, pump: Pump, around: set[str]) -> None:
+        self._shell = shell
+        self._around = around
+        self._pump = pump
+        self._began = time.monotonic()
+        self._after_s = 0.0
+        self._status: int | None = None
+        self._reason = ""
+        self._left: list[str] = []
+        self._too_many = self._survivors = 0
+        self._is_orphan = self._is_stopping = False
+        self._deadline = 0.0
+        self._next: Callable[[], None] | None = None
+        self._tasks_before = tasks()
+        self._next_check = 0.0
+        self._next_question = self._began + QUIET_S
+        self._asking = ""
+        self._stillness: object = None
+
+    def run(self, wake: int) -> None:
+        """Return when nothing is left; `wake` tells the signals that came."""
+        poll = select.poll()
+        for descriptor in (wake, 0, self._pump.source):
+            poll.register(descriptor, select.POLLIN)
+        while self._reap():
+            for descriptor, _ in poll.poll(self._patience_ms()):
+                if descriptor == 0:
+                    self._listen(poll)
+                elif descriptor == self._pump.source:
+                    self._carry(poll)
+                elif signal.SIGTERM in os.read(wake, 512):
+                    self._stop("signal", STOP_GRACE_S)
+            self._pump.tell()
+            if self._next is not None and time.monotonic() >= self._deadline:
+                self._next()
+            elif self._next is None:
+                self._stop_a_flood()
+                self._stop_a_question()
+        while self._pump.carry():
+            pass
+
+    def report(self) -> str:
+        """Return how it ended, one fact a line."""
+        facts = [f"status {self._status}"] if self._status is not None else []
+        facts += [f"after {self._after_s:.3f}"]
+        facts += [f"stopped {self._reason}"] if self._reason else []
+        facts += ["full"] if self._pump.is_full else []
+        facts += [f"lost {self._pump.error}"] if self._pump.error else []
+        facts += [f"left {name}" for name in self._left]
+        facts += [f"too_many {self._too_many}"] if self._too_many else []
+        facts += [f"survivors {self._survivors}"] if self._survivors else []
+        facts += [f"asking {self._asking}"] if self._asking else []
+        return "".join(f"{fact}\n" for fact in facts)
+
+    def _patience_ms(self) -> float:
+        until = _CHECK_S if self._next is None else self._deadline - time.monotonic()
+        news = self._pump.patience_s()
+        return max(until if news is None else min(until, news), 0) * 1000 + 1
+
+    def _plan(self, next_step: Callable[[], None], after_s: float) -> None:
+        self._next, self._deadline = next_step, time.monotonic() + after_s
+
+    def _reap(self) -> bool:
+        """Collect what ended; return whether there is more to wait for."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return not self._survivors
+                if pid == self._shell:
+                    self._status = os.waitstatus_to_exitcode(status)
+                    self._after_s = time.monotonic() - self._began
+                    if not self._is_stopping:
+                        self._plan(self._end_leftovers, 0 if self._is_orphan else LINGER_S)
+        except ChildProcessError:
+            signal_group(self._shell, signal.SIGKILL)
+            return False
+
+    def _carry(self, poll: "select.poll") -> None:
+        self._pump.carry()
+        self._next_question = time.monotonic() + QUIET_S
+        if self._pump.is_over:
+            poll.unregister(self._pump.source)
+        if self._pump.is_full or self._pump.error:
+            self._stop("output", STOP_GRACE_S)
+
+    def _listen(self, poll: "select.poll") -> None:
+        if asked := os.read(0, 64):
+            self._stop(REASONS.get(asked[:1], "cancelled"), STOP_GRACE_S)
+            return
+        poll.unregister(0)
+        self._is_orphan = True
+        if self._is_stopping or self._status is not None:
+            self._stop("agent", ORPHAN_GRACE_S)
+        else:
+            self._plan(lambda: self._stop("agent", ORPHAN_GRACE_S), ORPHAN_LINGER_S)
+
+    def _stop(self, reason: str, grace_s: float) -> None:
+        # What came after the end of the command did not end it.
+        if self._status is None:
+            self._reason = self._reason or reason
+        if self._is_orphan:
+            grace_s = min(grace_s, ORPHAN_GRACE_S)
+        if not self._is_stopping or time.monotonic() + grace_s < self._deadline:
+            self._is_stopping = True
+            self._terminate(grace_s)
+
+    def _end_leftovers(self) -> None:
+        self._left = [f"{pid} {name}" for pid, name in descendants() if name and name not in self._around]
+        self._is_stopping = True
+        self._terminate(ORPHAN_GRACE_S if self._is_orphan else LEFTOVER_GRACE_S)
+
+    def _terminate(self, grace_s: float) -> None:
+        signal_tree(self._shell, signal.SIGTERM)
+        # A stopped process hears SIGTERM only when it goes on.
+        signal_tree(self._shell, signal.SIGCONT)
+        self._plan(self._kill, grace_s)
+
+    def _kill(self) -> None:
+        give_up = time.monotonic() + KILLING_S
+        self._kill_the_first()
+        signal_tree(self._shell, signal.SIGKILL)
+        self._plan(lambda: self._kill_again(give_up), 0.02)
+
+    def _kill_the_first(self) -> None:
+        """Kill the nearest before looking for the rest: with the first process a sandbox ends whole."""
+        for parent in (os.getpid(), self._shell):
+            for pid in children(parent):
+                with Ignoring(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _kill_again(self, give_up: float) -> None:
+        """Kill what was started between looking and killing."""
+        alive = signal_tree(self._shell, signal.SIGKILL)
+        if time.monotonic() > give_up:
+            self._survivors = max(alive, 1)
+        self._plan(lambda: self._kill_again(give_up), 0.05)
+
+    def _stop_a_flood(self) -> None:
+        if time.monotonic() < self._next_check:
+            return
+        self._next_check = time.monotonic() + _CHECK_AGAIN_S
+        if tasks() - self._tasks_before > MOST_PROCESSES:
+            count = len(descendants())
+            if count > MOST_PROCESSES:
+                self._too_many = count
+                self._reason = "flood"
+                self._is_stopping = True
+                self._kill()
+
+    def _stop_a_question(self) -> None:
+        """End a command that is silent because it reads from a terminal, at which nobody is."""
+        if time.monotonic() < self._next_question:
+            return
+        self._next_question = time.monotonic() + QUIET_S
+        found = [one for one in descendants() if one[1]]
+        asking = next((one for one in found if reads_a_terminal(one[0])), None)
+        # Somebody may drive that terminal from inside of the command: then something moves.
+        before, self._stillness = self._stillness, [(pid, switches(pid)) for pid, _ in found]
+        if asking is not None and before == self._stillness:
+            self._asking = asking[1]
+            self._stop("input", STOP_GRACE_S)

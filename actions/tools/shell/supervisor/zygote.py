@@ -1,0 +1,156 @@
+"""A process that forks supervisors ahead: they wait for their orders, and start at once when one comes.
+
+One for each agent, from which it gets nothing but a socket: no secret is in its memory, its environment or
+its open files. Each message on the socket asks for one more supervisor, which answers by itself, with the
+socket that takes its order and a handle on its process. All of them end with the agent, however that ends;
+who has claimed a call sees to its end first.
+"""
+
+import fcntl
+import gc
+import os
+import select
+import sys
+from _socket import (
+    AF_UNIX,
+    CMSG_SPACE,
+    MSG_CMSG_CLOEXEC,
+    MSG_CTRUNC,
+    MSG_TRUNC,
+    SCM_RIGHTS,
+    SOCK_SEQPACKET,
+    SOL_SOCKET,
+    socket,
+    socketpair,
+)
+
+from .order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, unpacked
+from .own_process import adopt_orphans, end_with, outlive_parent
+from .supervise import load_sandbox, supervise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
+
+_MOST_FILES = 32
+_INT_BYTES = 4
+
+
+def main(control_number: str, agent_number: str) -> None:
+    """Fork one supervisor at once, and one more whenever that is asked for, until the agent is gone."""
+    agent_pid = int(agent_number)
+    control, agent = socket(fileno=int(control_number)), os.pidfd_open(agent_pid)
+    # The kernel takes the end of a thread for the end of the parent: too early does no harm. It ends also who
+    # is stopped; who is not sees the end of the agent.
+    if not end_with(agent_pid):
+        return
+    # Nobody waits for a supervisor's exit code.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    mark_at = _mark_address()
+    # What is there now is never collected, so that forks go on sharing it.
+    gc.freeze()
+    while True:
+        try:
+            parent, pid = os.getpid(), os.fork()
+        except OSError:
+            control.send(NONE_LEFT)
+        else:
+            if pid == 0:
+                _be_spare(parent, control, agent, mark_at)
+        if not _comes(control, agent) or not (request := control.recv(16)):
+            return
+        if request == CONFINED:
+            load_sandbox()
+
+
+def _be_spare(parent: int, control: socket, agent: int, mark_at: int) -> None:
+    """Wait for an order and carry it out. Never returns."""
+    try:
+        os.setsid()
+        adopt_orphans()
+        inbox = _announced(control)
+        if end_with(parent) and _comes(inbox, agent):
+            _obey(inbox, agent, mark_at)
+    finally:
+        os._exit(0)
+
+
+def _announced(control: socket) -> socket:
+    """Give the agent a line to this process, and keep the end of it that hears."""
+    inbox, outbox = socketpair(AF_UNIX, SOCK_SEQPACKET)
+    handle = os.pidfd_open(os.getpid())
+    files = b"".join(one.to_bytes(_INT_BYTES, sys.byteorder) for one in (outbox.fileno(), handle))
+    control.sendmsg([b"spare"], [(SOL_SOCKET, SCM_RIGHTS, files)])
+    for line in (control, outbox):
+        line.close()
+    os.close(handle)
+    return inbox
+
+
+def _comes(line: socket, agent: int) -> bool:
+    """Wait for a message, or an end; False if the agent is gone."""
+    poll = select.poll()
+    poll.register(line.fileno(), select.POLLIN)
+    poll.register(agent, select.POLLIN)
+    return agent not in [descriptor for descriptor, _ in poll.poll()]
+
+
+def _obey(inbox: socket, agent: int, mark_at: int) -> None:
+    """Carry out the order that came. Whatever goes wrong before the claim: nothing was started."""
+    room = CMSG_SPACE(_MOST_FILES * _INT_BYTES)
+    content, ancillary, flags, _ = inbox.recvmsg(MOST_BYTES, room, MSG_CMSG_CLOEXEC)
+    if not content or flags & (MSG_TRUNC | MSG_CTRUNC):
+        return
+    came = b"".join(data for _, _, data in ancillary)
+    files = [
+        int.from_bytes(came[at : at + _INT_BYTES], sys.byteorder) for at in range(0, len(came), _INT_BYTES)
+    ]
+    order, cwd, numbers = unpacked(content)
+    inbox.close()
+    os.close(agent)
+    outlive_parent()
+    _take_places(files, [0, 1, *numbers])
+    os.chdir(cwd)
+    _show_mark(order.marker, mark_at)
+    supervise(order)
+
+
+def _take_places(files: list[int], numbers: list[int]) -> None:
+    """Give open files the numbers that the agent knows them by; a command inherits all but the first two."""
+    free = max([2, *files, *numbers]) + 1
+    aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, free) for file in files]
+    for file in files:
+        os.close(file)
+    for file, number in zip(aside, numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
+
+
+def _mark_address() -> int:
+    """Return where this process keeps the value that others see as the mark in its environment."""
+    with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 -- pathlib costs start-up time
+        offset = file.read().index(f"{MARK}={NO_MARK}".encode()) + len(MARK) + 1
+    with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
+        # The 50th field; the second is the only one that may have blanks.
+        start = int(file.read().rpartition(b")")[2].split()[47])
+    _write_memory(NO_MARK.encode(), start + offset)
+    return start + offset
+
+
+def _show_mark(marker: str, address: int) -> None:
+    """Let this process be found as one of a call, as those that were started with its environment are."""
+    if len(marker) != len(NO_MARK):
+        raise OSError("a mark of another length")
+    _write_memory(marker.encode(), address)
+    with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
+        if f"{MARK}={marker}".encode() not in file.read().split(b"\0"):
+            raise OSError("the mark is not seen")
+
+
+def _write_memory(content: bytes, address: int) -> None:
+    """A fork has its own copy of the environment, which no call of the system changes."""
+    memory = os.open("/proc/self/mem", os.O_WRONLY)
+    os.pwrite(memory, content, address)
+    os.close(memory)
