@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from command import Command
+from killed import killed_in_a_command
 from scripted import ScriptedModel
 from slash_desk import SlashDesk, environment, slash_desk
 
@@ -163,6 +165,21 @@ async def test_a_title_a_fork_and_a_new_session(tmp_path: Path) -> None:
         assert (tmp_path / "a.jsonl").read_text().count("\n") > 3
         await desk.type(f"/export {tmp_path}/a.jsonl")
         assert "exists already" in desk.shown()
+
+
+async def test_a_session_that_died_can_be_looked_at_left_and_entered_again(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    dead = killed_in_a_command(command)
+    async with slash_desk(tmp_path) as desk:
+        await said(desk, "hello")
+        before = desk.session.id
+        for name in (dead, before, dead):
+            await desk.type(f"/resume {name}")
+        assert "Resumed:" in desk.shown()
+        assert desk.finished is not None
+        assert desk.finished.status == "needs_decision"
+        assert [call.kind for call in desk.session.state.pending_tool_calls] == ["outcome_unknown"]
+        assert desk.runtime.store.verify(dead) == []
 
 
 async def test_what_the_last_turn_changed_is_shown_and_brought_back(tmp_path: Path) -> None:
