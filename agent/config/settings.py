@@ -367,6 +367,10 @@ class Settings:
     """A `.mcp.json` that was ignored because nobody trusted it."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Key -> who says something about it, the one that counts first; without an entry: the default."""
+    rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[str, ...]]
+    )
+    """`allow`, `ask` or `deny` and a rule -> who wrote it, as in `sources`."""
 
 
 SETTINGS = tuple(Setting(one.name, *one.metadata["row"]) for one in fields(Settings) if one.metadata)

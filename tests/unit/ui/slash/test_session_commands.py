@@ -89,7 +89,7 @@ async def test_rules_are_listed_added_and_removed_for_the_session(tmp_path: Path
     rule = "run_shell_command(touch *)"
     async with slash_desk(tmp_path, deny=("write_file",)) as desk:
         await desk.type("/permissions")
-        assert "deny   write_file   (the command line)" in desk.shown()
+        assert "deny   write_file   (--deny)" in desk.shown()
         await said(desk, "run touch made")
         assert desk.finished is not None
         assert desk.finished.status == "needs_approval"
@@ -140,6 +140,25 @@ async def test_a_compression_is_recorded_and_taken_back(tmp_path: Path) -> None:
     async with slash_desk(tmp_path, model, resume=session_id) as desk:
         assert [one.text for one in desk.session.state.chat_history] == [*now, "last", "four"]
         assert desk.runtime.store.verify(session_id) == []
+
+
+async def test_each_rule_is_told_with_the_file_flag_or_variable_that_it_comes_from(tmp_path: Path) -> None:
+    config = tmp_path / "config" / "sandbur" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('allow = ["run_shell_command(make *)"]\nask = ["write_file"]\n')
+    env = {**environment(tmp_path), "SANDBUR_ALLOW": "run_shell_command(make *),run_shell_command(ls *)"}
+    async with slash_desk(tmp_path, env=env, allow=("run_shell_command(df)",)) as desk:
+        await desk.type("/permissions deny run_shell_command(sudo *)")
+        desk.shown()
+        await desk.type("/permissions")
+        lines = desk.shown().splitlines()[1:]
+    assert lines == [
+        "  deny   run_shell_command(sudo *)   (this session)",
+        f"  ask    write_file   ({config})",
+        "  allow  run_shell_command(df)   (--allow)",
+        f"  allow  run_shell_command(make *)   (SANDBUR_ALLOW, {config})",
+        "  allow  run_shell_command(ls *)   (SANDBUR_ALLOW)",
+    ]
 
 
 async def test_a_title_a_fork_and_a_new_session(tmp_path: Path) -> None:
