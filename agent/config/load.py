@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -138,6 +139,7 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
                 saying := tuple(layer.name for layer in layers if layer.values.get(row.key) not in (None, []))
             )
         },
+        rule_sources=_rule_sources(layers, env),
     )
 
 
@@ -153,6 +155,16 @@ def _providers(
         )
         for name, table in tables.items()
     }
+
+
+def _rule_sources(layers: list[_Layer], env: Mapping[str, str]) -> dict[tuple[str, str], tuple[str, ...]]:
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for layer, row in product(layers, SETTINGS):
+        if row.kind == "rules":
+            for text in layer.values.get(row.key, ()):
+                rule = row.key, _rule(text, layer, env)
+                found[rule] = (*found.get(rule, ()), layer.name)
+    return found
 
 
 def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -376,6 +376,10 @@ class Settings(Declared):
     """A `.mcp.json` that was ignored because nobody trusted it."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Key -> who says something about it, the one that counts first; without an entry: the default."""
+    rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[str, ...]]
+    )
+    """`allow`, `ask` or `deny` and a rule -> who wrote it, as in `sources`."""
 
 
 SETTINGS = tuple(Setting(name, *one.told) for name, one in Settings.declarations.items() if one.told)

@@ -31,12 +31,12 @@ DEFAULTS: tuple[tuple[str, str], ...] = (
 )
 """Key variable -> the model it stands for, first match wins."""
 
-_SET_UP = (
-    "run `export ANTHROPIC_API_KEY=...` or `export OPENAI_API_KEY=...`, or start Ollama; "
-    "then `sandbur -m PROVIDER/MODEL`."
-)
+SET_UP = "".join(f"\n  export {variable}=..." for variable, _ in DEFAULTS) + "\n  ollama serve"
+"""What makes a model usable, a line for each provider, in any shell."""
 DEMO_NOTICE = (
-    f"No model is set up, so this is the demo: a fixed program, no language model. For a real one {_SET_UP}"
+    "No model is set up, so this is the demo: a fixed program with real tools, no language model. Ask it "
+    "why this machine is slow, or what is in this folder. For a real model leave, run one line of these with "
+    f"your key, and come back:{SET_UP}"
 )
 
 _OLLAMA_PORT = 11434
@@ -71,7 +71,8 @@ def choose_model(
     if not or_demo:
         raise CredentialsError(
             "No model is set up: no key is set, and no Ollama answers here.",
-            f"For one {_SET_UP} `-m demo` is a fixed program, no language model.",
+            "What works now: `-m demo`, a fixed program with real tools, no language model. For a real model run "
+            f"one line of these with your key, then this again:{SET_UP}",
         )
     return DEMO, [DEMO_NOTICE]
 

@@ -51,7 +51,8 @@ class Tries:
         self._failures += 1
         max_tries = min(self._policy.max_tries, failure.max_tries or self._policy.max_tries)
         if self._failures >= max_tries:
-            raise self._final(failure, f"gave up after {self._failures} tries")
+            tries = "1 try" if self._failures == 1 else f"{self._failures} tries"
+            raise self._final(failure, f"gave up after {tries}")
         wait_s = self._wait_s(failure)
         if now - self._first_failure + wait_s > self._policy.max_total_s:
             if failure.retry_after_s is None:

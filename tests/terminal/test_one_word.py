@@ -82,3 +82,5 @@ def test_a_chat_without_any_model_is_the_demo_and_says_so(terminal: Terminal) ->
     terminal.start("", OLLAMA_HOST="http://127.0.0.1:9", **dict.fromkeys(KEYS, ""))
     terminal.see("interactive · demo")
     terminal.see("No model is set up, so this is the demo")
+    lines = terminal.see("  ollama serve").splitlines()
+    assert all(f"  export {key}=..." in lines for key in KEYS)

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import uuid
 
 from command import Command
 from killed import effects, killed_in_a_command
@@ -53,6 +54,33 @@ def test_a_call_that_was_running_at_the_crash_is_settled_in_the_chat(
     terminal.see("model call")
     assert "xyzzy" in terminal.screen()
     assert effects(command) == 1
+
+
+def test_a_session_entered_from_the_chat_asks_or_says_what_enter_does(
+    terminal: Terminal, command: Command
+) -> None:
+    ended = command.run("-p", "run touch made; sleep 1", "-m", "demo", "--output-format", "json")
+    dead = killed_in_a_command(command)
+    stopped = str(uuid.uuid4())
+    command.run("-p", "hello", "-m", "demo", "--session-id", stopped, SANDBUR_CRASH_AT="store_after_commit:1")
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type(f"/resume {stopped} ")
+    screen = terminal.see("A message starts something else")
+    assert "It stopped while the model was answering." in screen
+    assert "Enter goes on from there" in screen
+    assert "model call" not in screen
+    terminal.keys("Enter")
+    answered(terminal)
+    terminal.type(f"/resume {dead} ")
+    terminal.see(SETTLES)
+    press(terminal, "C-c")
+    terminal.see("Nothing is lost")
+    terminal.type(f"/resume {ended.result['session_id']} ")
+    terminal.see(ASKS)
+    press(terminal, "n")
+    answered(terminal, 2)
+    assert not (terminal.folder / "made").exists()
 
 
 def test_ctrl_c_leaves_the_outcome_open_and_enter_asks_again(terminal: Terminal, command: Command) -> None:

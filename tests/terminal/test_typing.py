@@ -5,6 +5,8 @@ import time
 import pytest
 from tmux_window import ASKS, DEAF_S, Terminal, wait
 
+from sandbur.ui.chat.input.keys import KEYS
+
 ASKED = {"COLUMNS": "", "LINES": ""}
 """The terminal is asked for its size; what starts it may have set these."""
 WAITS = "run until test -e go; do sleep 0.1; done; echo gone"
@@ -104,3 +106,32 @@ def test_a_line_sent_before_the_prompt_is_up_is_sent_and_ctrl_j_begins_one(termi
     terminal.keys("-l", "world")
     terminal.see("world", after="❯ hello")
     assert "model call" not in terminal.screen().rpartition("❯ hello")[2]
+
+
+def test_the_menu_and_the_list_of_keys_are_whole_at_the_foot_of_the_screen(terminal: Terminal) -> None:
+    terminal.start(height=30, **ASKED)
+    terminal.see("interactive · demo")
+    for _ in range(2):
+        terminal.keys("-l", "?")
+        terminal.see("/          begins a command")
+    terminal.keys("-l", "/")
+    terminal.see("/permissions  list the rules")
+    rows = terminal.screen().rstrip().splitlines()[-30:]
+    assert all(any(row.startswith(key.label) for row in rows) for key in KEYS if key.at_prompt)
+    menu = rows[rows.index("❯ /") + 1 : -1]
+    assert len(menu) == 10
+    assert all(row.lstrip().startswith("/") for row in menu)
+
+
+def test_alt_t_shows_thinking_or_one_line_of_it_at_the_prompt_and_in_a_run(terminal: Terminal) -> None:
+    terminal.start("-m demo -y")
+    terminal.see("yolo ❯")
+    terminal.keys("M-t")
+    terminal.see("Thinking is shown.")
+    terminal.type(WAITS)
+    terminal.see("Enter steers")
+    terminal.keys("M-t")
+    terminal.see("Thinking is told in one line.")
+    terminal.see("Enter steers", after="Thinking is told in one line.")
+    (terminal.folder / "go").touch()
+    terminal.see("yolo ❯", after="exit 0")

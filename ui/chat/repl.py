@@ -90,7 +90,10 @@ class Chat:
         self._sending = sending
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
-        folds: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
+        view = self._renderer
+        folds: Does = {
+            "output": view.toggle_output, "thinking": view.toggle_thinking, "plan": view.toggle_plan
+        }  # fmt: skip
         does: Does = {"mode": self._change_mode, "help": self._show_keys, **folds}
         self.composer = self._composer = Composer(
             history,

@@ -18,6 +18,9 @@ from tampering import add_behind
 
 from sandbur.state.store.store import Store
 
+FIX = " " * 18
+"""In front of the line that puts it right."""
+
 
 def talk(command: Command, *words: str) -> str:
     ended = command.run("-p", "hello", "-m", "demo", "--output-format", "json", *words)
@@ -161,12 +164,13 @@ def test_files_that_others_can_read_are_named(command: Command) -> None:
         mark.chmod(0o644)
     ended = command.run("doctor")
     assert ended.code == 0
-    assert "is 0644; `chmod 600` keeps others out" in ended.out
+    for mark in marks.iterdir():
+        assert f"others can read {mark}, which is 0644\n{FIX}chmod 600 {mark}\n" in ended.out
 
 
 def test_runs_that_wait_to_go_on_are_counted(command: Command) -> None:
     killed_in_a_command(command)
-    assert "1 run waits to go on: `sandbur resume --due`" in command.run("doctor").out
+    assert f"1 run waits to go on\n{FIX}sandbur resume --due\n" in command.run("doctor").out
 
 
 def test_what_calls_of_other_sessions_left_is_named(command: Command) -> None:
@@ -195,5 +199,5 @@ def test_a_server_is_checked_and_its_password_is_not_shown(
 def test_a_server_that_is_not_there_is_one_line(command: Command) -> None:
     ended = command.run("doctor", "--store", "postgresql://nobody@127.0.0.1:1/none")
     assert ended.code == 1
-    assert ended.out.splitlines()[-1].split()[1] == "store"
+    assert ended.out.splitlines()[-2].split()[1] == "store"
     assert "Traceback" not in ended.err

@@ -111,8 +111,9 @@ def test_a_run_without_any_model_is_refused_and_leaves_no_session(command: Comma
     ended = command.run(*words, OLLAMA_HOST="http://127.0.0.1:9")
     assert ended.code == 41
     assert ended.err.startswith("sandbur: No model is set up")
-    assert "export ANTHROPIC_API_KEY=" in ended.err
-    assert "-m demo" in ended.err
+    assert "\n  export ANTHROPIC_API_KEY=...\n  export OPENAI_API_KEY=...\n" in ended.err
+    assert "\n  ollama serve\n" in ended.err
+    assert "What works now: `-m demo`" in ended.err
     assert "json" not in words or ended.result["error"]["code"] == "credentials"
     assert command.run("sessions").out == ""
 

@@ -45,6 +45,8 @@ _TWICE_S = 2.0
 _ESCAPE_TWICE_S = 0.8
 UNREAD_S = 0.3
 """An Enter that comes sooner after news was not meant to answer it."""
+_MENU_ROWS, _OPEN_MENU_ROWS = 4, 11
+"""Of the line and the menu below it."""
 _REWIND = "/rewind"
 _STYLE = Style.from_dict(
     {
@@ -112,9 +114,16 @@ class Composer:
             bottom_toolbar=self.toolbar,
             prompt_continuation="  ",
             style=_STYLE,
-            reserve_space_for_menu=4,
+            reserve_space_for_menu=_MENU_ROWS,
         )
+        self._session.default_buffer.on_completions_changed += self._make_room
         quick_escape(self._session.app)
+
+    def _make_room(self, buffer: Buffer) -> None:
+        """Let an open menu have rows of its own where the line stands at the foot of the screen."""
+        rows = self._session.app.output.get_size().rows
+        is_open = buffer.complete_state is not None
+        self._session.reserve_space_for_menu = min(_OPEN_MENU_ROWS, rows // 2) if is_open else _MENU_ROWS
 
     async def read(self) -> str:
         """Return what was typed; raises `Leave`."""
@@ -197,7 +206,7 @@ class Composer:
         bind("edit", self._edit, ~is_searching & ~has_selection)
         bind("suspend", stop_at_prompt, ~is_searching | is_searching)
         bind("mode", self._act_of("mode"), ~is_searching & ~has_completions)
-        for action in ("output", "plan"):
+        for action in ("output", "thinking", "plan"):
             bind(action, self._act_of(action), ~is_searching)
         bind("help", self._act_of("help"), ~is_searching & self._is_empty & (emacs_mode | vi_insert_mode))
         keys.add(Keys.BracketedPaste)(self._paste)

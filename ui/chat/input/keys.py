@@ -13,7 +13,7 @@ from ...terminal.lines import Line
 
 Action = Literal[
     "send", "new_line", "complete", "history", "search", "edit", "escape", "interrupt", "leave", "mode",
-    "output", "plan", "redraw", "suspend", "help",
+    "output", "thinking", "plan", "redraw", "suspend", "help",
 ]  # fmt: skip
 
 
@@ -59,13 +59,18 @@ KEYS = (
     Key("leave", "Ctrl-D", (("c-d",),), "leaves, on an empty line", ""),
     Key("mode", "Shift-Tab", (("s-tab",),), "changes the mode: interactive, plan, auto-edit", ""),
     Key("output", "Ctrl-O", (("c-o",),), "unfolds what tools wrote", "unfolds what tools wrote"),
+    Key(
+        "thinking", "Alt-T", (("escape", "t"),),
+        "shows what the model thinks, or how long it did", "shows what the model thinks, or how long it did",
+    ),
     Key("plan", "Ctrl-T", (("c-t",),), "shows the plan, or hides it", "shows the plan, or hides it"),
     Key("redraw", "Ctrl-L", (("c-l",),), "draws the screen anew", "draws the screen anew"),
     Key("suspend", "Ctrl-Z", (("c-z",),), "back to the shell; fg returns", "back to the shell; fg returns"),
     Key("help", "?", (("?",),), "on an empty line: shows the keys", "on an empty line: shows the keys"),
 )  # fmt: skip
 
-_SIGNS = (("@", "names a file or a folder to read"), ("/", "begins a command of the chat"))
+_SIGNS = (("@", "names a file or folder to read"), ("/", "begins a command: /help lists them"))
+"""What else begins with one key at the prompt."""
 
 Does = Mapping[Action, Callable[[], None]]
 """What keys do that is the business of the chat and not of the line."""
@@ -78,17 +83,12 @@ def sequences_of(action: Action) -> tuple[tuple[str, ...], ...]:
 def key_lines(in_run: bool, width: int) -> list[Line]:
     """Return lines that tell of each key that has a meaning now."""
     told = [(key.label, key.in_run if in_run else key.at_prompt) for key in KEYS]
-    told += [] if in_run else [("@", "names a file or folder to read")]
+    told += [] if in_run else _SIGNS
     column = max(len(label) for label, _ in told) + 2
     if column + max(len(means) for _, means in told) < width:
         return [("dim", f"{label.ljust(column)}{means}") for label, means in told if means]
     wrapped = partial(textwrap.wrap, width=max(8, width - 1), initial_indent="    ", subsequent_indent="    ")
     return [("dim", line) for label, means in told if means for line in (label, *wrapped(means))]
-
-
-def key_table() -> str:
-    """Return the rows of the table in the documentation."""
-    return "\n".join(f"| {key.label} | {key.at_prompt} | {key.in_run} |" for key in KEYS)
 
 
 def exits(**how: Any) -> Callable[[KeyPressEvent], None]:

@@ -184,7 +184,7 @@ class LiveLine:
         bind("interrupt", _does(self._interrupt))
         bind("suspend", _does(self._suspend))
         bind("help", self._act_of("help"), is_empty & (emacs_mode | vi_insert_mode))
-        for action in ("output", "plan", "redraw"):
+        for action in ("output", "thinking", "plan", "redraw"):
             bind(action, self._act_of(action))
         for action in ("leave", "search", "edit", "mode"):
             bind(action, _does(_nothing))

@@ -144,14 +144,16 @@ def _without(session: "Session", rule: str) -> dict[str, tuple[str, ...]]:
 
 
 def _rule_lines(context: SlashContext) -> Iterator[str]:
+    from ....agent.config.settings import SETTINGS
+    from ...commands.setup.config import spelled
+
     settings, session = context.runtime.settings, context.session
+    rows = {row.key: row for row in SETTINGS if row.key in KINDS}
     yield f"Mode {session.state.execution_mode}; rules are looked at first: deny, then ask, then allow."
     for kind in reversed(KINDS):
-        configured: tuple[str, ...] = getattr(settings, kind)
-        where = ", ".join(settings.sources.get(kind, ())).lower() or "the configuration"
         for rule in getattr(session.settings, kind):
-            source = where if rule in configured else "this session"
-            yield f"  {kind:<5}  {rule}   ({source})"
+            places = spelled(settings.rule_sources.get((kind, rule), ()), rows[kind])
+            yield f"  {kind:<5}  {rule}   ({', '.join(places) or 'this session'})"
     if not any(getattr(session.settings, kind) for kind in KINDS):
         yield "  There are no rules. /permissions allow RULE adds one."
 

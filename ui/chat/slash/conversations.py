@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ....state.errors import UsageError
@@ -10,6 +11,9 @@ from ....state.session import SessionSummary
 from ....state.store.store import Store
 from ...terminal.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
+
+if TYPE_CHECKING:
+    from ....agent.session.session import Session
 
 _MOST_OFFERED = 50
 _RECENT_S = 5.0
@@ -26,7 +30,7 @@ async def fork(context: SlashContext, words: str) -> SlashResult:
     forked = await runtime.fork(old.id, int(words) if words else None)
     opened = await runtime.resume(forked)
     opened.change_mode(old.state.execution_mode)
-    context.enter(opened)
+    await _enter(context, opened)
     tell(context, f"The chat goes on in {forked}; {old.id} stays as it is.")
     return SlashResult(goes_on=True)
 
@@ -42,10 +46,21 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
         return DONE
     opened = await runtime.resume(name)
     left = _way_back(context)
-    context.enter(opened)
-    context.recall()
+    await _enter(context, opened)
     tell(context, *left)
+    context.recall()
+    asks = any(call.decision == "undecided" for call in opened.state.pending_tool_calls)
+    if asks and opened.next_action == "human_confirm" and not runtime.store.index.is_held(name):
+        # A question is asked at once, as at the start of a chat; everything else waits for Enter.
+        await context.follow(opened.carry_on())
     return SlashResult(goes_on=True)
+
+
+async def _enter(context: SlashContext, opened: "Session") -> None:
+    """Go on in another session; what is not recorded of the one before is found out anew if it is resumed."""
+    old = context.session
+    context.enter(opened)
+    await context.runtime.let_go(old)
 
 
 async def _picked(context: SlashContext) -> str:
@@ -96,7 +111,7 @@ async def clear(context: SlashContext, words: str) -> SlashResult:
         opened = await context.runtime.reopen(opened, model=old.settings.model)
     if opened.state.execution_mode != old.state.execution_mode:
         opened.change_mode(old.state.execution_mode)
-    context.enter(opened)
+    await _enter(context, opened)
     tell(context, "A new session begins.", *left)
     return DONE
 

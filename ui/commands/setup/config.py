@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -185,8 +185,13 @@ def _shown(value: Any) -> Any:
 
 
 def _source(settings: "Settings", row: "Setting") -> str:
-    said = [_SPELLED[one](row) if one in _SPELLED else one for one in settings.sources.get(row.key, ())]
+    said = spelled(settings.sources.get(row.key, ()), row)
     return f"   ({one_line(', '.join(said))})" if said else ""
+
+
+def spelled(sources: "Iterable[str]", row: "Setting") -> list[str]:
+    """Return files as they are, and of flags and variables the names that a setting has there."""
+    return [_SPELLED[one](row) if one in _SPELLED else one for one in sources]
 
 
 _SPELLED: "Mapping[str, Callable[[Setting], str]]" = {

@@ -1,234 +1,84 @@
-"""`sandbur doctor`: checks this installation and says what is missing."""
+"""`sandbur doctor`: checks this installation, says what is missing, and the line that puts it right."""
 
+import json
 import os
+import shlex
 import shutil
-import stat
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Literal
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from ....state.errors import SandburError
-from ...grammar import Command
+from ...argument_types import amount
+from ...grammar import Command, flag, switch
 from ...open_session import said_by
-from ...terminal.sanitize import one_line, plain
-from ...terminal.terminal import glyphs_for, put, say
-from ..sessions.prune import size_text
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import glyphs_for, put
+from .finding import Finding
+from .installation import has_extra, installation, sandboxes
+from .model_checks import answers, keys, models
+from .store_checks import store_findings
 
 if TYPE_CHECKING:
+    from ....agent.config.mcp_servers import McpServer
     from ....agent.config.settings import Settings
-    from ....state.store.store import Store
 
-_MOST_NAMED = 5
-_ROOM_BYTES = 256 * 1024
-"""What a few steps of a run take."""
-_SQLITE = "sqlite:///"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    verdict: Literal["good", "note", "bad"]
-    name: str
-    detail: str
-
-
-def store_findings(settings: "Settings") -> Iterator[Finding]:
-    from ....state.store.store import Store
-
-    try:
-        store = Store.open(
-            settings.store, settings.tenant, lambda notice: say(plain(notice)), home=settings.home
-        )
-        try:
-            yield from _store_findings(store, settings)
-        finally:
-            store.close()
-    except SandburError as error:
-        yield Finding("bad", "store", str(error))
-
-
-def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
-    problems = store.database.problems()
-    yield from (Finding("bad", "store", problem) for problem in problems[:_MOST_NAMED])
-    sessions = [summary.id for summary in store.sessions()]
-    count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
-    damaged = list(_records(store, sessions))
-    unwritable = list(_writing(store, settings))
-    verdict = "cannot be written" if unwritable else "intact"
-    verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
-    yield Finding("good" if verdict == "intact" else "bad", "store", f"{store.name}, {count}, {verdict}")
-    yield from damaged
-    yield _key(settings)
-    yield from unwritable
-    yield from _dead_runs(store)
-    if settings.store.startswith(_SQLITE):
-        yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
-    yield from _leftovers(settings.home, sessions)
-
-
-def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
-    """Follow the hash chain of every session."""
-    from ....state.store.integrity import examine
-
-    for session_id in sessions:
-        health = examine(store.database, session_id)
-        for sentence in health.sentences():
-            yield Finding("bad", "session", f"{session_id[:8]}: {sentence}")
-        if health.set_aside:
-            count = len(health.set_aside)
-            noun = "damaged record is" if count == 1 else "damaged records are"
-            yield Finding("note", "session", f"{session_id[:8]}: {count} {noun} set aside")
-
-
-def _key(settings: "Settings") -> Finding:
-    from ....state.store.seals import key_path, known_key, maker_of
-
-    path = key_path(settings.home)
-    try:
-        key = known_key(settings.home)
-    except SandburError as error:
-        return Finding("bad", "key", str(error))
-    if key is None:
-        return Finding("note", "key", f"none yet; {path} is made with the first record")
-    mode = stat.S_IMODE(path.stat().st_mode)
-    return Finding("note" if mode & 0o077 else "good", "key", f"{path}, {mode:04o}, named {maker_of(key)}")
-
-
-def _writing(store: "Store", settings: "Settings") -> Iterator[Finding]:
-    """Try to write where a run would; nothing of it lasts."""
-    try:
-        store.try_writing()
-    except SandburError as error:
-        yield Finding("bad", "store", str(error))
-    if settings.store.startswith(_SQLITE):
-        folder = Path(settings.store.removeprefix(_SQLITE)).parent
-        try:
-            _try_folder(folder)
-        except OSError as error:
-            problem = f"{folder} cannot be written: {error.strerror}."
-            yield Finding("bad", "folder", f"{problem} Make it writable, or free some space.")
-
-
-def _try_folder(folder: Path) -> None:
-    """Write a file that has no name, so that it is gone however this ends; raises `OSError`."""
-    with TemporaryFile(dir=folder) as file:
-        file.write(bytes(_ROOM_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _dead_runs(store: "Store") -> Iterator[Finding]:
-    from ....state.store.sessions import due_runs
-
-    due = [run for run in due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
-    if due:
-        noun = "run waits" if len(due) == 1 else "runs wait"
-        yield Finding("note", "runs", f"{len(due)} {noun} to go on: `sandbur resume --due`")
-
-
-def _rights(database: Path) -> Iterator[Finding]:
-    """Name every file of the store that others can read."""
-    marks = database.with_name(database.name + "-marks")
-    files = [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]
-    inside = list(marks.iterdir()) if marks.is_dir() else []
-    for path, wanted in [*((file, "600") for file in (*files, *inside)), (database.parent, "700")]:
-        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            yield Finding("note", "permissions", f"{path} is {mode:04o}; `chmod {wanted}` keeps others out")
-
-
-def _leftovers(home: Path, sessions: list[str]) -> Iterator[Finding]:
-    """Find what calls left behind whose session is gone."""
-    from ....agent.session.leftovers import size_of, strays
-
-    found = strays(home, sessions)
-    if found:
-        noun = "folder" if len(found) == 1 else "folders"
-        detail = f"{len(found)} {noun} in {home / 'scratch'} ({size_text(size_of(found))})"
-        yield Finding("note", "leftovers", f"{detail} of sessions that are not in this store")
-
-
-_PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
+_ONLINE_S = 15.0
+_INDENT = " " * 18
 
 
 class DoctorCommand(Command):
+    EXAMPLES = (
+        ("sandbur doctor --online", "asks each model one small thing, and tells what it cost"),
+        ("sandbur doctor --json", "for a program"),
+    )
+    online: bool = switch("--online", "one small request to each configured model and key")
+    timeout_s: float = flag(
+        "--timeout", "wait so long for each answer", _ONLINE_S, type=amount, metavar="SECONDS"
+    )
+    json: bool = switch("--json", "JSON on stdout")
+
     async def run(self) -> int:
         """Print the findings; return 1 if one of them keeps Sandbur from working."""
-        glyphs = glyphs_for(sys.stdout.encoding)
-        signs = {"good": glyphs.done, "note": glyphs.dot, "bad": glyphs.failed}
-        failed = False
-        for finding in _findings(self):
-            put(f"{signs[finding.verdict]:<2} {finding.name:<14} {one_line(finding.detail)}")
-            failed = failed or finding.verdict == "bad"
+        found: list[Finding] = []
+        async for finding in _findings(self):
+            found.append(finding)
+            if not self.json:
+                _print(finding)
+        failed = any(finding.verdict == "bad" for finding in found)
+        if self.json:
+            put(json.dumps({"ok": not failed, "findings": [asdict(one) for one in found]}, indent=1))
         return int(failed)
 
 
-def _findings(command: Command) -> Iterator[Finding]:
-    yield _python()
-    yield from _packages()
-    yield from _programs()
-    yield _keys()
+def _print(finding: Finding) -> None:
+    glyphs = glyphs_for(sys.stdout.encoding)
+    sign = {"good": glyphs.done, "note": glyphs.dot, "bad": glyphs.failed}[finding.verdict]
+    put(f"{sign:<2} {finding.name:<14} {one_line(finding.detail)}")
+    if finding.fix:
+        # A line of its own, so that it can be copied.
+        put(f"{_INDENT}{one_line(finding.fix)}")
+
+
+async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
+    for finding in (*installation(), keys()):
+        yield finding
     try:
         from ....agent.config.load import load_settings
 
         settings = load_settings(said_by(command), os.environ)
     except SandburError as error:
-        yield Finding("bad", "configuration", str(error))
+        yield Finding("bad", "configuration", error.message, error.hint)
         return
-    yield _sandbox(settings)
-    yield from _configuration(settings)
-    yield _model(settings)
-    yield from store_findings(settings)
-
-
-def _python() -> Finding:
-    found = ".".join(map(str, sys.version_info[:3]))
-    return Finding("good", "Python", f"{found} at {sys.executable}")
-
-
-def _packages() -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    from ....agent.version import VERSION
-
-    yield Finding("good", "sandbur", f"{VERSION} at {Path(__file__).resolve().parents[3]}")
-    found: list[str] = []
-    for name in _PACKAGES:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            yield Finding("bad", name, "is not installed; install Sandbur again with pip")
-    yield Finding("good", "packages", ", ".join(found))
-
-
-def _programs() -> Iterator[Finding]:
-    uses = {"git": "the model cannot use version control", "rg": "grep and glob search in Python, slower"}
-    for name, without in uses.items():
-        path = shutil.which(name)
-        yield Finding("good", name, path) if path else Finding("note", name, f"not installed: {without}")
-
-
-def _sandbox(settings: "Settings") -> Finding:
-    from ....actions.tools.shell.sandbox.sandbox import Workplace, what_works
-    from ....agent.config.paths import user_home
-
-    found = list(what_works(Workplace((settings.cwd,), user_home(os.environ))))
-    told = ", ".join(f"{kind} {f'does not work ({why})' if why else 'works'}" for kind, why in found)
-    works = not all(why for _, why in found)
-    return Finding("good" if works else "note", "sandbox", f"{settings.sandbox}; {told}")
-
-
-def _keys() -> Finding:
-    from ....agent.models.connect import DEFAULTS
-
-    names = [name for name, _ in DEFAULTS]
-    found = [name for name in names if os.environ.get(name, "").strip()]
-    if found:
-        return Finding("good", "keys", f"set: {', '.join(found)}")
-    return Finding("note", "keys", f"none is set; looked for {', '.join(names)}")
+    yield sandboxes(settings)
+    for finding in (*_configuration(settings), *models(settings), *_servers(settings)):
+        yield finding
+    if command.online:
+        for finding in await answers(settings, command.timeout_s):
+            yield finding
+    for finding in store_findings(settings):
+        yield finding
 
 
 def _configuration(settings: "Settings") -> Iterator[Finding]:
@@ -237,11 +87,43 @@ def _configuration(settings: "Settings") -> Iterator[Finding]:
     user = config_home(os.environ) / "config.toml"
     yield Finding("good", "configuration", str(user) if user.exists() else f"none ({user} may hold one)")
     for notice in settings.notices:
-        yield Finding("note", "configuration", notice)
+        is_untrusted = settings.untrusted_config is not None or settings.untrusted_servers is not None
+        # The chat asks whether it is trusted.
+        fix = "sandbur" if is_untrusted and "is not trusted" in notice else "sandbur config path"
+        yield Finding("note", "configuration", notice, fix)
 
 
-def _model(settings: "Settings") -> Finding:
-    from ....agent.models.connect import choose_model
+def _servers(settings: "Settings") -> Iterator[Finding]:
+    """Look whether each tool server could be started; `sandbur mcp test` does it."""
+    servers = [server for server in settings.mcp_servers.values() if not server.table.disabled]
+    if servers and not has_extra("mcp"):
+        from ....state.installation import install_command
 
-    model, notices = choose_model(settings.model, os.environ)
-    return Finding("note" if notices else "good", "model", ": ".join([model, *notices]))
+        yield Finding("bad", "tool servers", "the extra mcp is not installed", install_command("mcp"))
+        return
+    good: list[str] = []
+    for server in servers:
+        if (wrong := _unstartable(server)) is None:
+            good.append(server.name)
+        else:
+            yield wrong
+    if good:
+        yield Finding("good", "tool servers", f"{', '.join(good)}; `sandbur mcp test` starts them")
+
+
+def _unstartable(server: "McpServer") -> Finding | None:
+    from ....agent.config.mcp_servers import MissingVariable, filled_in
+
+    table = server.table
+    try:
+        for text in (table.url or "", *table.args, *table.env.values(), *table.headers.values()):
+            filled_in(text, os.environ)
+        program = filled_in(table.command or "", os.environ)
+        folder = server.folder / filled_in(table.cwd or "", os.environ)
+    except MissingVariable as missing:
+        name = missing.args[0]
+        return Finding("note", "tool servers", f"{server.name}: {name} is not set", f"export {name}=...")
+    if program and shutil.which(folder / program if "/" in program else program) is None:
+        detail = f"{server.name}: there is no program {program} ({server.source})"
+        return Finding("bad", "tool servers", detail, f"sandbur mcp remove {shlex.quote(server.name)}")
+    return None

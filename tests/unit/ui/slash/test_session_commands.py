@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from command import Command
+from killed import killed_in_a_command
 from scripted import ScriptedModel
 from slash_desk import SlashDesk, environment, slash_desk
 
@@ -87,7 +89,7 @@ async def test_rules_are_listed_added_and_removed_for_the_session(tmp_path: Path
     rule = "run_shell_command(touch *)"
     async with slash_desk(tmp_path, deny=("write_file",)) as desk:
         await desk.type("/permissions")
-        assert "deny   write_file   (the command line)" in desk.shown()
+        assert "deny   write_file   (--deny)" in desk.shown()
         await said(desk, "run touch made")
         assert desk.finished is not None
         assert desk.finished.status == "needs_approval"
@@ -140,6 +142,25 @@ async def test_a_compression_is_recorded_and_taken_back(tmp_path: Path) -> None:
         assert desk.runtime.store.verify(session_id) == []
 
 
+async def test_each_rule_is_told_with_the_file_flag_or_variable_that_it_comes_from(tmp_path: Path) -> None:
+    config = tmp_path / "config" / "sandbur" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('allow = ["run_shell_command(make *)"]\nask = ["write_file"]\n')
+    env = {**environment(tmp_path), "SANDBUR_ALLOW": "run_shell_command(make *),run_shell_command(ls *)"}
+    async with slash_desk(tmp_path, env=env, allow=("run_shell_command(df)",)) as desk:
+        await desk.type("/permissions deny run_shell_command(sudo *)")
+        desk.shown()
+        await desk.type("/permissions")
+        lines = desk.shown().splitlines()[1:]
+    assert lines == [
+        "  deny   run_shell_command(sudo *)   (this session)",
+        f"  ask    write_file   ({config})",
+        "  allow  run_shell_command(df)   (--allow)",
+        f"  allow  run_shell_command(make *)   (SANDBUR_ALLOW, {config})",
+        "  allow  run_shell_command(ls *)   (SANDBUR_ALLOW)",
+    ]
+
+
 async def test_a_title_a_fork_and_a_new_session(tmp_path: Path) -> None:
     async with slash_desk(tmp_path) as desk:
         await said(desk, "hello")
@@ -163,6 +184,21 @@ async def test_a_title_a_fork_and_a_new_session(tmp_path: Path) -> None:
         assert (tmp_path / "a.jsonl").read_text().count("\n") > 3
         await desk.type(f"/export {tmp_path}/a.jsonl")
         assert "exists already" in desk.shown()
+
+
+async def test_a_session_that_died_can_be_looked_at_left_and_entered_again(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    dead = killed_in_a_command(command)
+    async with slash_desk(tmp_path) as desk:
+        await said(desk, "hello")
+        before = desk.session.id
+        for name in (dead, before, dead):
+            await desk.type(f"/resume {name}")
+        assert "Resumed:" in desk.shown()
+        assert desk.finished is not None
+        assert desk.finished.status == "needs_decision"
+        assert [call.kind for call in desk.session.state.pending_tool_calls] == ["outcome_unknown"]
+        assert desk.runtime.store.verify(dead) == []
 
 
 async def test_what_the_last_turn_changed_is_shown_and_brought_back(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""What `sandbur doctor` says of this machine: Python, packages, extras, programs, the terminal."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .finding import Finding
+
+if TYPE_CHECKING:
+    from ....agent.config.settings import Settings
+
+_PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
+EXTRAS = {
+    "ui": "fastapi",
+    "mcp": "mcp",
+    "acp": "acp",
+    "web": "trafilatura",
+    "postgres": "psycopg",
+    "mysql": "pymysql",
+    "otel": "opentelemetry.sdk",
+    "bedrock": "boto3",
+    "vertex": "google.auth",
+}
+"""Extra -> a module that comes with it."""
+_PROGRAMS = (
+    ("git", "git", "the model cannot use version control"),
+    ("rg", "ripgrep", "grep and glob search in Python, slower"),
+)
+"""Program, the package it is in, and what it means to be without."""
+_INSTALLERS = {
+    "apt": "sudo apt install",
+    "dnf": "sudo dnf install",
+    "pacman": "sudo pacman -S",
+    "zypper": "sudo zypper install",
+    "apk": "sudo apk add",
+    "brew": "brew install",
+}
+_LEAST_COLUMNS = 40
+
+
+def installation() -> Iterator[Finding]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("good", "Python", f"{found} at {sys.executable}")
+    yield from _packages()
+    yield _extras()
+    for name, package, without in _PROGRAMS:
+        path = shutil.which(name)
+        yield (
+            Finding("good", name, path)
+            if path
+            else Finding("note", name, f"not installed: {without}", installs(package))
+        )
+    yield _terminal()
+
+
+def installs(package: str) -> str:
+    """Return the command that installs a package of the system."""
+    known = next((command for name, command in _INSTALLERS.items() if shutil.which(name)), "")
+    return f"{known} {package}" if known else f"install {package} with the package manager of your system"
+
+
+def _packages() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from ....agent.version import VERSION
+
+    yield Finding("good", "sandbur", f"{VERSION} at {Path(__file__).resolve().parents[3]}")
+    found: list[str] = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            fix = f"{shlex.quote(sys.executable)} -m pip install {name}"
+            yield Finding("bad", name, "is not installed", fix)
+    yield Finding("good", "packages", ", ".join(found))
+
+
+def has_extra(name: str) -> bool:
+    try:
+        return find_spec(EXTRAS[name]) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _extras() -> Finding:
+    there = [name for name in EXTRAS if has_extra(name)]
+    others = [name for name in EXTRAS if name not in there]
+    more = f"; there are also: {', '.join(others)}" if others else ""
+    return Finding("good", "extras", f"{', '.join(there) or 'none'}{more}")
+
+
+def _terminal() -> Finding:
+    if not sys.stdout.isatty():
+        return Finding("good", "terminal", "the output goes to none")
+    term, size = os.environ.get("TERM", ""), os.get_terminal_size(sys.stdout.fileno())
+    told = f"{term or 'TERM is not set'}, {size.columns} columns, {sys.stdout.encoding}"
+    if term in ("", "dumb"):
+        lacking = "; nothing is drawn in place"
+        return Finding("note", "terminal", told + lacking, "export TERM=xterm-256color")
+    if sys.stdout.encoding.lower().replace("-", "") != "utf8":
+        return Finding("note", "terminal", f"{told}; signs are ASCII", "export LC_ALL=C.UTF-8")
+    if size.columns < _LEAST_COLUMNS:
+        lacking = f"; words are torn below {_LEAST_COLUMNS} columns"
+        return Finding("note", "terminal", told + lacking, "make the window wider")
+    return Finding("good", "terminal", told)
+
+
+def sandboxes(settings: "Settings") -> Finding:
+    from ....actions.tools.shell.sandbox.sandbox import Workplace, what_works
+    from ....agent.config.paths import user_home
+
+    found = list(what_works(Workplace((settings.cwd,), user_home(os.environ))))
+    told = ", ".join(f"{kind} {f'does not work ({why})' if why else 'works'}" for kind, why in found)
+    if not all(why for _, why in found):
+        return Finding("good", "sandbox", f"{settings.sandbox}; {told}")
+    verdict = "bad" if settings.sandbox == "required" else "note"
+    return Finding(verdict, "sandbox", f"{settings.sandbox}; {told}", installs("bubblewrap"))

@@ -1,0 +1,140 @@
+"""What `sandbur doctor` says of keys and models, and with `--online` what their servers answer."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ....state.errors import SandburError
+from .finding import Finding
+
+if TYPE_CHECKING:
+    from ....agent.config.settings import Settings
+    from ....agent.models.model import WireModel
+    from ....state.application import Usage
+
+_QUESTION = "Answer with the one word: yes"
+_MOST_TOKENS = 64
+"""Of an answer: models that think first need some."""
+
+
+def keys() -> Finding:
+    from ....agent.models.connect import DEFAULTS
+
+    names = [name for name, _ in DEFAULTS]
+    found = [name for name in names if os.environ.get(name, "").strip()]
+    if found:
+        return Finding("good", "keys", f"set: {', '.join(found)}")
+    return Finding("note", "keys", f"none is set; looked for {', '.join(names)}", f"export {names[0]}=...")
+
+
+def models(settings: "Settings") -> Iterator[Finding]:
+    """Say which model a session would have, and what keeps it or a stand-in from being asked."""
+    from ....agent.models.connect import DEFAULTS, DEMO, choose_model
+
+    model, notices = choose_model(settings.model, os.environ)
+    if model == DEMO:
+        if notices:
+            told = "demo, a fixed program: no model is set up"
+            yield Finding("note", "model", told, f"export {DEFAULTS[0][0]}=...")
+        else:
+            yield Finding("good", "model", DEMO)
+        return
+    for name in dict.fromkeys((model, *settings.fallback_models)):
+        problem = _problem(settings, name)
+        if problem is not None:
+            yield Finding("bad", "model", f"{name}: {problem.message}", problem.hint.removeprefix("Run: "))
+        else:
+            yield Finding("good", "model", ": ".join([name, *(notices if name == model else ())]))
+
+
+def _problem(settings: "Settings", name: str) -> SandburError | None:
+    try:
+        _connected(settings, name)
+    except SandburError as error:
+        return error
+    return None
+
+
+def _connected(settings: "Settings", name: str, within_s: float = 1.0) -> "WireModel":
+    from ....agent.models.connect import connect
+    from ....agent.models.model import RetryPolicy, TryLimits
+    from ....agent.pricing import price_of
+
+    return connect(
+        name,
+        env=os.environ,
+        providers=settings.providers,
+        aliases=settings.aliases,
+        retry=RetryPolicy(max_tries=1),
+        price=lambda usage: (price := price_of(name, settings.prices)) and price(usage),
+        max_output_tokens=_MOST_TOKENS,
+        limits=TryLimits(idle_s=within_s, total_s=within_s),
+    )
+
+
+def asked_models(settings: "Settings") -> Sequence[str]:
+    """Return the models that are configured, and for each other key that is set the one it stands for."""
+    from ....agent.models.connect import DEFAULTS, DEMO, choose_model
+
+    chosen = [choose_model(settings.model, os.environ)[0], *settings.fallback_models]
+    providers = {name.partition("/")[0] for name in chosen}
+    others = [
+        model
+        for variable, model in DEFAULTS
+        if os.environ.get(variable, "").strip() and model.partition("/")[0] not in providers
+    ]
+    return [name for name in dict.fromkeys((*chosen, *others)) if name != DEMO]
+
+
+async def answers(settings: "Settings", within_s: float) -> list[Finding]:
+    """Ask each model one small thing, all at the same time; no error shows a key."""
+    names = asked_models(settings)
+    if not names:
+        return [Finding("note", "online", "there is no model to ask", "export ANTHROPIC_API_KEY=...")]
+    return list(await asyncio.gather(*(_answer(settings, name, within_s) for name in names)))
+
+
+async def _answer(settings: "Settings", name: str, within_s: float) -> Finding:
+    from ....actions.ports import Discarded, ModelRequest, Reply
+    from ....agent.session.secrets import masker_for
+    from ....state.messages import person_said
+    from ....state.transcript import Transcript
+
+    began, has_answered = time.monotonic(), False
+    request = ModelRequest("", (), (Transcript.of(person_said(_QUESTION)),))
+    try:
+        model = _connected(settings, name, within_s)
+        try:
+            async with asyncio.timeout(within_s + 1):
+                async for event in model.stream(request):
+                    has_answered = has_answered or isinstance(event, Discarded)
+                    if isinstance(event, Reply):
+                        took = f"{time.monotonic() - began:.1f} s"
+                        return Finding("good", "online", f"{name} answered in {took}; {_used(event.used)}")
+        finally:
+            await model.aclose()
+    except SandburError as error:
+        masked = masker_for(os.environ, settings.cwd).text
+        detail = masked(f"{name}: {error.message}")
+        return Finding("note" if has_answered else "bad", "online", detail, masked(_hint(error, name)))
+    except TimeoutError:
+        pass
+    return Finding("bad", "online", f"{name}: no answer within {within_s:g} s", _again(name))
+
+
+def _hint(error: SandburError, name: str) -> str:
+    return error.hint.removeprefix("Run: ") or _again(name)
+
+
+def _again(name: str) -> str:
+    return f"sandbur -p hello -v -m {name}"
+
+
+def _used(usage: "Usage") -> str:
+    def told(tokens: int | None) -> str:
+        return "?" if tokens is None else str(tokens)
+
+    cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.6f}"
+    return f"{told(usage.input_tokens)} tokens in, {told(usage.output_tokens)} out, {cost}"

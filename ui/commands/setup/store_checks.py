@@ -1,0 +1,157 @@
+"""What `sandbur doctor` says of the store: its records, its files, and whether it can be written."""
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from errno import ENOSPC
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
+
+from ....state.errors import SandburError
+from ...terminal.sanitize import plain
+from ...terminal.terminal import say
+from ..sessions.prune import size_text
+from .finding import Finding
+
+if TYPE_CHECKING:
+    from ....agent.config.settings import Settings
+    from ....state.store.store import Store
+
+_MOST_NAMED = 5
+_ROOM_BYTES = 256 * 1024
+"""What a few steps of a run take."""
+_SQLITE = "sqlite:///"
+
+
+def store_findings(settings: "Settings") -> Iterator[Finding]:
+    from ....state.store.store import Store
+
+    try:
+        store = Store.open(
+            settings.store, settings.tenant, lambda notice: say(plain(notice)), home=settings.home
+        )
+        try:
+            yield from _store_findings(store, settings)
+        finally:
+            store.close()
+    except SandburError as error:
+        yield Finding("bad", "store", error.message, error.hint)
+
+
+def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
+    problems = store.database.problems()
+    yield from (Finding("bad", "store", said, "sandbur sessions verify") for said in problems[:_MOST_NAMED])
+    sessions = [summary.id for summary in store.sessions()]
+    count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
+    damaged = list(_records(store, sessions))
+    unwritable = list(_writing(store, settings))
+    verdict = "cannot be written" if unwritable else "intact"
+    verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
+    yield Finding("good" if verdict == "intact" else "bad", "store", f"{store.name}, {count}, {verdict}")
+    yield from damaged
+    yield _key(settings)
+    yield from unwritable
+    yield from _dead_runs(store)
+    if settings.store.startswith(_SQLITE):
+        yield from _rights(Path(settings.store.removeprefix(_SQLITE)))
+    yield from _leftovers(settings.home, sessions)
+
+
+def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
+    """Follow the hash chain of every session."""
+    from ....state.store.integrity import examine
+
+    for session_id in sessions:
+        health = examine(store.database, session_id)
+        for sentence in health.sentences():
+            fix = f"sandbur sessions verify {session_id}"
+            yield Finding("bad", "session", f"{session_id[:8]}: {sentence}", fix)
+        if health.set_aside:
+            count = len(health.set_aside)
+            noun = "damaged record is" if count == 1 else "damaged records are"
+            fix = f"sandbur sessions verify {session_id}"
+            yield Finding("note", "session", f"{session_id[:8]}: {count} {noun} set aside", fix)
+
+
+def _key(settings: "Settings") -> Finding:
+    from ....state.store.seals import key_path, known_key, maker_of
+
+    path = key_path(settings.home)
+    try:
+        key = known_key(settings.home)
+    except SandburError as error:
+        return Finding("bad", "seal key", error.message, error.hint)
+    if key is None:
+        return Finding("good", "seal key", f"none yet; {path} is made with the first record")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    fix = f"chmod 600 {shlex.quote(str(path))}" if mode & 0o077 else ""
+    return Finding("note" if fix else "good", "seal key", f"{path}, {mode:04o}, named {maker_of(key)}", fix)
+
+
+def _writing(store: "Store", settings: "Settings") -> Iterator[Finding]:
+    """Try to write where a run would; nothing of it lasts."""
+    try:
+        store.try_writing()
+    except SandburError as error:
+        yield Finding("bad", "store", str(error), _look_at(settings))
+    if settings.store.startswith(_SQLITE):
+        folder = Path(settings.store.removeprefix(_SQLITE)).parent
+        try:
+            _try_folder(folder)
+        except OSError as error:
+            problem = f"{folder} cannot be written: {error.strerror}."
+            quoted = shlex.quote(str(folder))
+            fix = f"df -h {quoted}" if error.errno == ENOSPC else f"chmod -R u+rwX {quoted}"
+            yield Finding("bad", "folder", f"{problem} Make it writable, or free some space.", fix)
+
+
+def _look_at(settings: "Settings") -> str:
+    """Return what shows whose the file is and what room there is; nothing of a server's."""
+    if not settings.store.startswith(_SQLITE):
+        return ""
+    quoted = shlex.quote(settings.store.removeprefix(_SQLITE))
+    return f"ls -ld {quoted}; df -h {quoted}"
+
+
+def _try_folder(folder: Path) -> None:
+    """Write a file that has no name, so that it is gone however this ends; raises `OSError`."""
+    with TemporaryFile(dir=folder) as file:
+        file.write(bytes(_ROOM_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _dead_runs(store: "Store") -> Iterator[Finding]:
+    from ....state.store.sessions import due_runs
+
+    due = [run for run in due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
+    if due:
+        noun = "run waits" if len(due) == 1 else "runs wait"
+        yield Finding("note", "runs", f"{len(due)} {noun} to go on", "sandbur resume --due")
+
+
+def _rights(database: Path) -> Iterator[Finding]:
+    """Name every file of the store that others can read."""
+    marks = database.with_name(database.name + "-marks")
+    files = [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]
+    inside = list(marks.iterdir()) if marks.is_dir() else []
+    for path, wanted in [*((file, "600") for file in (*files, *inside)), (database.parent, "700")]:
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            fix = f"chmod {wanted} {shlex.quote(str(path))}"
+            yield Finding("note", "permissions", f"others can read {path}, which is {mode:04o}", fix)
+
+
+def _leftovers(home: Path, sessions: list[str]) -> Iterator[Finding]:
+    """Find what calls left behind whose session is gone."""
+    from ....agent.session.leftovers import size_of, strays
+
+    found = strays(home, sessions)
+    if found:
+        noun = "folder" if len(found) == 1 else "folders"
+        detail = f"{len(found)} {noun} in {home / 'scratch'} ({size_text(size_of(found))})"
+        fix = f"rm -rI {' '.join(shlex.quote(str(one)) for one in found[:_MOST_NAMED])}"
+        yield Finding("note", "leftovers", f"{detail} of sessions that are not in this store", fix)
