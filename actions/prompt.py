@@ -40,6 +40,7 @@ _NEW_TURN: dict[str, Any] = {
         "active_step_id",
         "pending_tool_calls",
         "equipment",
+        "graph_version",
         *HEARD_FIELDS,
     ],
     writes=[
@@ -52,12 +53,20 @@ _NEW_TURN: dict[str, Any] = {
         *_NEW_TURN,
     ],
 )
-async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent, noted: str = "") -> Changes:
-    """Start a turn with a message, or answer a command and stay.
+async def prompt(
+    state: ApplicationState, ports: Ports, user_input: UserContent, noted: str = "", runs: bool = False
+) -> Changes:
+    """Start a turn with a message, answer a command and stay, or take in a shell command of the person's own.
 
-    `noted` is told of a command that has been done already: its step records when.
+    `noted` is told of a command that has been done already: its step records when. `runs`: the input is a
+    shell command behind a `!`, and no message.
     """
     said = user_input.strip() if isinstance(user_input, str) else user_input
+    if runs and isinstance(said, str):
+        from .turn.results.own_command import taken_in
+
+        closed = await _close_open_turn(state, ports)
+        return {**_NEW_TURN, "turn_open": False, **await taken_in(said, closed, ports)}
     message = person_said(said)
     text = message.shown
     answer = answer_command(text, state) if isinstance(said, str) and not noted else None
@@ -85,12 +94,15 @@ async def prompt(state: ApplicationState, ports: Ports, user_input: UserContent,
 
 
 async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:
-    """Give an interrupted turn its end, so that every call has a result and the model knows."""
-    if not state.turn_open:
+    """Give what was interrupted its end, so that every call has a result and the model knows."""
+    if not state.turn_open and not state.pending_tool_calls:
         return state
     from .turn.tool_results import close_calls
 
+    is_open = state.turn_open
     state = await close_calls(state, ports)
+    if not is_open:
+        return state  # what the person ran by themselves was interrupted
     step = state.active_step
     note = "(interrupted before an answer)"
     if step is not None:

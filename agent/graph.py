@@ -81,7 +81,7 @@ WORKING = TransitionCondition("steps left", lambda s: s.phase == "working")
 STEP_OPEN = TransitionCondition(
     "interrupted", lambda s: s.active_step is not None and s.active_step.status == "in_progress"
 )
-ENDED = TransitionCondition("ended by a tool", lambda s: not s.turn_open)
+ENDED = TransitionCondition("no open turn", lambda s: not s.turn_open)
 IN_STEP = TransitionCondition("in a step", lambda s: s.active_step_id is not None)
 OTHERWISE = TransitionCondition("otherwise", lambda s: True)
 
@@ -90,6 +90,8 @@ Transitions = tuple[tuple[str, str, TransitionCondition], ...]
 # Of one action's transitions the first that holds is taken.
 TRANSITIONS: Transitions = (
     ("prompt", "context_compressor", OVERFLOW),
+    ("prompt", "human_confirm", ASKING),
+    ("prompt", "execute_tools", READY),
     ("prompt", "router", TURN_OPEN),
     ("prompt", "prompt", OTHERWISE),
     ("router", "context_compressor", OVERFLOW),

@@ -17,6 +17,7 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """What running a call twice would mean: nothing, nothing, checkable, unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
+Origin = Literal["model", "person"]
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
@@ -96,6 +97,9 @@ class PendingCall(Record):
     """Of a call that a person decides about. None: nobody has to, or it is from before there were any."""
     hook: HookSaid | None = None
     """Left out where nothing was said."""
+    origin: Origin = "model"
+    """Who wants it: `person` marks a command that somebody typed, which no message asks for. Left out where
+    it is the model."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
@@ -122,12 +126,14 @@ class PendingCall(Record):
             del stored["binding"]
         if self.hook is None:
             del stored["hook"]
+        if self.origin == "model":
+            del stored["origin"]
         return {**stored, **recovery}
 
     @field_serializer("arguments")
     def _refer(self, value: str, info: SerializationInfo) -> str:
         """Leave out in the store what the message that asks for the call says already."""
-        return value if self.edited or not info.context else ""
+        return value if self.edited or self.origin == "person" or not info.context else ""
 
 
 def arguments_digest(arguments: str) -> str:
@@ -144,7 +150,9 @@ def restore_arguments(calls: tuple[PendingCall, ...], asked: Message | None) -> 
     """Return stored calls with the arguments of the message that asked for them."""
     said = {use.call_id: use.arguments for use in asked.tool_uses} if asked is not None else {}
     return tuple(
-        call if call.edited else call.model_copy(update={"arguments": said.get(call.call_id, "")})
+        call
+        if call.edited or call.origin == "person"
+        else call.model_copy(update={"arguments": said.get(call.call_id, "")})
         for call in calls
     )
 

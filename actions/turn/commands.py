@@ -19,6 +19,7 @@ HELP = """\
 /mode MODE      change what runs unasked: {modes}
 /compact FOCUS  put a summary in the place of the older messages
 /help           show this
+!COMMAND        run a shell command yourself; the agent reads what came of it
 /exit           leave; the session can be resumed
 Anything else is a message to the agent.""".format(modes=", ".join(MODES))
 
@@ -56,6 +57,12 @@ def parted(text: str) -> tuple[str, str] | None:
     """Return the name of a command and the words behind it; None if `text` is a message."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else (match[1], (match[2] or "").strip())
+
+
+def own_command(text: str) -> str | None:
+    """Return the shell command behind a `!`, empty if there is none; None if `text` is no such line."""
+    said = text.strip()
+    return said[1:].strip() if said.startswith("!") else None
 
 
 def chosen_mode(text: str) -> ExecutionMode | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...state.application import ApplicationState, ExecutionMode
-from ...state.calls import HOOK_DECIDES, CallDecision, DecidedBy, Decision, HookSaid, PendingCall
+from ...state.calls import HOOK_DECIDES, CallDecision, DecidedBy, Decision, HookSaid, Origin, PendingCall
 from ...state.crashpoints import reach
 from ...state.messages import Message, ToolResult, ToolUse, encodable, json_object, tool_answered
 from ..events import Notice
@@ -112,8 +112,9 @@ def judged(
         return _invalid(use, said(str(error))), None
     if problem := "" if use.masked else _refused_placeholder(tool, use.arguments, ports):
         return _invalid(use, problem), None
+    origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
     verdict = ports.gate.judge(tool, parsed, mode)
-    decision, by, reason = joined_decision(verdict, hook)
+    decision, by, reason = joined_decision(verdict, hook, origin)
     call = PendingCall(
         call_id=use.call_id,
         tool=use.tool,
@@ -125,6 +126,7 @@ def judged(
         reason=said(reason),
         edited=hook is not None and hook.edited,
         hook=hook,
+        origin=origin,
     )
     if call.decision == "undecided":
         binding = ports.witness.seen(call, tool, parsed, ports.cwd)
@@ -132,10 +134,17 @@ def judged(
     return call, parsed
 
 
-def joined_decision(verdict: Verdict, hook: HookSaid | None) -> tuple[Decision, DecidedBy, str]:
-    """Join what the gate and a hook say: the stricter one counts, but for a question that may be spared."""
+def joined_decision(
+    verdict: Verdict, hook: HookSaid | None, origin: Origin = "model"
+) -> tuple[Decision, DecidedBy, str]:
+    """Join what the gate and a hook say: the stricter one counts, but for a question that may be spared.
+
+    Who typed a command has approved it by that; only a question that no mode spares is asked after all.
+    """
     says: Decision = _DECISIONS[verdict.decision]
     by: DecidedBy = "rule" if verdict.rule else "policy"
+    if origin == "person" and says != "denied" and not (says == "undecided" and verdict.is_firm):
+        says, by = "approved", "person"
     if hook is None or not hook.decision or says == "denied":
         return says, by, verdict.reason
     reason = f"a hook says {hook.decision}" + (f": {hook.reason}" if hook.reason else "")
@@ -153,24 +162,50 @@ def joined_decision(verdict: Verdict, hook: HookSaid | None) -> tuple[Decision, 
 _DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "deny": "denied"}
 
 
-async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode) -> PendingCall:
+async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode) -> PendingCall:
+    """Judge a command of the person's own, and put it into the journal with the step that takes it in."""
+    call = await advised(use, ports, mode, "person")
+    wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
+    await ports.journal.proposed(wish, call)
+    return call
+
+
+async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model") -> PendingCall:
     """Ask the hooks about a call, and judge it with what they say: nothing of it is recorded before."""
     advice = ports.advice
-    assert advice is not None
+    if advice is None:
+        return judge(_wish(use, origin), ports, mode)
     before = await advice.before_call(use)
     if before.arguments is not None:
         shown = masked_arguments(encodable(before.arguments), ports.masker)
         is_masked = bool(placeholder_in(json_object(shown)))
         use = use.model_copy(update={"arguments": shown, "masked": is_masked})
         ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
-    call = judge(use, ports, mode, before.said)
+    call = judge(_wish(use, origin, before.said), ports, mode, before.said)
     if call.decision != "undecided":
         return call
     answer = await advice.on_question(call)
     if answer is None or not answer.decision:
         return call
     is_edited = before.said is not None and before.said.edited
-    return judge(use, ports, mode, answer.model_copy(update={"edited": is_edited}))
+    said = answer.model_copy(update={"edited": is_edited})
+    return judge(_wish(use, origin, said), ports, mode, said)
+
+
+def _wish(use: ToolUse, origin: Origin, hook: HookSaid | None = None) -> ToolUse | PendingCall:
+    """Return a wish as what knows whose it is."""
+    if origin == "model":
+        return use
+    edited = hook is not None and hook.edited
+    return PendingCall(
+        call_id=use.call_id,
+        tool=use.tool,
+        arguments=use.arguments,
+        masked=use.masked,
+        edited=edited,
+        hook=hook,
+        origin=origin,
+    )
 
 
 async def denied_by_hooks(pending: Sequence[PendingCall], ports: Ports) -> tuple[CallDecision, ...]:
@@ -215,6 +250,7 @@ def _invalid(use: ToolUse | PendingCall, reason: str) -> PendingCall:
         decided_by="runtime",
         reason=reason,
         edited=isinstance(use, PendingCall) and use.edited,
+        origin=use.origin if isinstance(use, PendingCall) else "model",
     )
 
 

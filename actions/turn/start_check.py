@@ -54,7 +54,8 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
         if mode == "yolo":
             return Looked(_refused(call, STUCK))
         return Looked(asked_again(call, now.binding, _REPEATED))
-    if not is_persons:
+    if not is_persons or (call.origin == "person" and call.binding is None):
+        # A command that somebody typed was let through without a question: now there is one.
         return Looked(asked_again(call, now.binding, now.reason))
     if call.binding is None or now.binding is None:
         return Looked(call, arguments, None, leads)
@@ -75,7 +76,7 @@ def _held_to(
     if now.decision != "approved" or not leads or tool.traits.runs_commands:
         return now
     verdict = ports.gate.judge(tool, arguments, mode, leads)
-    if joined_decision(verdict, now.hook)[0] == "approved":
+    if joined_decision(verdict, now.hook, now.origin)[0] == "approved":
         return now
     asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})
     return asks.model_copy(update={"binding": ports.witness.seen(asks, tool, arguments, ports.cwd)})

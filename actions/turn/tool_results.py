@@ -18,7 +18,9 @@ from ...state.messages import (
     Outcome,
     Text,
     ToolResult,
+    ToolUse,
     encodable,
+    person_ran,
     runtime_said,
     tool_answered,
 )
@@ -97,7 +99,8 @@ def with_results(
 
     `more` is what the model is told after all of them.
     """
-    messages = [tool_answered(one) for one in results]
+    own = {call.call_id: call for call in state.pending_tool_calls if call.origin == "person"}
+    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_answered(one) for one in results]
     if state.note and not left:
         messages.append(runtime_said(state.note))
     if more is not None:
@@ -109,6 +112,12 @@ def with_results(
         return {"chat_history": state.chat_history.append(*messages), **cleared}
     longer = step.model_copy(update={"chat_history": step.chat_history.append(*messages)})
     return {"vibe_plan": with_step(state, longer), **cleared}
+
+
+def _ran(call: PendingCall, result: ToolResult) -> Message:
+    """Return what the history holds of a command that somebody typed: no reply of a model asks for it."""
+    use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
+    return person_ran(use, result)
 
 
 def result(

@@ -224,6 +224,7 @@ class Lineage:
         self._spans = list(spans)
 
     def _append(self, message: Message) -> None:
+        message = message.told
         if message.role != "tool":
             self._follow_up()
         fragment, is_wire = self._rendered(message)

@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -13,18 +14,19 @@ from ...actions.ports import Ports, Tool, Verdict
 from ...actions.tools.registry import builtin_tools
 from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode
-from ...state.calls import CallDecision, PendingCall, Settlement
-from ...state.messages import ToolUse
+from ...state.calls import CallDecision, Origin, PendingCall, Settlement
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]
 """It waits; the gate or a person lets it run; it runs although neither does; it never runs."""
 _MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
+_ORIGINS: tuple[Origin, ...] = get_args(Origin)
 _ID = "call"
 _VERDICTS = (
     Verdict("allow", ""),
     Verdict("allow", "", "rule"),
     Verdict("ask", ""),
     Verdict("ask", "", "rule"),
+    Verdict("ask", "", "rule", is_firm=True),
     Verdict("deny", ""),
     Verdict("deny", "", "rule"),
 )
@@ -62,10 +64,11 @@ def made_by_the_gate() -> frozenset[CallKind]:
     for verdict in _VERDICTS:
         ports = _ports(verdict)
         for tool, arguments in _wishes(ports):
-            for mode in _MODES:
-                use = ToolUse(call_id=_ID, tool=tool, arguments=arguments)
-                call = judge(use, ports, mode)
-                found.add(_kind(call, is_granted=verdict.decision == "allow"))
+            for mode, origin in product(_MODES, _ORIGINS):
+                # One that was not judged yet is as good as a wish.
+                wish = PendingCall(call_id=_ID, tool=tool, arguments=arguments, origin=origin)
+                is_approved = origin == "person" and verdict.decision == "ask" and not verdict.is_firm
+                found.add(_kind(judge(wish, ports, mode), verdict.decision == "allow" or is_approved))
     return frozenset(found)
 
 
@@ -131,9 +134,14 @@ def _wishes(ports: Ports) -> Iterator[tuple[str, str]]:
     yield "no such tool", "{}"
 
 
-@cache
 def _ports(verdict: Verdict) -> Ports:
     """Return the ports with this gate; what a decision does not use is not there."""
+    return _ports_with(verdict, verdict.is_firm)
+
+
+@cache
+def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
+    # The second argument is for the cache: verdicts that differ in firmness alone are equal.
     nothing = cast(Any, None)
     return Ports(
         model=nothing,

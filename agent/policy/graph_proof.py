@@ -24,7 +24,7 @@ EFFECT = "execute_tools"
 """The one action that runs calls."""
 _START = "prompt"
 _KINDS: tuple[CallKind, ...] = get_args(CallKind)
-_GATED = frozenset({"router", "vibe_step_executor", "vibe_result_analyzer", EFFECT})
+_GATED = frozenset({_START, "router", "vibe_step_executor", "vibe_result_analyzer", EFFECT})
 """The actions that put calls through the gate."""
 _CLEARING = frozenset({_START, EFFECT})
 _ASKING = "human_confirm"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...actions.turn.commands import is_command
+from ...actions.turn.commands import is_command, own_command
 from ...state.application import InboxTaken
 from ...state.errors import UsageError
 from ...state.messages import encodable
@@ -73,7 +73,7 @@ class SessionInbox:
         """Return what is to be sent next, and what is taken with it; None: nothing waits.
 
         What was to steer a run that is over comes first, as one message. A command of the chat leads to no
-        step that could tell of it, so it is taken here and now.
+        step that could tell of it, so it is taken here and now; one for the shell does.
         """
         waiting = await self._inbox.read(taken)
         steering = [one for one in waiting if one.kind == "steer"]
@@ -83,7 +83,7 @@ class SessionInbox:
         if not waiting:
             return None
         first = waiting[0]
-        if first.text.startswith(("/", "!")):
+        if first.text.startswith("/") or own_command(first.text) == "":
             if not await self._inbox.withdraw(first.number):
                 return await self.next_queued(taken)
             return first.text, taken

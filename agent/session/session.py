@@ -139,6 +139,21 @@ class Session:
             return self._answer(answer.notice)
         return self._start("prompt", {"user_input": said}, is_command=answer is not None)
 
+    def run_command(self, command: str) -> AsyncIterator[Event]:
+        """Run a shell command of the person's own through the gate; the model reads it with its next call.
+
+        It ends an open turn, as a message does. Raises `UsageError` if there is nothing to run, or no tool.
+        """
+        from ...actions.turn.results.own_command import shell_of, without_secrets
+
+        tool = shell_of(self._ports.toolbox)
+        if not command.strip():
+            raise UsageError("There is no command behind the `!`.", "Type one: !git status")
+        if tool is None:
+            raise UsageError("This session has no tool that runs commands.")
+        shown = without_secrets(encodable(command.strip()), tool, self._ports.masker)
+        return self._start("prompt", {"user_input": f"!{shown}", "runs": True})
+
     def note(self, command: str, notice: str) -> AsyncIterator[Event]:
         """Record a command that has been done by changes of this object or of its settings."""
         said = self._ports.masker.text(encodable(command))
@@ -211,7 +226,7 @@ class Session:
 
         Raises `UsageError` if nothing was ever said in it.
         """
-        if not len(self.state.chat_history):
+        if not len(self.state.chat_history) and not self.state.pending_tool_calls:
             raise UsageError(
                 f"Session {self.id} has no message yet, so there is nothing to go on with.",
                 f"Send one: sandbur -p -r {self.id} MESSAGE",
@@ -343,7 +358,9 @@ class Session:
             from ...actions.turn.recovery import waiting_or_told
 
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
-        if call.decision == "invalid" or call.decided_by == "person" or call.recovery.starts:
+        is_typed = call.origin == "person" and call.decision == "approved" and call.binding is None
+        is_persons = call.decided_by == "person" and not is_typed
+        if call.decision == "invalid" or is_persons or call.recovery.starts:
             return call
         again = judge(call, self._ports, mode)
         if call.decision == again.decision == "undecided" and call.binding is not None:
@@ -363,7 +380,8 @@ class Session:
             return events
         from .companion import accompanied
 
-        return accompanied(events, inputs.get("user_input"), self.companions)
+        said = None if inputs.get("runs") else inputs.get("user_input")
+        return accompanied(events, said, self.companions)
 
     async def _running(
         self, first: str | None, inputs: dict[str, Any], record_only: bool, is_command: bool
@@ -371,7 +389,8 @@ class Session:
         run = self._run = Run(
             self._position, self._ports, self._limits, first, inputs, record_only, is_command, self._observe
         )
-        message = "" if is_command else person_said(inputs.get("user_input", "")).shown
+        is_message = not (is_command or inputs.get("runs"))
+        message = person_said(inputs.get("user_input", "")).shown if is_message else ""
         async for notice in self._position.claimed(self.settings, message):
             yield notice
         try:

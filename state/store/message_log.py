@@ -78,9 +78,9 @@ def _unanswered(before: Sequence[Message]) -> list[ToolUse]:
     """Return the calls of the newest model message that have no result yet."""
     done: set[str] = set()
     for message in reversed(before):
+        done |= {result.call_id for result in message.tool_results}
         if message.role != "tool":
             return [use for use in message.tool_uses if use.call_id not in done]
-        done |= {result.call_id for result in message.tool_results}
     return []
 
 

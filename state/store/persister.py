@@ -130,7 +130,9 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
     if pending:
         asked = state.active_history.asking
         values["pending_tool_calls"] = (
-            tuple(map(_lost, pending)) if is_stand_in(asked) else restore_arguments(pending, asked)
+            tuple(call if call.origin == "person" else _lost(call) for call in pending)
+            if is_stand_in(asked)
+            else restore_arguments(pending, asked)
         )
 
 

@@ -66,7 +66,7 @@ def _words(message: Message) -> str:
 
 def _prompted(after: Fields, said: Sequence[Message]) -> StepText:
     for message in said:
-        if message.origin == "person":
+        if message.origin == "person" and not message.is_own_command:
             return StepText("message", _words(message))
     return StepText("command", cut_line(after.get("user_input") or ""))
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.application import run_in_terminal
 
 from ...actions.events import Event, RunFinished
-from ...actions.turn.commands import MODES
+from ...actions.turn.commands import MODES, own_command
 from ...agent.config.paths import data_home
 from ...agent.config.yolo import is_acknowledged
-from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
+from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..headless import resume_line
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
@@ -225,11 +225,21 @@ class Chat:
             text = "/exit"
         if (result := await commanded(self, text)) is not None:
             return result.leaves
-        if text.strip() and not (is_open and text.strip() == self._taken_back):
+        if (command := own_command(text)) is not None:
+            await self._run_command(command, text)
+        elif text.strip() and not (is_open and text.strip() == self._taken_back):
             await self._turn(await self._sending.send(self._session, self._renderer, text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
         return False
+
+    async def _run_command(self, command: str, text: str) -> None:
+        try:
+            events = self._sending.run(self._session, command)
+        except UsageError as problem:
+            self._renderer.lines([("yellow", one_line(str(problem)))], prose=True)
+            return
+        await self._turn(events, text)
 
     async def send(self, text: str) -> None:
         await self._turn(await self._sending.send(self._session, self._renderer, text), text)
@@ -351,6 +361,9 @@ class Chat:
     async def _commanded(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Do a command that was typed at a question; return how the turn goes on, as `_caught_up` does."""
         session = self._session
+        if own_command(text) is not None:
+            self._renderer.lines([("yellow", "A command of yours waits until the question is answered.")])
+            return None, True
         self.asks = True
         try:
             result = await commanded(self, text)

@@ -42,6 +42,11 @@ class Sending:
         self._files = ()
         return events
 
+    def run(self, session: "Session", command: str) -> AsyncIterator[Event]:
+        """Run a shell command of the person's own; the files of the flags wait for a message."""
+        self._sent_files = ()
+        return session.run_command(command)
+
     def record(self, session: "Session", text: str) -> AsyncIterator[Event]:
         """Send a command; nothing that it names goes with it."""
         self._sent_files = ()

@@ -327,7 +327,7 @@ class _Parts:
             "called": None if cut else called,
             "cut": cut,
             # What had been said before it comes first.
-            "said": next((one for one in reversed(messages) if one.origin == "person"), None),
+            "said": next((one for one in reversed(messages) if _is_said(one)), None),
             "reply": next((one for one in messages if one.origin == "model"), None),
             "results": {result.call_id: result for one in messages for result in one.tool_results},
             "started": frozenset(move.call_id for move in moves if move.move == "started"),
@@ -336,10 +336,10 @@ class _Parts:
     def heard(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
         """Return what was waiting and is in the messages of these rows; `newest` is its last number."""
         rows = rows_between(self._messages, first, last)
-        log = next((row.log for row in reversed(rows) if row.message.origin == "person"), None)
+        log = next((row.log for row in reversed(rows) if _is_said(row.message)), None)
         found: list[tuple[str, str]] = []
         for row in rows:
-            if row.log == log and row.message.origin == "person":
+            if row.log == log and _is_said(row.message):
                 found.append((row.message.text, ""))
             elif row.log == log and row.message.origin == "runtime" and row.message.role == "user" and found:
                 found[-1] = found[-1][0], row.message.text
@@ -351,9 +351,16 @@ class _Parts:
         return [WaitingMessage(before + n, "steer", *one) for n, one in enumerate(found, 1)]
 
 
+def _is_said(message: Message) -> bool:
+    """Tell whether a person said this, in words and not by what a command of theirs came to."""
+    return message.origin == "person" and not message.is_own_command
+
+
 def inputs_of(moment: Moment) -> dict[str, Any]:
     """Return the inputs of the action, read from what it made of them."""
     if moment.action == "prompt":
+        if any(call.origin == "person" for call in moment.after["pending_tool_calls"]):
+            return {"user_input": moment.after["user_input"], "runs": True}
         has_files = moment.said is not None and any(moment.said.files)
         return {"user_input": moment.said.said if moment.said and has_files else moment.after["user_input"]}
     if moment.action == "human_confirm":

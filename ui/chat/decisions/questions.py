@@ -14,7 +14,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.utils import is_dumb_terminal
 
-from ....actions.turn.commands import is_command
+from ....actions.turn.commands import is_command, own_command
 from ...headless import clean
 from ...terminal.diffs import Line, behind
 from ...terminal.output import is_behind
@@ -252,7 +252,7 @@ class Questions:
         A `firm` choice needs Enter, too; a `safe` one counts whatever follows.
         """
         answer = await self._ask(question, choices, text_means, firm, safe)
-        if is_command(answer.text):
+        if is_command(answer.text) or own_command(answer.text) is not None:
             raise CommandTyped(answer.text)
         return answer
 

@@ -22,7 +22,7 @@ from prompt_toolkit.layout import BufferControl, Layout, Window
 from prompt_toolkit.output import DummyOutput
 
 from ....actions.events import Event, MessageAdded
-from ....actions.turn.commands import is_command
+from ....actions.turn.commands import is_command, own_command
 from ....state.errors import SandburError
 from ....state.session import SessionSettings, WaitingMessage
 from ...headless import clean
@@ -210,7 +210,8 @@ class LiveLine:
         self._hint = ""
         self._composer.history.append_string(self._buffer.text)
         self._buffer.reset()
-        waits = not steers or is_command(text) or bool(named_in(text, Path(run.settings.cwd)))
+        is_done_later = is_command(text) or own_command(text) is not None
+        waits = not steers or is_done_later or bool(named_in(text, Path(run.settings.cwd)))
         self._begin(self._sent(run.queue if waits else run.steer, text))
 
     async def _sent(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:

@@ -12,12 +12,14 @@ from sandbur.state.messages import (
     Document,
     Image,
     Message,
+    Outcome,
     Text,
     Thinking,
     ToolResult,
     ToolUse,
     Wire,
     assistant_said,
+    person_ran,
     person_said,
     runtime_said,
     tool_answered,
@@ -74,6 +76,32 @@ async def test_a_history_of_another_provider_is_rebuilt_in_legal_form(wire: str)
         await talk(model, asked(*history))
         assert server.rejections == []
         assert b"thought" not in server.requests[0].raw
+
+
+@every_wire
+async def test_a_command_of_the_person_is_told_in_words_that_every_provider_takes(wire: str):
+    def ran(number: int, outcome: Outcome = "ok") -> Message:
+        use = ToolUse(call_id=f"own-{number}", tool="run_shell_command", arguments='{"command": "ls -la"}')
+        answer = ToolResult(
+            call_id=use.call_id, tool=use.tool, outcome=outcome, content="a.txt\nexit code: 0"
+        )
+        return person_ran(use, answer)
+
+    history = [
+        ran(0),
+        person_said("hello"),
+        assistant_said("hi"),
+        ran(1),
+        ran(2, "denied"),
+        person_said("so?"),
+    ]
+    async with ModelServer([say("fine")]) as server, connected(server, wire) as model:
+        await talk(model, asked(*history))
+        assert server.rejections == []
+        sent = json.dumps(server.requests[0].body)
+    assert sent.count("I ran this shell command myself:\\n```\\nls -la\\n```") == 3
+    assert "a.txt\\nexit code: 0" in sent
+    assert "own-" not in sent
 
 
 @every_wire
