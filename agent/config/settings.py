@@ -376,9 +376,7 @@ class Settings(Declared):
     """A `.mcp.json` that was ignored because nobody trusted it."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Key -> who says something about it, the one that counts first; without an entry: the default."""
-    rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = field(
-        default_factory=dict[tuple[str, str], tuple[str, ...]]
-    )
+    rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType({})
     """`allow`, `ask` or `deny` and a rule -> who wrote it, as in `sources`."""
 
 
