@@ -24,7 +24,7 @@ _MAX_IDLE_CONNECTIONS = 100
 _KEPT_IDLE_S = 60
 """As long as most tools take: a new connection costs a handshake."""
 _MAX_REFUSAL_BYTES = 1 << 20
-_ANTHROPIC_VERSION = "2023-06-01"
+_ANTHROPIC_VERSION = "2026-10-21"
 _OPENAI_VARIABLES = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
 
 
