@@ -98,7 +98,10 @@ class HttpTransport:
         finally:
             await response.aclose()
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Refusal(response.status_code, _parsed(body.decode("utf-8", "replace")), headers)
+        said = _parsed(body.decode("utf-8", "replace"))
+        if isinstance(said, dict) and self._endpoint.profile.wire != "messages":
+            said = cast(dict[str, Any], said).get("error", said)
+        return Refusal(response.status_code, said, headers)
 
 
 class _Connection:
@@ -155,10 +158,9 @@ def _merged(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:
 
 def _parsed(text: str) -> Any:
     try:
-        body: Any = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return text.strip()
-    return cast(dict[str, Any], body).get("error", body) if isinstance(body, dict) else body
 
 
 def is_encrypted(base_url: str) -> bool:
