@@ -60,13 +60,14 @@ class HttpTransport:
 
     async def _sent(self, client: "AsyncClient", path: str, content: bytes) -> "Response":
         """Send once; a second time if it went into a connection that the server had closed meanwhile."""
-        from httpx2 import ReadError, RemoteProtocolError, Request, WriteError
+        from httpx2 import ByteStream, ReadError, RemoteProtocolError, Request, WriteError
 
         url, headers = self._prepared or self._prepare(client, path)
         connection = _Connection()
         while True:
             extensions = {"trace": connection.trace}
-            request = Request("POST", url, headers=headers, content=content, extensions=extensions)
+            request = Request("POST", url, headers=headers, stream=ByteStream(content), extensions=extensions)
+            request.headers["Content-Length"] = str(len(content))
             try:
                 return await client.send(request, stream=True)
             except (ReadError, RemoteProtocolError, WriteError):
@@ -77,9 +78,9 @@ class HttpTransport:
     def _prepare(self, client: "AsyncClient", path: str) -> tuple[Any, Any]:
         from httpx2 import URL, Headers
 
-        headers = Headers(headers_of(self._endpoint))
-        headers["Accept-Encoding"] = client.headers["Accept-Encoding"]
-        self._prepared = URL(f"{self._endpoint.base_url.rstrip('/')}{path}"), headers
+        url = URL(f"{self._endpoint.base_url.rstrip('/')}{path}")
+        host = {"Host": url.netloc.decode("ascii"), "Accept-Encoding": client.headers["Accept-Encoding"]}
+        self._prepared = url, Headers({**host, **headers_of(self._endpoint)})
         return self._prepared
 
     async def _refusal(self, response: "Response") -> Refusal:
