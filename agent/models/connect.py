@@ -206,12 +206,15 @@ def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> End
 
 
 def _dialect(endpoint: Endpoint, max_output_tokens: int | None, effort: "Effort | None") -> "Dialect":
-    from .anthropic_messages import MessagesDialect
-    from .openai_chat import ChatDialect
-    from .openai_responses import ResponsesDialect
-
-    kinds = {"chat": ChatDialect, "responses": ResponsesDialect, "messages": MessagesDialect}
-    return kinds[endpoint.profile.wire](endpoint, max_output_tokens, effort)
+    # Each is imported for those alone who speak it.
+    match endpoint.profile.wire:
+        case "chat":
+            from .openai_chat import ChatDialect as Spoken
+        case "responses":
+            from .openai_responses import ResponsesDialect as Spoken
+        case "messages":
+            from .anthropic_messages import MessagesDialect as Spoken
+    return Spoken(endpoint, max_output_tokens, effort)
 
 
 def _transport_name(

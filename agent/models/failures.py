@@ -267,8 +267,8 @@ def unreached(error: Exception, endpoint: Endpoint) -> Exception:
 
 def _ours(error: Exception) -> Exception | None:
     found = next(filter(None, map(exhausted, _causes(error))), None)
-    if found is None and any(isinstance(cause, gaierror) for cause in _causes(error)):
-        # Looking a name up opens files, and what says that it could not is told as an unknown name.
+    if found is None:
+        # Looking a name up opens files, and where it cannot it says something else.
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as refused:

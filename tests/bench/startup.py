@@ -1,7 +1,13 @@
-"""Prints what starting the command costs, next to a bare interpreter; run it, it tests nothing."""
+"""Prints what starting the command costs; it tests nothing. Usage: python tests/bench/startup.py [ROUNDS]
+
+1. Wall time until a command ends, or a chat shows its prompt, next to a bare interpreter.
+2. CPU of `-p hi` up to its answer, with the demo and over all wires, next to `import httpx2` and one post
+   (limit 1.6, and 350 ms); with `transport = "sdk"` for comparison.
+"""
 
 import os
 import pty
+import resource
 import select
 import statistics
 import subprocess
@@ -11,8 +17,28 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROUNDS = 11
+sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+
+from model_server import ModelServer, say
+
 ROOT = Path(__file__).resolve().parent.parent.parent
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 11
+POST = """
+import asyncio, sys
+import httpx2
+async def main():
+    async with httpx2.AsyncClient() as client:
+        async with client.stream("POST", sys.argv[1], content=b"{}") as response:
+            async for line in response.aiter_lines():
+                pass
+asyncio.run(main())
+"""
+WIRES = {
+    "chat": "openai-chat/gpt-test",
+    "responses": "openai-responses/gpt-test",
+    "messages": "anthropic/claude-test",
+}
+LIMIT, LIMIT_MS = 1.6, 350
 PROMPT = "❯".encode()
 
 
@@ -58,8 +84,45 @@ CONTENDERS: dict[str, Callable[[], float]] = {
     "first prompt": first_prompt,
 }
 
-if __name__ == "__main__":
-    HOME = tempfile.TemporaryDirectory()
+
+def cpu_of(words: list[str], env: dict[str, str]) -> float:
+    """Return the milliseconds of CPU that the interpreter takes for these words, with its threads."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, *words], env=env, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, cwd=HOME.name,
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1000
+
+
+def first_requests(server: ModelServer) -> None:
+    env = environment() | {f"{name}_BASE_URL": server.base_url for name in ("OPENAI", "ANTHROPIC")}
+    env |= {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    hello = ["-m", "sandbur.ui.cli", "-p", "hi", "-m"]
+    contenders = {
+        "httpx2 and one post": (["-c", POST, f"{server.base_url}/chat/completions"], env),
+        "-p hi, demo": ([*hello, "demo"], env),
+        **{f"-p hi, {wire}": ([*hello, name], env) for wire, name in WIRES.items()},
+        **{
+            f"-p hi, {wire} by sdk": ([*hello, name], {**env, "SANDBUR_TRANSPORT": "sdk"})
+            for wire, name in WIRES.items()
+        },
+    }
+    spent: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(ROUNDS + 1):
+        for name, (words, surroundings) in contenders.items():
+            cost = cpu_of(words, surroundings)
+            if number:  # the first round compiles
+                spent[name].append(cost)
+    bare = statistics.median(spent["httpx2 and one post"])
+    for name, costs in spent.items():
+        median = statistics.median(costs)
+        limits = f"   (limits {LIMIT} x, {LIMIT_MS} ms)" if name.removeprefix("-p hi, ") in WIRES else ""
+        print(f"{name:<26}{median:7.1f} ms CPU   {median / bare:5.2f} x{limits}")
+
+
+def wall_times() -> None:
     times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     for _ in range(ROUNDS):
         for name, measure in CONTENDERS.items():
@@ -67,5 +130,12 @@ if __name__ == "__main__":
     bare = statistics.median(times["bare interpreter"])
     for name, measured in times.items():
         median = statistics.median(measured)
-        print(f"{name:<20}{median:7.1f} ms   bare {median - bare:+7.1f} ms   {median / bare:5.1f} x")
+        print(f"{name:<26}{median:7.1f} ms       bare {median - bare:+7.1f} ms   {median / bare:5.1f} x")
+
+
+if __name__ == "__main__":
+    HOME = tempfile.TemporaryDirectory()
+    wall_times()
+    with ModelServer(lambda request: say("hello"), check=False, record=False) as answering:
+        first_requests(answering)
     HOME.cleanup()

@@ -1,5 +1,7 @@
 """A model server that does no more than it must: it parses the request, then streams a call or an answer.
 
+Who asks for no stream gets the answer as a whole.
+
 The base URL says what to do: `http://127.0.0.1:PORT/RUN/TURNS/ARGUMENT_BYTES/v1`; the turns of RUN, which is
 any name, are counted.
 A POST to `/RUN/last/0` answers with the newest request of RUN.
@@ -12,9 +14,26 @@ from collections import Counter
 from typing import ClassVar
 
 
+def _whole(number: int, turns: int, argument_bytes: int) -> bytes:
+    if number <= turns:
+        function = {"name": "act", "arguments": _arguments(number, argument_bytes)}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
+        message, finish = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+    else:
+        message, finish = {"role": "assistant", "content": "done"}, "stop"
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    frame = {"id": "r", "object": "chat.completion", "created": 0, "model": "m"}
+    return json.dumps({**frame, "choices": [choice], "usage": usage}).encode()
+
+
+def _arguments(number: int, argument_bytes: int) -> str:
+    return json.dumps({"text": str(number).rjust(argument_bytes, "x")})
+
+
 def _events(number: int, turns: int, argument_bytes: int) -> bytes:
     if number <= turns:
-        arguments = json.dumps({"text": str(number).rjust(argument_bytes, "x")})
+        arguments = _arguments(number, argument_bytes)
         call = {"index": 0, "id": f"call_{number}", "type": "function"}
         deltas = [
             {"role": "assistant", "tool_calls": [{**call, "function": {"name": "act", "arguments": ""}}]},
@@ -66,13 +85,15 @@ class _Connection(asyncio.Protocol):
     def _answer(self) -> None:
         run, turns, argument_bytes = self._path.split("/")[1:4]
         if turns == "last":
-            body = self.newest[run]
+            body, kind = self.newest[run], "application/json"
         else:
             self.newest[run] = bytes(self._body)
-            json.loads(self._body)
+            is_streamed = json.loads(self._body).get("stream")
             self.counts[run] += 1
-            body = _events(self.counts[run], int(turns), int(argument_bytes))
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+            made = _events if is_streamed else _whole
+            body = made(self.counts[run], int(turns), int(argument_bytes))
+            kind = "text/event-stream" if is_streamed else "application/json"
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._transport.write(head.encode() + body)
 
 

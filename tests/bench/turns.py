@@ -1,7 +1,9 @@
 """What a durable turn costs, as ratios to baselines of one run. Usage: python tests/bench/turns.py [RUNS]
 
-1. 50 streamed tool turns: Sandbur with full persistence against a raw loop on the openai SDK.
-2. 800 tool turns with 2 KB results: late turns against early ones, and against httpx sending the same bytes.
+1. 800 tool turns with 2 KB results: late turns against early ones, and against httpx sending the same bytes.
+2. 50 streamed tool turns: Sandbur with full persistence against raw loops on the openai SDK.
+
+Both with `transport = "http"`, and for comparison with `sdk`. Limits are for CPU, where nothing else is said.
 """
 
 import asyncio
@@ -12,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,11 +28,12 @@ from scripted import Recorder, open_session
 from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolOutcome
 from sandbur.agent.models.connect import connect
-from sandbur.agent.models.providers import ProviderOverride
+from sandbur.agent.models.providers import ProviderOverride, TransportName
 from sandbur.state.store.store import Store
 
 RESULT = "r" * 200
 LATE_RESULT = "r" * 2000
+TRANSPORTS: tuple[TransportName, ...] = ("http", "sdk")
 
 
 @contextmanager
@@ -71,21 +75,62 @@ class Answer(Recorder):
         return ToolOutcome("ok", self._result)
 
 
-async def sandbur(url: str, folder: Path, result: str) -> tuple[list[float], list[float], int, int]:
-    """Return (seconds of each turn, of each model call, bytes on disk, bytes of the last request)."""
+@dataclass
+class Run:
+    seconds: list[float] = field(default_factory=list[float])
+    """Of each turn."""
+    cpu: list[float] = field(default_factory=list[float])
+    """Of each turn, in all threads."""
+    model: list[float] = field(default_factory=list[float])
+    """Of each model call."""
+    on_disk: int = 0
+    content: int = 0
+    """Bytes of the last request."""
+
+
+async def sandbur(url: str, folder: Path, result: str, transport: TransportName) -> Run:
     store = Store.open(f"sqlite:///{folder}/{time.monotonic_ns()}/sandbur.db")
-    model = TimedModel(connect("lab/m", env={}, providers={"lab": ProviderOverride(url, None, "chat")}))
+    lab = ProviderOverride(url, None, "chat", transport=transport)
+    model = TimedModel(connect("lab/m", env={}, providers={"lab": lab}))
     session = await open_session(store, model, Answer(result))
-    times, began = [], time.perf_counter()
+    run, began, cpu = Run(model=model.seconds), time.perf_counter(), time.process_time()
     async for event in session.send("go"):
         if isinstance(event, ToolFinished):
-            times.append(time.perf_counter() - began)
-            began = time.perf_counter()
-    size = session.state.chat_history.size_bytes
+            run.seconds.append(time.perf_counter() - began)
+            run.cpu.append(time.process_time() - cpu)
+            began, cpu = time.perf_counter(), time.process_time()
+    run.content = session.state.chat_history.size_bytes
     await model.aclose()
     store.close()
-    on_disk = sum(path.stat().st_size for path in Path(store.name).parent.iterdir())
-    return times, model.seconds, on_disk, size
+    run.on_disk = sum(path.stat().st_size for path in Path(store.name).parent.iterdir())
+    return run
+
+
+TOOLS: list[Any] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "act", "description": "act", "parameters": {"type": "object", "properties": {}},
+        },
+    }
+]  # fmt: skip
+
+
+async def raw_openai_whole(url: str, result: str) -> None:
+    """Loop with replies that come as a whole."""
+    from openai import AsyncOpenAI
+
+    client = AsyncOpenAI(base_url=url, api_key="x", max_retries=0)
+    messages: list[Any] = [{"role": "user", "content": "go"}]
+    while True:
+        reply = await client.chat.completions.create(model="m", messages=messages, tools=TOOLS)
+        message = reply.choices[0].message
+        if not message.tool_calls:
+            return await client.close()
+        messages.append(message.model_dump(exclude_none=True))
+        for call in message.tool_calls:
+            json.loads(call.function.arguments)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
 async def raw_openai(url: str, result: str) -> list[float]:
@@ -93,14 +138,10 @@ async def raw_openai(url: str, result: str) -> list[float]:
 
     client = AsyncOpenAI(base_url=url, api_key="x", max_retries=0)
     messages: list[Any] = [{"role": "user", "content": "go"}]
-    parameters = {"type": "object", "properties": {}}
-    tools: list[Any] = [
-        {"type": "function", "function": {"name": "act", "description": "act", "parameters": parameters}}
-    ]
     times, began = [], time.perf_counter()
     while True:
         stream = await client.chat.completions.create(
-            model="m", messages=messages, tools=tools, stream=True, stream_options={"include_usage": True}
+            model="m", messages=messages, tools=TOOLS, stream=True, stream_options={"include_usage": True}
         )
         text, calls = "", {}
         async for chunk in stream:
@@ -126,57 +167,76 @@ async def raw_openai(url: str, result: str) -> list[float]:
         began = time.perf_counter()
 
 
-async def bare_httpx(server: str, run: str, turns: int) -> list[float]:
+async def bare_httpx(server: str, run: str, turns: int) -> Run:
     """Send the bytes of the last request of `run` and read the streamed answer."""
     import httpx2
 
-    url, times = f"{server}/bare/0/0/v1", list[float]()
+    url, made = f"{server}/bare/0/0/v1", Run()
     async with httpx2.AsyncClient() as client:
         body = (await client.post(f"{server}/{run}/last/0", content=b"{}")).content
         for _ in range(turns):
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), time.process_time()
             async with client.stream("POST", f"{url}/chat/completions", content=body) as response:
                 async for line in response.aiter_lines():
                     if line.startswith("data: {"):
                         json.loads(line[6:])
-            times.append(time.perf_counter() - began)
-    return times
+            made.seconds.append(time.perf_counter() - began)
+            made.cpu.append(time.process_time() - cpu)
+    return made
 
 
 async def short_turns(server: str, folder: Path, runs: int) -> None:
-    ours, raw = [], []
+    contenders: dict[str, Callable[[str], Coroutine[Any, Any, Any]]] = {
+        "http": lambda url: sandbur(url, folder, RESULT, "http"),
+        "sdk": lambda url: sandbur(url, folder, RESULT, "sdk"),
+        "streamed": lambda url: raw_openai(url, RESULT),
+        "whole": lambda url: raw_openai_whole(url, RESULT),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(runs + 1):
-        wall, cpu = time.perf_counter(), time.process_time()
-        await sandbur(f"{server}/s{number}/50/20/v1", folder, RESULT)
-        middle, middle_cpu = time.perf_counter(), time.process_time()
-        await raw_openai(f"{server}/o{number}/50/20/v1", RESULT)
-        if number:  # the first round imports
-            ours.append((middle - wall, middle_cpu - cpu))
-            raw.append((time.perf_counter() - middle, time.process_time() - middle_cpu))
-    for kind, column in (("wall", 0), ("CPU", 1)):
-        mine, theirs = (median(row[column] for row in rows) / 51 * 1000 for rows in (ours, raw))
-        print(f"50 turns, {kind}: sandbur {mine:.2f} ms, raw openai loop {theirs:.2f} ms a turn:"
-              f" ratio {mine / theirs:.2f} (limit 0.5)")  # fmt: skip
+        for name, run in contenders.items():
+            began = time.process_time()
+            await run(f"{server}/{name}{number}/50/20/v1")
+            if number:  # the first round imports
+                spent[name].append(time.process_time() - began)
+    cost = {name: median(times) / 51 * 1000 for name, times in spent.items()}
+    for transport in TRANSPORTS:
+        for loop, limit in (("streamed", 0.25), ("whole", 0.5)):
+            told = limit_of(transport, limit)
+            print(f"50 turns, {transport}: {cost[transport]:.2f} ms CPU a turn, raw openai loop, {loop},"
+                  f" {cost[loop]:.2f} ms: ratio {cost[transport] / cost[loop]:.2f}{told}")  # fmt: skip
 
 
-async def long_run(server: str, folder: Path) -> None:
-    turns, model, on_disk, size = await sandbur(f"{server}/long/800/20/v1", folder, LATE_RESULT)
-    rest = [turn - call for turn, call in zip(turns, model, strict=False)]
+async def long_run(server: str, folder: Path, transport: TransportName) -> None:
+    name, many = f"long-{transport}", f"800 turns, {transport}"
+    run = await sandbur(f"{server}/{name}/800/20/v1", folder, LATE_RESULT, transport)
+    rest = [turn - call for turn, call in zip(run.seconds, run.model, strict=False)]
     early, late = median(rest[1:11]), median(rest[-10:])
-    bare = median(await bare_httpx(server, "long", 30))
-    whole = median(turns[-10:])
-    print(f"800 turns, all but the request: first ten {early * 1000:.2f} ms, last ten {late * 1000:.2f} ms:"
-          f" ratio {late / early:.2f} (limit 1.3)")  # fmt: skip
-    print(f"800 turns, whole late turn {whole * 1000:.2f} ms, bare httpx with the same bytes"
-          f" {bare * 1000:.2f} ms: ratio {whole / bare:.2f} (limit 1.5)")  # fmt: skip
-    print(f"800 turns, bytes on disk: {on_disk:,} for {size:,} of content; limit {3 * size + 1602 * 2048:,}")
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB (limit 200)")
+    bare = await bare_httpx(server, name, 30)
+    print(f"{many}, all but the request: first ten {early * 1000:.2f} ms, last ten {late * 1000:.2f} ms wall:"
+          f" ratio {late / early:.2f}{limit_of(transport, 1.3)}")  # fmt: skip
+    for kind, mine, theirs, limit in (
+        ("CPU", run.cpu[-10:], bare.cpu, limit_of(transport, 2.0)),
+        ("wall", run.seconds[-10:], bare.seconds, ""),
+    ):
+        whole, alone = median(mine) * 1000, median(theirs) * 1000
+        print(f"{many}, whole late turn {whole:.2f} ms {kind}, bare httpx with the same bytes {alone:.2f} ms:"
+              f" ratio {whole / alone:.2f}{limit}")  # fmt: skip
+    if transport == "http":
+        limit = 3 * run.content + 1602 * 2048
+        print(f"{many}, bytes on disk: {run.on_disk:,} for {run.content:,} of content; limit {limit:,}")
+        print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB (limit 200)")
+
+
+def limit_of(transport: TransportName, limit: float) -> str:
+    return f" (limit {limit})" if transport == "http" else ""
 
 
 async def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 7
     with tool_server() as server, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
-        await long_run(server, Path(name))
+        for transport in TRANSPORTS:
+            await long_run(server, Path(name), transport)
         await short_turns(server, Path(name), runs)
 
 

@@ -28,6 +28,8 @@ NAMES = {
     "messages": "anthropic/claude-test",
 }
 WIRES = list(NAMES)
+ROADS = [*WIRES, *(f"{wire} sdk" for wire in WIRES)]
+"""Every wire format by both transports."""
 
 
 def environment(server: ModelServer, key: str = "sk-test-key") -> dict[str, str]:
@@ -37,9 +39,10 @@ def environment(server: ModelServer, key: str = "sk-test-key") -> dict[str, str]
 
 @asynccontextmanager
 async def connected(server: ModelServer, name: str, **more: Any) -> AsyncIterator[WireModel]:
-    """Connect by wire format or by full model name."""
+    """Connect by wire format or by full model name; with ` sdk` behind it by the SDK."""
+    name, _, transport = name.partition(" ")
     options = {"env": environment(server), "retry": QUICK, "limits": TryLimits(idle_s=60), **more}
-    model = connect(NAMES.get(name, name), **options)
+    model = connect(NAMES.get(name, name), **{"transport": transport or "http", **options})
     try:
         yield model
     finally:

@@ -139,7 +139,8 @@ async def _pieces(
     from httpx2 import HTTPError, StreamError
 
     size = 0
-    async with aclosing(response.aiter_bytes()) as pieces:
+    is_packed = "content-encoding" in response.headers
+    async with aclosing(response.aiter_bytes() if is_packed else response.aiter_raw()) as pieces:
         while True:
             try:
                 async with asyncio.timeout_at(patience.until):

@@ -24,7 +24,7 @@ _MAX_IDLE_CONNECTIONS = 100
 _KEPT_IDLE_S = 60
 """As long as most tools take: a new connection costs a handshake."""
 _MAX_REFUSAL_BYTES = 1 << 20
-_ANTHROPIC_VERSION = "2023-06-01"
+_ANTHROPIC_VERSION = "2026-10-21"
 _OPENAI_VARIABLES = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
 
 
@@ -60,13 +60,14 @@ class HttpTransport:
 
     async def _sent(self, client: "AsyncClient", path: str, content: bytes) -> "Response":
         """Send once; a second time if it went into a connection that the server had closed meanwhile."""
-        from httpx2 import ReadError, RemoteProtocolError, Request, WriteError
+        from httpx2 import ByteStream, ReadError, RemoteProtocolError, Request, WriteError
 
         url, headers = self._prepared or self._prepare(client, path)
         connection = _Connection()
         while True:
             extensions = {"trace": connection.trace}
-            request = Request("POST", url, headers=headers, content=content, extensions=extensions)
+            request = Request("POST", url, headers=headers, stream=ByteStream(content), extensions=extensions)
+            request.headers["Content-Length"] = str(len(content))
             try:
                 return await client.send(request, stream=True)
             except (ReadError, RemoteProtocolError, WriteError):
@@ -77,9 +78,9 @@ class HttpTransport:
     def _prepare(self, client: "AsyncClient", path: str) -> tuple[Any, Any]:
         from httpx2 import URL, Headers
 
-        headers = Headers(headers_of(self._endpoint))
-        headers["Accept-Encoding"] = client.headers["Accept-Encoding"]
-        self._prepared = URL(f"{self._endpoint.base_url.rstrip('/')}{path}"), headers
+        url = URL(f"{self._endpoint.base_url.rstrip('/')}{path}")
+        host = {"Host": url.netloc.decode("ascii"), "Accept-Encoding": client.headers["Accept-Encoding"]}
+        self._prepared = url, Headers({**host, **headers_of(self._endpoint)})
         return self._prepared
 
     async def _refusal(self, response: "Response") -> Refusal:
@@ -98,7 +99,10 @@ class HttpTransport:
         finally:
             await response.aclose()
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Refusal(response.status_code, _parsed(body.decode("utf-8", "replace")), headers)
+        said = _parsed(body.decode("utf-8", "replace"))
+        if isinstance(said, dict) and self._endpoint.profile.wire != "messages":
+            said = cast(dict[str, Any], said).get("error", said)
+        return Refusal(response.status_code, said, headers)
 
 
 class _Connection:
@@ -155,10 +159,9 @@ def _merged(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:
 
 def _parsed(text: str) -> Any:
     try:
-        body: Any = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return text.strip()
-    return cast(dict[str, Any], body).get("error", body) if isinstance(body, dict) else body
 
 
 def is_encrypted(base_url: str) -> bool:

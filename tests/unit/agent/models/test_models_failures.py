@@ -2,11 +2,11 @@
 
 import pytest
 from model_server import ModelServer, Raw, fail, html, say, stream_of
-from model_talk import WIRES, connected, talk
+from model_talk import ROADS, connected, talk
 
 from sandbur.state.errors import CredentialsError, ModelError, Overloaded
 
-every_wire = pytest.mark.parametrize("wire", WIRES)
+every_wire = pytest.mark.parametrize("wire", ROADS)
 
 
 @pytest.mark.parametrize("end", ["data: [DONE]\n\n", ""])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from model_server import ModelServer, ToolCall, Turn, cut, fail, say, stall, unfinished
-from model_talk import QUICK, WIRES, asked, connected, converse, talk
+from model_talk import QUICK, ROADS, asked, connected, converse, talk
 
 from sandbur.actions.events import Notice
 from sandbur.agent.models.failures import Transient
@@ -17,7 +17,7 @@ from sandbur.agent.models.model import RetryPolicy, Tries, TryLimits
 from sandbur.state.errors import Overloaded
 from sandbur.state.messages import person_said
 
-every_wire = pytest.mark.parametrize("wire", WIRES)
+every_wire = pytest.mark.parametrize("wire", ROADS)
 HALF = Turn("half an answer", (ToolCall("run_shell_command", '{"command": "rm -rf x"}'),))
 
 
@@ -126,7 +126,7 @@ async def test_a_wait_that_makes_no_sense_is_ignored(nonsense: str):
         assert (await talk(model)).reply.message.text == "fine"
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every_wire
 async def test_a_server_that_is_not_there_is_tried_again_and_leaves_the_session_resumable(wire: str):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
