@@ -222,11 +222,17 @@ _LINES = (b"Umask", b"Uid", b"Gid", b"Groups", b"CapEff", b"NoNewPrivs", b"Secco
 
 def _standing() -> tuple[bytes, ...]:
     """Return what a process hands on to those it starts, and what may change while it runs."""
-    lines = Path("/proc/self/status").read_bytes().split(b"\n")
-    kept = (line for line in lines if line.partition(b":")[0] in _LINES)
+    kept = (line for line in _told("status").split(b"\n") if line.partition(b":")[0] in _LINES)
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    others = (Path(f"/proc/self/{name}").read_bytes() for name in ("limits", "cgroup", "oom_score_adj"))
-    return (*kept, *others, b"%d" % nice)
+    return (*kept, *map(_told, ("limits", "cgroup", "oom_score_adj")), b"%d" % nice)
+
+
+def _told(name: str) -> bytes:
+    """Return what the kernel tells of this process; nothing where it does not."""
+    try:
+        return Path(f"/proc/self/{name}").read_bytes()
+    except OSError:
+        return b""
 
 
 _spares = _Spares()
