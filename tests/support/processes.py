@@ -1,6 +1,7 @@
 """The processes of this machine, as tests look at them."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -26,11 +27,13 @@ def supervisors(agent: int) -> list[int]:
 
 def below(pid: int) -> list[int]:
     """Return the processes that one started, and those that they started."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [found for child in children for found in (int(child), *below(int(child)))]
+    found: list[int] = []
+    # Each thread has its own children.
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                found += (child, *below(child))
+    return found
 
 
 def parent_of(pid: int) -> int:

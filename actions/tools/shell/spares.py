@@ -147,21 +147,30 @@ class _Spares:
             finally:
                 self._lock.release()
 
-    def at_hand(self, request: bytes) -> Spare | None:
+    def at_hand(self) -> Spare | None:
         """Return one if that takes no waiting."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
-            return self._one(request, 0)
+            return self._one(0)
         finally:
             self._lock.release()
 
-    def wait_for_one(self, request: bytes) -> Spare | None:
+    def wait_for_one(self) -> Spare | None:
         """Return one; None where there can be none."""
         with self._lock:
-            return self._one(request, _PATIENCE_S) or self._one(request, _PATIENCE_S)
+            return self._one(_PATIENCE_S) or self._one(_PATIENCE_S)
 
-    def _one(self, request: bytes, patience_s: float) -> Spare | None:
+    def replace(self, request: bytes) -> None:
+        """Have one forked for the command that comes after this one, while this one runs."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._zygote is not None:
+                    self._zygote.ask(request)
+            finally:
+                self._lock.release()
+
+    def _one(self, patience_s: float) -> Spare | None:
         zygote = self._running()
         if zygote is None:
             return None
@@ -170,10 +179,7 @@ class _Spares:
         except EOFError:
             self._give_up(zygote)
             return None
-        if spare is not None:
-            # Forked while the command runs, for the one that comes after it.
-            zygote.ask(request)
-        elif patience_s:
+        if spare is None and patience_s:
             self._give_up(zygote)
         return spare
 
@@ -216,11 +222,17 @@ _LINES = (b"Umask", b"Uid", b"Gid", b"Groups", b"CapEff", b"NoNewPrivs", b"Secco
 
 def _standing() -> tuple[bytes, ...]:
     """Return what a process hands on to those it starts, and what may change while it runs."""
-    lines = Path("/proc/self/status").read_bytes().split(b"\n")
-    kept = (line for line in lines if line.partition(b":")[0] in _LINES)
+    kept = (line for line in _told("status").split(b"\n") if line.partition(b":")[0] in _LINES)
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    others = (Path(f"/proc/self/{name}").read_bytes() for name in ("limits", "cgroup", "oom_score_adj"))
-    return (*kept, *others, b"%d" % nice)
+    return (*kept, *map(_told, ("limits", "cgroup", "oom_score_adj")), b"%d" % nice)
+
+
+def _told(name: str) -> bytes:
+    """Return what the kernel tells of this process; nothing where it does not."""
+    try:
+        return Path(f"/proc/self/{name}").read_bytes()
+    except OSError:
+        return b""
 
 
 _spares = _Spares()
@@ -241,9 +253,11 @@ async def ordered(order: Order, cwd: str, ends: tuple[int, int], files: tuple[in
     content = packed(order, cwd, files)
     if not _CAN_BE or len(content) > MOST_BYTES:
         return None
-    request = CONFINED if order.steps >= 0 else PLAIN
     for _ in range(2):
-        spare = _spares.at_hand(request) or await asyncio.to_thread(_spares.wait_for_one, request)
-        if spare is None or spare.order(content, (*ends, *files)):
+        spare = _spares.at_hand() or await asyncio.to_thread(_spares.wait_for_one)
+        if spare is None:
+            return None
+        if spare.order(content, (*ends, *files)):
+            _spares.replace(CONFINED if order.steps >= 0 else PLAIN)
             return spare
     return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import secrets
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from ..schema import PlainText, ToolArguments, whole
 
 if TYPE_CHECKING:
     from ...workspace.snapshot import FilesBefore
+    from .output import Captured
     from .sandbox.launch import Launch
     from .sandbox.sandbox import Sandbox
     from .spool import CommandLimits, Spool
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 3600
 MAX_OUTPUT_BYTES = 50_000_000
+_SHORT_BYTES = 8192
 
 _DESCRIPTION = (
     "Run a command line with bash (sh where there is none) and return its output, both streams in order, and"
@@ -141,7 +144,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         if ended.is_refused:
             return _not_run("another process took the call over")
         changed = await asyncio.to_thread(before.compare)
-        found = await asyncio.to_thread(captured, spool.output)
+        found = await _found(spool.output)
         notes = filter(None, [advice_on(found.text, ended, self._sandbox), self._new_note(before)])
         outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
@@ -189,6 +192,15 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
         return context.scratch
     folder = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
     return Path(stack.enter_context(folder))
+
+
+async def _found(output: int) -> "Captured":
+    """Read what was written; what is short is read at once, which takes less than to ask a thread for it."""
+    from .output import captured
+
+    if os.fstat(output).st_size <= _SHORT_BYTES:
+        return captured(output)
+    return await asyncio.to_thread(captured, output)
 
 
 def _not_run(why: str) -> ToolOutcome:

@@ -91,7 +91,7 @@ def _control_process(option: int, value: int) -> None:
 
         prctl = _ctypes.dlsym(_ctypes.dlopen("", 0), "prctl")
         _ctypes.call_function(prctl, (option, int(value), 0, 0, 0))
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, OSError):
         import ctypes
 
         ctypes.CDLL(None).prctl(option, int(value), 0, 0, 0)
