@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...state.application import ApplicationState
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.session import SessionSettings, short_title
-from ...state.store.lease import BEAT_S, new_runner
+from ...state.store.lease import new_runner
+from ...state.store.listing import BEAT_S
 
 if TYPE_CHECKING:
     from burr.core import Application
