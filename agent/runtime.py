@@ -2,17 +2,16 @@
 
 import asyncio
 import os
-import stat
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..state.application import ApplicationState
-from ..state.databases.sqlite import require_own
 from ..state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
 from ..state.session import OutputSchema, SandboxWish, SessionSettings, ToolChoice
 from ..state.store.store import Store
+from .config.at_rest import make_private
 from .config.load import load_settings
 from .config.paths import text_folders
 from .config.settings import Said, Settings, joined
@@ -71,7 +70,7 @@ class Runtime:
         if definition is not None:
             said = joined(definition.said, said)
             settings = load_settings(said, env, of_project=not is_embedded)
-        _make_private(settings.home)
+        make_private(settings.home)
         store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
         return cls(said, settings, store, env, on_notice, definition, is_embedded)
 
@@ -324,22 +323,3 @@ class Runtime:
 
         said: SandboxWish | None = self.said.get("sandbox")
         return said or stricter(stored.sandbox, self.settings.sandbox)
-
-
-def _make_private(home: Path) -> None:
-    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is.
-
-    Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
-    """
-    if home.is_symlink() and not home.exists():
-        raise ConfigError(
-            f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
-        )
-    try:
-        require_own(home)
-        found = home.stat()
-        is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
-        if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:
-            home.chmod(0o700)
-    except OSError:
-        return

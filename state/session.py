@@ -10,6 +10,7 @@ from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
+from .store.listing import SessionSummary, is_foreign_at
 
 SandboxWish = Literal["auto", "required", "off"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -90,8 +91,7 @@ class SessionSettings(Record):
     """The last step that ran elsewhere, in a session that was imported."""
 
     def is_foreign_at(self, last_seq: int) -> bool:
-        """Tell whether a session that stands after this step was imported, and went on nowhere since."""
-        return self.imported_seq is not None and last_seq <= self.imported_seq
+        return is_foreign_at(self.imported_seq, last_seq)
 
     @property
     def digest(self) -> str:
@@ -114,26 +114,6 @@ class WaitingMessage:
     text: str
     context: str = ""
     """What a hook adds for the model."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    id: str
-    title: str
-    cwd: str
-    model: str
-    status: str
-    """As in the result of the last run, or `new`, `running`, or `interrupted` by its process's death."""
-    created_at: str
-    updated_at: str
-    steps: int
-    """Graph steps so far."""
-    parent_id: str | None
-    parent_seq: int | None
-    wake_at: str = ""
-    """When the run goes on by itself: UTC, ISO 8601; empty if it waits for nobody but a person."""
-    is_foreign: bool = False
-    """It was imported, and nobody has gone on with it here."""
 
 
 @dataclass(frozen=True, slots=True)

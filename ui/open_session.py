@@ -51,25 +51,27 @@ async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
     """Open the runtime for the flags, and close it."""
     from ..agent.runtime import Runtime
 
-    def tell(notice: str) -> None:
-        from .terminal.sanitize import plain
-
-        say(plain(notice))
-
-    runtime = Runtime.open(said_by(command), os.environ, tell)
-    _appear(runtime.settings)
+    runtime = Runtime.open(said_by(command), os.environ, tell_notice)
+    appear(runtime.settings)
     try:
         yield runtime
     finally:
         await runtime.aclose()
 
 
-def _appear(settings: "Settings") -> None:
+def tell_notice(notice: str) -> None:
+    """Say on stderr what opening the store has to tell."""
+    from .terminal.sanitize import plain
+
+    say(plain(notice))
+
+
+def appear(settings: "Settings") -> None:
     """Let what is shown look as it is wished."""
     if settings.plain or settings.theme != "dark":
-        from .terminal.theme import appear
+        from .terminal import theme
 
-        appear(settings.theme, settings.plain)
+        theme.appear(settings.theme, settings.plain)
 
 
 async def open_session(

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from ...state.crashpoints import reach
-from ...state.store.lease import is_gone, new_runner
+from ...state.store.lease import new_runner
+from ...state.store.listing import is_gone
 from .beneath import link_at, status_at
 from .paths import FileProblem, FileStat, open_regular
 from .text import MAX_BYTES

@@ -11,7 +11,8 @@ from ...state.application import ApplicationState
 from ...state.databases.database import overheard
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.session import SessionSettings, short_title
-from ...state.store.lease import BEAT_S, new_runner
+from ...state.store.lease import new_runner
+from ...state.store.listing import BEAT_S
 
 if TYPE_CHECKING:
     from burr.core import Application

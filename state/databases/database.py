@@ -1,6 +1,5 @@
 """What the store needs from a database: whole transactions, at most once, fenced by a guard; opens one."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -172,6 +171,8 @@ def require_readable(name: str, version: int) -> None:
 
 def told_here(tell: Callable[[str], None]) -> Callable[[str], None]:
     """Return what hands a notice to the running event loop, whatever thread it comes from."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
 
     def hand_over(notice: str) -> None:

@@ -1,6 +1,5 @@
 """One SQLite database: opened safely, written in whole durable transactions, its errors translated."""
 
-import asyncio
 import hashlib
 import os
 import pwd
@@ -151,6 +150,8 @@ class SqliteDatabase:
         self._patiently(lambda: self._commit(statements, guard))
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        import asyncio
+
         with self._translated():
             waiting = _Waiting(self._tell)
             while True:

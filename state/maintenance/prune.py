@@ -9,7 +9,7 @@ from ..clock import text_of
 from ..databases.database import Database
 from ..errors import GuardFailed
 from ..store.files.contents import UNUSED_CONTENTS
-from ..store.lease import seems_held
+from ..store.listing import seems_held
 from ..store.recording import elements, stored_state
 from ..store.sessions import delete_session
 

@@ -7,96 +7,24 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from ..clock import text_of
 from ..databases.chain import Chain
 from ..databases.database import GuardedUpdate, Statement, exists, update
-from ..errors import ConfigError, SessionHeld, SessionMoved
+from ..errors import SessionHeld, SessionMoved
+from .listing import LEASE_S, started
 
 
 def new_runner() -> str:
     """Return a name for one who runs a session in this process: HOST:PID:START:NONCE."""
     pid = os.getpid()
-    return f"{os.uname().nodename}:{pid}:{_started(pid)}:{uuid.uuid4().hex[:8]}"
-
-
-def is_gone(owner: str) -> bool:
-    """Tell whether its process is known to have ended; of one on another machine nothing is known."""
-    parts = owner.split(":")
-    if len(parts) != 4 or not parts[1].isdigit():
-        return True
-    host, pid, started, _ = parts
-    if host != os.uname().nodename:
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return _started(int(pid)) != started
-
-
-def is_here(owner: str) -> bool:
-    """Tell whether its process runs, or ran, on this machine."""
-    return owner.split(":")[0] == os.uname().nodename
-
-
-def _started(pid: int) -> str:
-    """Return when the process began, in clock ticks since boot; empty where the system does not say.
-
-    One that has ended and is only waited for says nothing either.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
-    except OSError:
-        return ""
-    facts = stat.rpartition(")")[2].split()
-    return facts[19] if facts[0] != "Z" else "ended"
-
-
-_DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
-
-
-def _lease_s(text: str) -> float:
-    try:
-        seconds = float(text or _DEFAULT_S)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _MOST_S:  # Not a number compares as false, too.
-        raise ConfigError(
-            f"SANDBUR_LEASE_S should be a number of seconds, above 0 and at most {_MOST_S:g}.",
-            "Correct or unset it.",
-        )
-    return max(seconds, _LEAST_S)
-
-
-LEASE_S = _lease_s(os.environ.get("SANDBUR_LEASE_S", "").strip())
-"""Seconds without a sign of life after which another process may take a session over."""
-BEAT_S = LEASE_S / 4
-"""Seconds between two signs of life."""
+    return f"{os.uname().nodename}:{pid}:{started(pid)}:{uuid.uuid4().hex[:8]}"
 
 
 def lease_end() -> str:
     """Return the end of a lease that is renewed now: UTC, ISO 8601."""
     return text_of(datetime.now(UTC) + timedelta(seconds=LEASE_S))
-
-
-def is_fresh(lease_until: str) -> bool:
-    """Tell whether a lease counts by this machine's clock. One that ends impossibly late does not:
-    one of the two clocks was changed."""
-    try:
-        left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
-    except ValueError:
-        return False
-    return 0 < left_s <= LEASE_S * 1.5
-
-
-def seems_held(owner: str, lease_until: str) -> bool:
-    """Tell whether a process most likely runs the session: it is not known to be dead, its lease counts."""
-    return bool(owner) and not is_gone(owner) and is_fresh(lease_until)
 
 
 def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:

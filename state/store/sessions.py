@@ -6,23 +6,28 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ..clock import now, text_of
 from ..databases.chain import Chain, first_digest, row_of
 from ..databases.database import Database, GuardedUpdate, Statement, listener, update
 from ..databases.schema import SESSION_TABLES
 from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
-from ..session import SessionSettings, SessionSummary, given_title, short_title
+from ..session import SessionSettings, given_title, short_title
 from .files.contents import UNUSED_CONTENTS
-from .lease import BEAT_S, Claim, head_update, held, is_fresh, is_gone, is_here, seems_held, went_on
+from .lease import Claim, head_update, held, went_on
+from .listing import (
+    BEAT_S,
+    SessionSummary,
+    is_fresh,
+    is_gone,
+    is_here,
+    seems_held,
+    summaries,
+    summary_of,
+)
 from .recording import lineage_of
 from .seals import mark
-
-_SELECT = (
-    "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
-    " s.parent_seq, h.owner, h.lease_until, h.wake_at FROM sessions s JOIN heads h ON h.session_id = s.id"
-)
 
 
 class Head(NamedTuple):
@@ -178,18 +183,14 @@ class SessionIndex:
         return tuple(Fork(found, int(seq)) for found, seq in rows)
 
     def summary(self, session_id: str) -> SessionSummary:
-        rows = self._database.query(f"{_SELECT} WHERE s.id = ? AND s.tenant = ?", (session_id, self._tenant))
-        if not rows:
+        found = summary_of(self._database, self._tenant, session_id)
+        if found is None:
             raise self._missing(session_id)
-        return _summary(rows[0])
+        return found
 
     def list(self, cwd: str | None = None) -> list[SessionSummary]:
         """Return the sessions, newest first; with `cwd` only those that work in this folder."""
-        rows = self._database.query(
-            f"{_SELECT} WHERE s.tenant = ? ORDER BY h.updated_at DESC, s.created_at DESC", (self._tenant,)
-        )
-        found = [_summary(row) for row in rows]
-        return [summary for summary in found if cwd is None or summary.cwd == cwd]
+        return summaries(self._database, self._tenant, cwd)
 
     def find(self, text: str) -> str:
         """Return the id of the session that `text` names: its id, a unique start of it, or its title."""
@@ -268,24 +269,6 @@ def new_session(
 def new_head(session_id: str, title: str, status: str, last_seq: int, end: Chain) -> Statement:
     """Return what makes the row of a session that nobody runs."""
     return row_of("heads", (session_id, title, status, now(), "", last_seq, *end, "", 0, ""))
-
-
-def _summary(row: tuple[Any, ...]) -> SessionSummary:
-    settings = SessionSettings.model_validate_json(row[2])
-    return SessionSummary(
-        id=row[0],
-        title=row[1],
-        cwd=settings.cwd,
-        model=settings.model,
-        status="interrupted" if row[3] == "running" and not seems_held(row[9], row[10]) else row[3],
-        created_at=row[4],
-        updated_at=row[5],
-        steps=int(row[6]) + 1,
-        parent_id=row[7],
-        parent_seq=row[8],
-        wake_at=row[11],
-        is_foreign=settings.is_foreign_at(int(row[6])),
-    )
 
 
 def _dump(settings: SessionSettings) -> str:

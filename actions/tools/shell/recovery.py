@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ....state.store.lease import is_gone
+from ....state.store.listing import is_gone
 from ...ports import Recovered, ToolOutcome
 from ...workspace.atomic_write import wait_for_lock
 from ...workspace.paths import opened

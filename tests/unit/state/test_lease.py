@@ -17,7 +17,8 @@ from scripted import Recorder, ScriptedModel, collect, open_session
 
 from sandbur.state.errors import SessionHeld, StoreError
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.lease import is_gone, new_runner
+from sandbur.state.store.lease import new_runner
+from sandbur.state.store.listing import is_gone
 from sandbur.state.store.store import Store
 
 ELSEWHERE = "elsewhere:77:1:abcd"

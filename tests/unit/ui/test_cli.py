@@ -68,6 +68,26 @@ def test_help_and_version_load_few_files_and_none_that_is_slow(
     assert done.returncode <= most
 
 
+@pytest.mark.parametrize("words", ["list", "list --json", "list --store sqlite:///other.db"])
+def test_a_list_of_sessions_makes_no_model_and_starts_no_loop(command: Command, words: str) -> None:
+    assert command.run("-p", "hello", "-m", "demo", "-q").code == 0
+    user = command.folder / "config" / "sandbur"
+    user.mkdir(parents=True)
+    (user / "config.toml").write_text('model = "demo"\nmode = "plan"\ntheme = "light"\nmax_turns = 9\n')
+    program = (
+        "import sys; from sandbur.ui.cli import main; code = main(['sessions', *sys.argv[1].split()]);"
+        "print(*[m for m in ('asyncio', 'ssl', 'pydantic', 'burr', 'rich', 'logging', 'openai', 'psycopg')"
+        " if m in sys.modules], file=sys.stderr); sys.exit(code)"
+    )
+    env = {**command.env, "XDG_CONFIG_HOME": str(user.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, words], env=env, cwd=command.folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stderr.replace("There is no session yet. Start one: sandbur", "").strip() == ""
+    assert ("hello" in done.stdout) is ("other" not in words)
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -73,7 +73,7 @@ def test_a_value_is_set_and_taken_out_and_nothing_else_changes(
     assert not unset_value(place, name, env)
 
 
-@given(st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=40))
+@given(st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=40).filter(str.strip))
 def test_every_text_is_read_back_as_it_was_set(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("any")
     place = own(folder, 'model = "a/b"\n')

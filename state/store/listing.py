@@ -1,0 +1,145 @@
+"""Which sessions there are and who runs each; no model is made for it, so that it is told at once."""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..databases.database import Database
+from ..errors import ConfigError
+
+_SELECT = (
+    "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
+    " s.parent_seq, h.owner, h.lease_until, h.wake_at FROM sessions s JOIN heads h ON h.session_id = s.id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    id: str
+    title: str
+    cwd: str
+    model: str
+    status: str
+    """As in the result of the last run, or `new`, `running`, or `interrupted` by its process's death."""
+    created_at: str
+    updated_at: str
+    steps: int
+    """Graph steps so far."""
+    parent_id: str | None
+    parent_seq: int | None
+    wake_at: str = ""
+    """When the run goes on by itself: UTC, ISO 8601; empty if it waits for nobody but a person."""
+    is_foreign: bool = False
+    """It was imported, and nobody has gone on with it here."""
+
+
+def summaries(database: Database, tenant: str = "", cwd: str | None = None) -> list[SessionSummary]:
+    """Return the sessions of a tenant, newest first; with `cwd` only those that work in this folder."""
+    rows = database.query(
+        f"{_SELECT} WHERE s.tenant = ? ORDER BY h.updated_at DESC, s.created_at DESC", (tenant,)
+    )
+    found = [_summary(row) for row in rows]
+    return [summary for summary in found if cwd is None or summary.cwd == cwd]
+
+
+def summary_of(database: Database, tenant: str, session_id: str) -> SessionSummary | None:
+    rows = database.query(f"{_SELECT} WHERE s.id = ? AND s.tenant = ?", (session_id, tenant))
+    return _summary(rows[0]) if rows else None
+
+
+def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
+    """Tell whether a session that stands after this step was imported, and went on nowhere since."""
+    return imported_seq is not None and last_seq <= imported_seq
+
+
+def _summary(row: tuple[Any, ...]) -> SessionSummary:
+    settings = json.loads(row[2])
+    return SessionSummary(
+        id=row[0],
+        title=row[1],
+        cwd=settings["cwd"],
+        model=settings["model"],
+        status="interrupted" if row[3] == "running" and not seems_held(row[9], row[10]) else row[3],
+        created_at=row[4],
+        updated_at=row[5],
+        steps=int(row[6]) + 1,
+        parent_id=row[7],
+        parent_seq=row[8],
+        wake_at=row[11],
+        is_foreign=is_foreign_at(settings.get("imported_seq"), int(row[6])),
+    )
+
+
+def is_gone(owner: str) -> bool:
+    """Tell whether its process is known to have ended; of one on another machine nothing is known."""
+    parts = owner.split(":")
+    if len(parts) != 4 or not parts[1].isdigit():
+        return True
+    host, pid, since, _ = parts
+    if host != os.uname().nodename:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return started(int(pid)) != since
+
+
+def is_here(owner: str) -> bool:
+    """Tell whether its process runs, or ran, on this machine."""
+    return owner.split(":")[0] == os.uname().nodename
+
+
+def started(pid: int) -> str:
+    """Return when the process began, in clock ticks since boot; empty where the system does not say.
+
+    One that has ended and is only waited for says nothing either.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return ""
+    facts = stat.rpartition(")")[2].split()
+    return facts[19] if facts[0] != "Z" else "ended"
+
+
+_DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
+
+
+def _lease_s(text: str) -> float:
+    try:
+        seconds = float(text or _DEFAULT_S)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _MOST_S:  # Not a number compares as false, too.
+        raise ConfigError(
+            f"SANDBUR_LEASE_S should be a number of seconds, above 0 and at most {_MOST_S:g}.",
+            "Correct or unset it.",
+        )
+    return max(seconds, _LEAST_S)
+
+
+LEASE_S = _lease_s(os.environ.get("SANDBUR_LEASE_S", "").strip())
+"""Seconds without a sign of life after which another process may take a session over."""
+BEAT_S = LEASE_S / 4
+"""Seconds between two signs of life."""
+
+
+def is_fresh(lease_until: str) -> bool:
+    """Tell whether a lease counts by this machine's clock. One that ends impossibly late does not:
+    one of the two clocks was changed."""
+    try:
+        left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
+    except ValueError:
+        return False
+    return 0 < left_s <= LEASE_S * 1.5
+
+
+def seems_held(owner: str, lease_until: str) -> bool:
+    """Tell whether a process most likely runs the session: it is not known to be dead, its lease counts."""
+    return bool(owner) and not is_gone(owner) and is_fresh(lease_until)

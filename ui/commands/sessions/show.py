@@ -1,0 +1,150 @@
+"""`sandbur sessions show`, `rename` and `delete`: one session that the store holds."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ...open_session import opened
+from ...terminal.lines import (
+    local_time,
+    plan_lines,
+    step_lines,
+    step_objects,
+    title,
+    usage_text,
+    waiting_lines,
+)
+from ...terminal.sanitize import one_line, plain
+from ...terminal.terminal import Glyphs, glyphs_for, put, say
+
+if TYPE_CHECKING:
+    from ....state.messages import Block, Message
+    from ....state.session import SessionView
+    from .command import SessionsCommand
+
+_MAX_RESULT_CHARS = 300
+
+
+def view_lines(view: "SessionView") -> Iterator[str]:
+    """Yield the whole session as lines that are safe on a terminal."""
+    glyphs = glyphs_for(sys.stdout.encoding)
+    summary, state = view.summary, view.state
+    yield f"session   {summary.id}"
+    yield f"title     {one_line(summary.title)}"
+    yield f"folder    {one_line(summary.cwd)}"
+    yield f"model     {one_line(summary.model)} {glyphs.dot} mode {state.execution_mode}"
+    yield f"status    {summary.status} {glyphs.dot} {summary.steps} steps {glyphs.dot} {_position(view)}"
+    yield f"started   {local_time(summary.created_at)}, last used {local_time(summary.updated_at)}"
+    if summary.parent_id:
+        yield f"fork of   {summary.parent_id} at {summary.parent_seq}"
+    yield f"usage     {usage_text(state.usage, glyphs)}"
+    if state.vibe_plan:
+        yield ""
+        yield from (text for _, text in plan_lines(state.vibe_plan, glyphs))
+    yield ""
+    for message in state.chat_history:
+        yield from _message_lines(message, glyphs)
+    for call in state.pending_tool_calls:
+        if call.decision == "undecided":
+            yield from waiting_lines(call, summary.id, summary.cwd)
+
+
+def view_object(view: "SessionView") -> dict[str, Any]:
+    from ....agent.graph import next_action
+    from ...json_output import pending_objects, plan_objects, usage_object
+
+    state = view.state
+    undecided = [call for call in state.pending_tool_calls if call.decision == "undecided"]
+    return {
+        **asdict(view.summary),
+        "mode": state.execution_mode,
+        "workflow_mode": state.workflow_mode,
+        "goal": state.current_goal,
+        "next_action": next_action(view.position, state),
+        "steps_planned": plan_objects(state.vibe_plan),
+        "pending": pending_objects(undecided),
+        "usage": usage_object(state.usage),
+        "messages": [message.model_dump(exclude={"wire"}) for message in state.chat_history],
+    }
+
+
+def _position(view: "SessionView") -> str:
+    from ....agent.graph import next_action
+
+    return f"next: {next_action(view.position, view.state)}"
+
+
+def _message_lines(message: "Message", glyphs: Glyphs) -> Iterator[str]:
+    sign = {"person": glyphs.prompt, "model": glyphs.point}.get(message.origin, glyphs.dot)
+    for block in message.blocks:
+        text = _block_text(block)
+        if text:
+            yield f"{sign} {text}"
+
+
+def _block_text(block: "Block") -> str:
+    match block.kind:
+        case "text":
+            return plain(block.text).strip("\n")
+        case "tool_use":
+            return f"calls {title(block.tool, block.arguments)}"
+        case "tool_result":
+            content = one_line(block.shown[:_MAX_RESULT_CHARS])
+            return f"{block.outcome}: {content}"
+        case "image" | "document":
+            return one_line(block.label)
+        case "thinking":
+            return ""
+
+
+async def show_session(command: "SessionsCommand") -> int:
+    if command.steps:
+        return await _show_steps(command)
+    async with opened(command) as runtime:
+        view = runtime.store.show(runtime.store.find(command.session))
+    if command.json:
+        put(json.dumps(view_object(view), indent=1))
+    else:
+        put("\n".join(view_lines(view)))
+    return 0
+
+
+async def _show_steps(command: "SessionsCommand") -> int:
+    from ....state.store.timeline import timeline
+
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        steps = timeline(runtime.store.database, session_id)
+    if command.json:
+        put(json.dumps(step_objects(steps), indent=1))
+    elif steps:
+        put("\n".join(step_lines(steps, session_id)))
+    return 0
+
+
+async def delete_session(command: "SessionsCommand") -> int:
+    from ....agent.session.leftovers import clear_scratch
+
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        runtime.store.delete(session_id)
+        clear_scratch(runtime.settings.home, session_id)
+    say(f"Deleted session {session_id}.")
+    return 0
+
+
+async def rename_session(command: "SessionsCommand") -> int:
+    from ....agent.session.secrets import masker_for
+    from ...headless import clean
+
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        masked = masker_for(runtime.env, runtime.settings.cwd).text(clean(command.file))
+        kept = runtime.store.rename(session_id, masked)
+    if command.json:
+        put(json.dumps({"id": session_id, "title": kept}))
+    else:
+        say(f"Session {session_id} is called: {one_line(kept)}")
+    return 0
