@@ -41,6 +41,11 @@ class Recovery(Record):
     """What the person adds for the model."""
 
 
+_NOT_LOST = Recovery()
+_USUAL = {"reason": "", "edited": False, "kind": "approval"}
+"""Of a call that is asked for: what the store need not say."""
+
+
 class BoundFile(Record):
     """A file or folder that a call is about, as it was when the question about the call arose."""
 
@@ -99,7 +104,7 @@ class PendingCall(Record):
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
-    recovery: Recovery = Recovery()
+    recovery: Recovery = _NOT_LOST
     """As nothing, for a call that no process died over. Stored as fields of the call."""
 
     @model_validator(mode="before")
@@ -113,7 +118,7 @@ class PendingCall(Record):
         return {**wish, "recovery": found} if found else wish
 
     @model_serializer(mode="wrap")
-    def _spread(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _spread(self, fields: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         stored = fields(self)
         recovery = stored.pop("recovery")
         if not self.masked:
@@ -122,6 +127,9 @@ class PendingCall(Record):
             del stored["binding"]
         if self.hook is None:
             del stored["hook"]
+        if info.context and self.recovery == _NOT_LOST:
+            # Each step of a call would say once more that nothing is amiss with it.
+            return {name: value for name, value in stored.items() if _USUAL.get(name) != value}
         return {**stored, **recovery}
 
     @field_serializer("arguments")
