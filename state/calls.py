@@ -42,6 +42,11 @@ class Recovery(Record):
     """What the person adds for the model."""
 
 
+_NOT_LOST = Recovery()
+_USUAL = {"reason": "", "edited": False, "kind": "approval"}
+"""Of a call that is asked for: what the store need not say."""
+
+
 class BoundFile(Record):
     """A file or folder that a call is about, as it was when the question about the call arose."""
 
@@ -103,7 +108,7 @@ class PendingCall(Record):
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
-    recovery: Recovery = Recovery()
+    recovery: Recovery = _NOT_LOST
     """As nothing, for a call that no process died over. Stored as fields of the call."""
 
     @model_validator(mode="before")
@@ -117,7 +122,7 @@ class PendingCall(Record):
         return {**wish, "recovery": found} if found else wish
 
     @model_serializer(mode="wrap")
-    def _spread(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _spread(self, fields: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         stored = fields(self)
         recovery = stored.pop("recovery")
         if not self.masked:
@@ -128,6 +133,9 @@ class PendingCall(Record):
             del stored["hook"]
         if self.origin == "model":
             del stored["origin"]
+        if info.context and self.recovery == _NOT_LOST:
+            # Each step of a call would say once more that nothing is amiss with it.
+            return {name: value for name, value in stored.items() if _USUAL.get(name) != value}
         return {**stored, **recovery}
 
     @field_serializer("arguments")

@@ -106,7 +106,7 @@ class ModelCalled(Record):
     discarded: Usage = Usage()
     """Of the tries whose answer was cut or empty."""
     request: RequestShape
-    reply: Message | None = None
+    reply: Message | None = Field(default=None, exclude_if=lambda reply: reply is None)
     """Set where no history takes the reply in."""
     error: Failure | None = None
 

@@ -19,9 +19,10 @@ def _adapters(model: type[BaseModel]) -> dict[str, TypeAdapter[Any]]:
     return {name: TypeAdapter(cast(type[Any], field.annotation)) for name, field in fields}
 
 
-def encode_field(model: type[BaseModel], name: str, value: Any, book: LogBook) -> str:
+def encode_field(model: type[BaseModel], name: str, value: Any, book: LogBook, is_brief: bool = False) -> str:
+    """Return a field as JSON; a brief one leaves out of a record what is as in every new one."""
     adapter = _adapters(model)[name]
-    return adapter.dump_json(value, context={"log_book": book}).decode()
+    return adapter.dump_json(value, context={"log_book": book}, exclude_defaults=is_brief).decode()
 
 
 def decode_fields(model: type[BaseModel], fields: dict[str, Any], book: LogBook) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class WrittenFields:
         return dict(self._encoded)
 
     def _take_one(self, name: str, value: Any) -> str | None:
-        encoded = encode_field(self._model, name, value, self._book)
+        encoded = encode_field(self._model, name, value, self._book, is_brief=True)
         if self._encoded.get(name) == encoded:
             return None
         self._encoded[name] = encoded

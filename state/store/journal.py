@@ -147,20 +147,29 @@ class CallJournal:
         next_n = self._next_n
         body = _intent(pending.tool, pending.effect, pending.arguments) | {"decided_by": pending.decided_by}
         entries = [self._entry(call, body), *self._changed(call_id, changes, pre_images)]
-        if pending.effect == "read" and not self._writer.holds_step:
-            # After a crash it just runs again, so that its start may come with the next commit.
-            for entry in entries:
-                self._writer.queue(entry)
-            self._calls[call_id] = call
-            return
         reach("started_before_commit")
+        if pending.effect == "read":
+            await self._start_queued(entries)
+        else:
+            await self._start_committed(entries, next_n)
+        self._calls[call_id] = call
+        reach("started_after_commit")
+
+    async def _start_queued(self, entries: Sequence[Entry]) -> None:
+        """Let a start come with the next commit: after a crash the call just runs again.
+
+        Only what asked for it has to be on disk.
+        """
+        for entry in entries:
+            self._writer.queue(entry)
+        await self._writer.flush_held()
+
+    async def _start_committed(self, entries: Sequence[Entry], next_n: int) -> None:
         try:
             await self._writer.commit(entries)
         except BaseException:  # cancelled, too: a number that is not on disk is given again
             self._next_n = next_n
             raise
-        self._calls[call_id] = call
-        reach("started_after_commit")
 
     async def finished(
         self,

@@ -21,7 +21,7 @@ from .message_log import SessionLogs, calls_after
 from .recording import stored_state
 from .seals import AT_REST, Seal, SealedEnd, head_with_seals, mark, vouch
 
-_MIN_SNAPSHOT_GAP_BYTES = 4096
+_MIN_SNAPSHOT_GAP_BYTES = 8192
 _LONGEST_HELD_S = 1.0
 """How long a step may wait for the commit that it is to go with."""
 
@@ -89,11 +89,6 @@ class SessionWriter:
     def is_new(self) -> bool:
         """True while the session has no step of its own."""
         return self._fields.is_empty
-
-    @property
-    def holds_step(self) -> bool:
-        """True while a step waits for the next commit."""
-        return bool(self._held)
 
     def knows_as_much_as(self, earlier: "SessionWriter") -> None:
         """Take over what was found out about the records that both stand behind."""
@@ -197,9 +192,19 @@ class SessionWriter:
             vouch(self._database, self.session_id, self.chain)
 
     async def flush(self) -> None:
-        """Write what is held or queued now."""
-        if self._held or self._queue or self._loose:
-            await self.commit()
+        """Write what is held or queued, unless that was written meanwhile."""
+        async with self._turn:
+            if self._held or self._queue or self._loose:
+                await self._commit_waiting()
+
+    async def flush_held(self) -> None:
+        """Write a step that is held, and with it the queue."""
+        async with self._turn:
+            if self._held:
+                await self._commit_waiting()
+
+    async def _commit_waiting(self) -> None:
+        await self._commit([queued.alone for queued in self._queue], self.last_seq)
 
     def queue(self, entry: Entry, with_step: Entry | None = None) -> None:
         """Keep a row for the next commit; `with_step` replaces it if that is a step."""

@@ -1,4 +1,4 @@
-"""What the store costs: a step's commit against a bare transaction, opening a long session against a new one.
+"""What the store costs: commits and bytes of a turn, a step against a bare commit, opening a long session.
 
 python tests/bench/store_commits.py [ROUNDS]
 """
@@ -11,16 +11,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "support"), str(TESTS.parent)]
 
+from figures import tell  # noqa: E402
 from scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
 
+from sandbur.actions.ports import ToolOutcome  # noqa: E402
 from sandbur.state.application import ApplicationState  # noqa: E402
+from sandbur.state.calls import Effect  # noqa: E402
 from sandbur.state.databases.chain import Entry  # noqa: E402
 from sandbur.state.messages import person_said  # noqa: E402
 from sandbur.state.session import SessionSettings  # noqa: E402
@@ -28,6 +32,16 @@ from sandbur.state.store.lease import new_runner  # noqa: E402
 from sandbur.state.store.store import Store  # noqa: E402
 
 TURNS, RESULT_BYTES, STEPS = 800, 2000, 400
+COUNTED_TURNS = 100
+EFFECTS: tuple[Effect, ...] = ("effect", "read")
+SESSION = "5f2b9c1e-7d40-4c2a-9f6e-0d1c2b3a4f5e"
+
+
+class Answer(Recorder):
+    """A trivial tool with a result of two kilobytes."""
+
+    async def run(self, arguments: str, context: Any) -> ToolOutcome:
+        return ToolOutcome("ok", "r" * RESULT_BYTES)
 
 
 class Bare:
@@ -43,6 +57,92 @@ class Bare:
         self.connection.execute("BEGIN IMMEDIATE")
         self.connection.execute("INSERT INTO rows (body) VALUES (?)", (body,))
         self.connection.execute("COMMIT")
+
+
+class Written(NamedTuple):
+    """What some turns came to on their way to the disk."""
+
+    commits: int
+    log_pages: int
+    """Of the write-ahead log; 0 where it was brought into the file on the way."""
+    written_bytes: int
+    disk_bytes: int
+
+
+def _bytes_written() -> int:
+    """Return how many bytes this process has handed to the system."""
+    facts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(facts["wchar"])
+
+
+@contextmanager
+def counted(connection: sqlite3.Connection, path: Path, keeps_log: bool) -> Generator[list[Written]]:
+    """Count what is written through a connection within; `keeps_log`: and the pages of its log."""
+    found: list[Written] = []
+    commits = 0
+
+    def heard(statement: str) -> None:
+        nonlocal commits
+        commits += statement == "COMMIT"
+
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    if keeps_log:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+    page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.set_trace_callback(heard)
+    before = _bytes_written()
+    yield found
+    connection.set_trace_callback(None)
+    log_bytes = path.with_name(f"{path.name}-wal").stat().st_size
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    pages = log_bytes // (page_bytes + 24) if keeps_log else 0
+    found.append(Written(commits, pages, _bytes_written() - before, path.stat().st_size))
+
+
+async def turns_written(folder: Path, turns: int, effect: Effect, keeps_log: bool) -> Written:
+    """Return what tool turns of a session write."""
+    path = folder / f"{effect}-{turns}.db"
+    store = Store.open(f"sqlite:///{path}", home=folder / "home")
+    script: list[Any] = [[("act", {"text": f"turn {n}"})] for n in range(turns)]
+    model = ScriptedModel(*script, "end", context_window=10**9)
+    session = await open_session(store, model, Answer(effect=effect), session_id=SESSION)
+    connection: sqlite3.Connection = store.database._connection  # pyright: ignore
+    with counted(connection, path, keeps_log) as found:
+        await collect(session.send("go"))
+    store.close()
+    return found[0]
+
+
+def bare_written(folder: Path, turns: int, keeps_log: bool) -> Written:
+    """Return what a bare log writes that takes what was asked and what came of it in two commits."""
+    path = folder / f"bare-{turns}.db"
+    bare = Bare(path)
+    with counted(bare.connection, path, keeps_log) as found:
+        for _ in range(turns):
+            bare.write("x" * 600)
+            bare.write("r" * (RESULT_BYTES + 200))
+    bare.connection.close()
+    return found[0]
+
+
+def tell_written(folder: Path) -> None:
+    bare = bare_written(folder, COUNTED_TURNS, keeps_log=True)
+    for effect in EFFECTS:
+        ours = asyncio.run(turns_written(folder, COUNTED_TURNS, effect, keeps_log=True))
+        tell(f"commits of a turn, tool of class {effect}", ours.commits / COUNTED_TURNS, 2.1)
+        pages, theirs = ours.log_pages / COUNTED_TURNS, bare.log_pages / COUNTED_TURNS
+        print(f"  pages in the log: {pages:.1f} of 1 KB; a bare log of two rows a turn: {theirs:.1f} of 4 KB")
+    ours = asyncio.run(turns_written(folder, TURNS, "effect", keeps_log=False))
+    bare = bare_written(folder, TURNS, keeps_log=False)
+    against = f"{bare.written_bytes / 1e6:.0f} MB bare"
+    tell(f"MB written in {TURNS} turns with {RESULT_BYTES} bytes", ours.written_bytes / 1e6, 32, "", against)
+    tell(
+        f"MB on disk after {TURNS} turns",
+        ours.disk_bytes / 1e6,
+        4,
+        "",
+        f"{bare.disk_bytes / 1e6:.1f} MB bare",
+    )
 
 
 async def commits(folder: Path) -> tuple[float, float]:
@@ -98,7 +198,7 @@ async def opened(url: str, session_id: str) -> float:
 def command(url: str, *words: str) -> float:
     """Return the milliseconds of the whole command `sandbur`, answered by the demo model."""
     env = {**os.environ, "PYTHONPATH": str(TESTS.parent), "SANDBUR_STORE": url}
-    line = [sys.executable, "-m", "sandbur.ui.cli", "-p", *words, "/mode yolo", "-m", "demo"]
+    line = [sys.executable, "-m", "sandbur.ui.cli", "-p", *words, "/mode plan", "-m", "demo"]
     began = time.perf_counter()
     subprocess.run(line, env=env, check=True, capture_output=True, cwd="/")
     return (time.perf_counter() - began) * 1000
@@ -114,8 +214,8 @@ def main() -> None:
         folder = Path(name)
         os.environ["SANDBUR_HOME"] = f"{folder}/home"
         ours, bare = asyncio.run(commits(folder))
-        ratio = f"ratio {ours / bare:.2f} (limit 1.5)"
-        print(f"a step's commit {ours:.3f} ms, bare transaction {bare:.3f} ms: {ratio}")
+        tell("a step's commit, over a bare transaction", ours / bare, 1.5, "", f"{bare:.3f} ms")
+        tell_written(folder)
         url = asyncio.run(long_session(folder))
         empty = f"sqlite:///{folder}/empty.db"
         asyncio.run(opened(empty, "new"))
@@ -124,10 +224,8 @@ def main() -> None:
         print(f"opening in a running process: {TURNS} turns {long_ms:.1f} ms, a new session {new_ms:.1f} ms")
         long_ms = best(lambda: command(url, "-r", "s1"), rounds)
         new_ms = best(lambda: command(empty), rounds)
-        print(
-            f"command to the next turn: {TURNS} turns {long_ms:.0f} ms, a new session {new_ms:.0f} ms:"
-            f" ratio {long_ms / new_ms:.2f} (limit 1.5)"
-        )
+        against = f"{new_ms:.0f} ms"
+        tell(f"command after {TURNS} turns, over one of a new session", long_ms / new_ms, 1.5, "", against)
 
 
 main()

@@ -35,8 +35,8 @@ def runs(place: Place) -> list[int]:
     return list(Counter((place.folder / "hooks.log").read_text().split()).values())
 
 
-@pytest.mark.parametrize("point", ["hook_starts", "hook_ran", "advice_taken"])
-def test_a_hook_is_asked_again_about_a_call_that_was_not_proposed(tmp_path: Path, point: str) -> None:
+@pytest.mark.parametrize("point", ["hook_starts", "hook_ran", "advice_taken", "started_before_commit"])
+def test_a_hook_is_asked_again_about_a_call_that_was_not_recorded(tmp_path: Path, point: str) -> None:
     with ModelServer(respond) as server:
         place = place_in(tmp_path, server)
         assert place.begin(crash=point).code == -9
@@ -46,8 +46,8 @@ def test_a_hook_is_asked_again_about_a_call_that_was_not_proposed(tmp_path: Path
         assert sum(runs(place)) == (1 if point == "hook_starts" else 2)
 
 
-@pytest.mark.parametrize("point", ["started_before_commit", "started_after_commit", "tool_ran"])
-def test_no_hook_is_asked_again_about_a_call_that_was_proposed(tmp_path: Path, point: str) -> None:
+@pytest.mark.parametrize("point", ["started_after_commit", "tool_ran"])
+def test_no_hook_is_asked_again_about_a_call_that_was_recorded(tmp_path: Path, point: str) -> None:
     with ModelServer(respond) as server:
         place = place_in(tmp_path, server)
         assert place.begin(crash=point).code == -9

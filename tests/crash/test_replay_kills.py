@@ -19,7 +19,7 @@ GOAL = "my web site is slow, find out why"
         "started_after_commit:3",
         "tool_ran:3",
         "store_before_commit:14",
-        "store_in_transaction:17",
+        "store_in_transaction:12",
         "store_after_commit:11",
     ],
 )

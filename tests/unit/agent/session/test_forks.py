@@ -50,7 +50,9 @@ async def ran_twice(store: Store) -> list[str]:
     """Run two calls, whose results are in the history alone; return their ids."""
     session = await open_session(store, ScriptedModel(act("a"), act("b"), "done"), Recorder())
     await collect(session.send("go"))
-    return [row[0] for row in store.database.query("SELECT call_id FROM calls WHERE move = 'finished'")]
+    return [
+        row[0] for row in store.database.query("SELECT call_id FROM calls WHERE move = 'finished' ORDER BY n")
+    ]
 
 
 async def test_a_result_is_read_from_the_step_that_took_it_into_the_history(store: Store) -> None:
