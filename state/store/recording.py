@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
@@ -440,13 +440,26 @@ class MessagePages:
 
 
 def messages_at(
-    database: Database, session_id: str, log: int, first: int, end: int
+    database: Database,
+    session_id: str,
+    log: int,
+    first: int,
+    end: int,
+    on_row: Callable[[str], None] | None = None,
 ) -> dict[int, Message | None]:
-    """Return the messages of a log from index `first` to before `end`, as far as they are there."""
+    """Return the messages of a log from index `first` to before `end`, as far as they are there.
+
+    `on_row` is given the text of each.
+    """
     condition = "log = ? AND idx >= ? AND idx < ?"
     rows = sound_rows(database, "messages", session_id, ("body",), condition, (log, first, end))
     contents = contents_of(database)
-    return {int(position): _message(body, contents) for _, position, body in rows}
+    found: dict[int, Message | None] = {}
+    for _, position, body in rows:
+        if on_row is not None:
+            on_row(body)
+        found[int(position)] = _message(body, contents)
+    return found
 
 
 def recorded_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:
