@@ -24,7 +24,7 @@ from ..messages import (
 )
 from ..transcript import Log, Transcript, TranscriptRange
 from .deltas import decode_message, encode_message
-from .recording import messages_at
+from .recording import contents_of, message_of, message_rows
 
 _TEXT = "(A record of this session was damaged on disk. What stood here is lost.)"
 
@@ -176,7 +176,11 @@ class SessionLogs:
         name = log.session_id, log.number
         if not start:
             self._digests.pop(log, None)
-        there = messages_at(self._database, *name, start, end, lambda body: self._digest(log, body))
+        contents = contents_of(self._database)
+        there: dict[int, Message | None] = {}
+        for position, body in message_rows(self._database, *name, start, end):
+            self._digest(log, body)
+            there[position] = message_of(body, contents)
         found = [there.get(index) for index in range(start, end)]
         is_whole = None not in found
         if not is_whole:
