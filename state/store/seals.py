@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 from ..crashpoints import reach
 from ..databases.chain import Chain, first_digest, row_of
 from ..databases.database import Database, Sealer, Statement, update
+from ..databases.high_water import HighWater
 from ..databases.schema import SCHEMA_VERSION
-from ..databases.sqlite import HighWater
 from ..errors import StoreError
 
 _COLUMNS = ("n", "maker", "since", "records", "mac")
