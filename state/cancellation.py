@@ -14,6 +14,21 @@ def _nothing() -> None:
     pass
 
 
+async def _done(work: "asyncio.Future[Any]") -> None:
+    """Wait as `asyncio.wait([work])` does, which makes more of it."""
+    waiter = asyncio.get_running_loop().create_future()
+
+    def wake(_: object) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    work.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        work.remove_done_callback(wake)
+
+
 async def over(
     work: "asyncio.Future[Any]", on_cancel: Callable[[], object] = _nothing
 ) -> asyncio.CancelledError | None:
@@ -24,7 +39,7 @@ async def over(
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
-            await asyncio.wait([work])
+            await _done(work)
         except asyncio.CancelledError as error:
             if cancelled is None:
                 on_cancel()
@@ -32,6 +47,20 @@ async def over(
     if not work.cancelled():
         work.exception()
     return cancelled
+
+
+async def settled(work: "asyncio.Future[ResultT]", on_cancel: Callable[[], object] = _nothing) -> ResultT:
+    """Wait for work that another thread does. Cancelled, it waits all the same: whoever gets the cancellation
+    knows that nothing was done, and whoever gets a result is cancelled right after it.
+    """
+    if await over(work, on_cancel) is None:
+        return work.result()
+    if work.cancelled() or work.exception() is not None:
+        raise asyncio.CancelledError
+    if task := asyncio.current_task():
+        task.uncancel()
+        task.cancel()
+    return work.result()
 
 
 async def to_the_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:

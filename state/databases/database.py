@@ -69,15 +69,15 @@ class Sealer(Protocol):
         """Return the number last noted, or -1."""
         ...
 
-    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str) -> None:
+    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = "") -> None:
         """Note that all records up to this end of a chain are what was written; None: that is not known.
 
-        `body` tells in which database.
+        `body` tells in which database; `loaded` is a digest of what opening the session reads.
         """
         ...
 
-    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> bool:
-        """Tell whether exactly that was noted last."""
+    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
+        """Return the `loaded` of exactly that; None: it is not what was noted last."""
         ...
 
 

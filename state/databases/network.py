@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ..cancellation import over
+from ..cancellation import settled
 from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError
 from .database import (
@@ -328,22 +328,13 @@ class NetworkDatabase:
         await self.offload(lambda: self.commit(statements, guard))
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run `work` in a thread. Cancelled, it waits for what is on its way to the server: whoever gets the
-        cancellation knows that nothing was committed, and whoever gets a result is cancelled right after it.
-        """
+        """Run `work` in a thread. Cancelled, it waits for what is on its way to the server."""
         self._require_open()
         loop = asyncio.get_running_loop()
         heard = listener(self._tell)
         call = Work(told_here(heard) if heard == self._tell else heard, heard)
         future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
-        if await over(future, call.give_up) is None:
-            return future.result()
-        if future.cancelled() or future.exception() is not None:
-            raise asyncio.CancelledError
-        if task := asyncio.current_task():
-            task.uncancel()
-            task.cancel()
-        return future.result()
+        return await settled(future, call.give_up)
 
     def problems(self) -> list[str]:
         return self._repeated(lambda connection: table_problems(self._server, connection))

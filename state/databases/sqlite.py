@@ -1,6 +1,5 @@
 """One SQLite database: opened safely, written in whole durable transactions, its errors translated."""
 
-import hashlib
 import os
 import pwd
 import sqlite3
@@ -11,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ..crashpoints import reach
@@ -25,70 +24,15 @@ from .database import (
     insert,
     listener,
     require_readable,
+    told_here,
     unheard,
 )
+from .high_water import HighWater
 from .schema import SCHEMA_VERSION, TABLES, if_missing
+from .troubles import failure_of
 
-
-class HighWater:
-    """One small file a session, written after each commit.
-
-    SQLite drops every transaction after a damaged page of its write-ahead log without a word; these files
-    are no part of that log. They need no sync: one that lags behind only tells less.
-    """
-
-    def __init__(self, store: Path) -> None:
-        self.folder = store.with_name(store.name + "-marks")
-
-    def note(self, session_id: str, records: int) -> None:
-        """Note a number; a folder that cannot be written costs the check, not the run."""
-        self.keep(session_id, b"%020d" % records if records >= 0 else None)
-
-    def noted(self, session_id: str) -> int:
-        """Return the number last noted, or -1."""
-        try:
-            return int(self.kept(session_id))
-        except ValueError:
-            return -1
-
-    def keep(self, name: str, content: bytes | None) -> None:
-        """Write what is kept under a name; it is always as long. None: nothing is kept."""
-        path = self._path(name)
-        with suppress(OSError):
-            if content is None:
-                path.unlink(missing_ok=True)
-                return
-            # Opened each time, which costs less than a write: a thousand sessions keep nothing open.
-            file = self._opened(path)
-            try:
-                # In place: a file that is cut short on the way would tell nothing.
-                os.pwrite(file, content, 0)
-            finally:
-                os.close(file)
-
-    def kept(self, name: str) -> bytes:
-        """Return what was kept last; empty if nothing is."""
-        try:
-            return self._path(name).read_bytes()
-        except OSError:
-            return b""
-
-    def knows_any(self) -> bool:
-        return self.folder.is_dir() and any(self.folder.iterdir())
-
-    def _opened(self, path: Path) -> int:
-        """Open the file; make its folder when it turns out to be missing: every commit comes here."""
-        how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        try:
-            return os.open(path, how, 0o600)
-        except FileNotFoundError:
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            return os.open(path, how, 0o600)
-
-    def _path(self, name: str) -> Path:
-        # It holds an id, which may come from a caller of the library, so it is no file name.
-        return self.folder / hashlib.sha256(name.encode()).hexdigest()[:32]
-
+if TYPE_CHECKING:
+    from .grouped import GroupWriter, Job
 
 _PATIENCE_S = 30.0
 """How long a lock of another process is waited for."""
@@ -124,14 +68,14 @@ class SqliteDatabase:
         self._high_water = HighWater(path)
         self._turn = threading.Lock()
         """Threads may share the connection: each takes its turn."""
+        self._reader: sqlite3.Connection | None = None
+        """Reads while the other connection writes; made when the first commit leaves an event loop."""
+        self._reading = threading.Lock()
+        self._writer: GroupWriter | None = None
+        self._making_writer = threading.Lock()
         _prepare_file(path)
         with self._translated():
-            # Waiting for locks is done here, where it can be shown and need not block the event loop.
-            # Without the right to create: a link that comes in between would lead to a new file elsewhere.
-            url = f"file:{quote(os.fsencode(path))}?mode=rw"
-            self._connection = sqlite3.connect(
-                url, timeout=0, isolation_level=None, check_same_thread=False, uri=True
-            )
+            self._connection = _connected(path)
         with ExitStack() as undo:
             undo.callback(self._connection.close)
             self._prepare()
@@ -150,16 +94,19 @@ class SqliteDatabase:
         self._patiently(lambda: self._commit(statements, guard))
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        # Who only reads needs none of this.
         import asyncio
 
+        from .grouped import Job
+
+        job = Job(statements, guard, told_here(listener(self.on_notice)))
         with self._translated():
-            waiting = _Waiting(self._tell)
-            while True:
-                try:
-                    return self._commit(statements, guard)
-                except sqlite3.OperationalError as error:
-                    pause_s = waiting.pause_after(error)
-                await asyncio.sleep(pause_s)
+            self._open_reader()
+            if not self._group_writer().take(job):
+                await asyncio.sleep(0)
+                self._commit_all([job])
+                job.answer()
+            await job.outcome()
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
         # A local file answers faster than a thread starts.
@@ -170,11 +117,27 @@ class SqliteDatabase:
 
     def compact(self) -> None:
         for sql in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-            self._patiently(partial(self._connection.execute, sql))
+            self._patiently(partial(self._run, sql))
+
+    def _run(self, sql: str) -> None:
+        with self._turn:
+            self._connection.execute(sql)
+
+    def _group_writer(self) -> "GroupWriter":
+        with self._making_writer:
+            if self._writer is None:
+                from .grouped import GroupWriter
+
+                self._writer = GroupWriter(self._commit_all)
+            return self._writer
 
     def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
         with self._translated():
             self._connection.close()
+            if self._reader is not None:
+                self._reader.close()
 
     def mark(self, session_id: str, records: int) -> None:
         self._high_water.note(session_id, records)
@@ -183,24 +146,99 @@ class SqliteDatabase:
         return self._high_water.noted(session_id)
 
     def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._turn:
-            return self._connection.execute(sql, parameters).fetchall()
+        if self._reader is None:
+            with self._turn:
+                return self._connection.execute(sql, parameters).fetchall()
+        with self._reading:
+            return self._reader.execute(sql, parameters).fetchall()
+
+    def _open_reader(self) -> None:
+        """Make a connection that need not wait until what is written has reached the disk."""
+        if self._reader is not None:
+            return
+        # Where it cannot be made, one connection does everything.
+        with self._reading, suppress(sqlite3.Error):
+            if self._reader is None:
+                reader = _connected(self.path)
+                try:
+                    self._require_same_file()
+                except StoreError:
+                    reader.close()
+                    raise
+                self._reader = reader
 
     def _commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
         self._require_same_file()
         with self._turn, self._transaction():
-            if guard is not None and self._connection.execute(*guard.claim).rowcount != 1:
-                raise GuardFailed(f"The store {self.name} was changed by another process.")
-            for sql, parameters in statements:
-                self._connection.execute(sql, parameters)
-            reach("store_in_transaction")
+            self._apply(statements, guard)
+
+    def _apply(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
+        if guard is not None and self._connection.execute(*guard.claim).rowcount != 1:
+            raise GuardFailed(f"The store {self.name} was changed by another process.")
+        for sql, parameters in statements:
+            self._connection.execute(sql, parameters)
+        reach("store_in_transaction")
+
+    def _commit_all(self, jobs: "Sequence[Job]") -> None:
+        """Commit jobs together, and settle each; a lock of another process is waited for."""
+        from asyncio import CancelledError
+
+        waiting = _Waiting(lambda: self._tell_each(jobs))
+        while jobs := [job for job in jobs if not job.is_settled]:
+            for job in jobs:
+                if job.is_given_up:
+                    job.settle(CancelledError())
+            try:
+                self._commit_together([job for job in jobs if not job.is_settled])
+            except sqlite3.OperationalError as error:
+                time.sleep(waiting.pause_after(error))
+
+    def _commit_together(self, jobs: "Sequence[Job]") -> None:
+        """Commit jobs in one transaction, of which those that fail are no part, and settle them."""
+        if len(jobs) < 2:
+            for job in jobs:
+                self._commit_alone(job)
+            return
+        failed: dict[Job, Exception] = {}
+        self._require_same_file()
+        with self._turn, self._transaction():
+            for job in jobs:
+                if error := self._failure_of(job):
+                    failed[job] = error
+                if not self._connection.in_transaction:
+                    break
+            is_whole = self._connection.in_transaction
+        if is_whole:
+            for job in jobs:
+                job.settle(failed.get(job))
+            return
+        # The failure took the transaction with it: nothing of the others is there, so each is for itself.
+        for job in jobs:
+            self._commit_alone(job)
+
+    def _commit_alone(self, job: "Job") -> None:
+        error = failure_of(partial(self._commit, job.statements, job.guard))
+        if isinstance(error, sqlite3.OperationalError) and _is_lock(error):
+            raise error
+        job.settle(error)
+
+    def _failure_of(self, job: "Job") -> Exception | None:
+        """Run a job as a part of the transaction; return why it is none."""
+        self._connection.execute("SAVEPOINT job")
+        error = failure_of(partial(self._apply, job.statements, job.guard))
+        if self._connection.in_transaction:
+            if error is not None:
+                self._connection.execute("ROLLBACK TO job")
+            self._connection.execute("RELEASE job")
+        return error
 
     @contextmanager
     def _transaction(self) -> Generator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
-            self._connection.execute("COMMIT")
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
         except BaseException:  # whatever came in between, Ctrl-C too: no part of it stays
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -231,13 +269,20 @@ class SqliteDatabase:
                     time.sleep(waiting.pause_after(error))
 
     def _tell(self) -> None:
+        listener(self.on_notice)(self._lock_notice())
+
+    def _tell_each(self, jobs: "Sequence[Job]") -> None:
+        notice = self._lock_notice()
+        for job in jobs:
+            job.tell(notice)
+
+    def _lock_notice(self) -> str:
         from .lock_holder import lock_holder
 
         holder = lock_holder(self.path)
         who = holder or "Another process"
         advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
-        tell = listener(self.on_notice)
-        tell(f"{who} has the store {self.name} locked; waiting for it.{advice}")
+        return f"{who} has the store {self.name} locked; waiting for it.{advice}"
 
     def _advice(self, reason: str) -> str:
         if "locked" in reason:
@@ -332,7 +377,7 @@ class _Waiting:
     def pause_after(self, error: sqlite3.OperationalError) -> float:
         """Return how long to pause; raises the error if it is no lock, or has lasted too long."""
         waited_s = time.monotonic() - self._began
-        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if not _is_lock(error):
             raise error
         if waited_s > _PATIENCE_S:
             raise error
@@ -341,6 +386,17 @@ class _Waiting:
             self._tell()
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         return self._pause_s
+
+
+def _is_lock(error: sqlite3.OperationalError) -> bool:
+    return (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    # Waiting for locks is done by us, where it can be shown and need not block an event loop.
+    # Without the right to create: a link that comes in between would lead to a new file elsewhere.
+    url = f"file:{quote(os.fsencode(path))}?mode=rw"
+    return sqlite3.connect(url, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -83,3 +83,12 @@ def other(text: str) -> Reading:
 def trouble_of(reading: Reading, name: str) -> Trouble:
     kind, what, hint = reading
     return Trouble(kind, StoreError(f"The store {name} {what}.", hint))
+
+
+def failure_of(work: Callable[[], None]) -> Exception | None:
+    """Do `work`; return how it failed, for whoever waits for it in another thread."""
+    try:
+        work()
+    except Exception as error:
+        return error
+    return None

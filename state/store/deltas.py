@@ -81,6 +81,11 @@ class WrittenFields:
         self._spans: dict[str, list[str]] = {}
 
     @property
+    def values(self) -> Mapping[str, Any]:
+        """The fields that were taken last."""
+        return self._values
+
+    @property
     def is_empty(self) -> bool:
         return not self._encoded
 

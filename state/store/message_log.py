@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import cast
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pydantic import ValidationError
 
@@ -23,7 +24,7 @@ from ..messages import (
 )
 from ..transcript import Log, Transcript, TranscriptRange
 from .deltas import decode_message, encode_message
-from .recording import messages_at
+from .recording import contents_of, message_of, message_rows
 
 _TEXT = "(A record of this session was damaged on disk. What stood here is lost.)"
 
@@ -115,6 +116,10 @@ class SessionLogs:
         self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
         self._growing: dict[tuple[str, int], Log] = {}
         """Logs with messages that are not on disk; the others live as long as a history needs them."""
+        self._digests: WeakKeyDictionary[Log, list[bytes]] = WeakKeyDictionary()
+        """For each log, what its rows are up to each message."""
+        self._encoded: list[tuple[Log, str]] = []
+        """The rows that are about to be written."""
         self.is_unchecked = False
         """True if nobody has looked at these records since the last run ended."""
         self._next_number = next_number(database, "messages", session_id, "log")
@@ -168,7 +173,14 @@ class SessionLogs:
         start = len(log.messages)
         assert log.session_id is not None
         assert log.number is not None
-        there = messages_at(self._database, log.session_id, log.number, start, end)
+        name = log.session_id, log.number
+        if not start:
+            self._digests.pop(log, None)
+        contents = contents_of(self._database)
+        there: dict[int, Message | None] = {}
+        for position, body in message_rows(self._database, *name, start, end):
+            self._digest(log, body)
+            there[position] = message_of(body, contents)
         found = [there.get(index) for index in range(start, end)]
         is_whole = None not in found
         if not is_whole:
@@ -179,11 +191,14 @@ class SessionLogs:
 
     def unsaved(self) -> list[Entry]:
         """Return a row for every message that is not on disk yet."""
-        return [
-            Entry("messages", (number, idx, encode_message(log.messages[idx])))
-            for (_, number), log in self._growing.items()
-            for idx in range(log.saved, len(log.messages))
-        ]
+        self._encoded.clear()
+        rows: list[Entry] = []
+        for (_, number), log in self._growing.items():
+            for idx in range(log.saved, len(log.messages)):
+                body = encode_message(log.messages[idx])
+                self._encoded.append((log, body))
+                rows.append(Entry("messages", (number, idx, body)))
+        return rows
 
     def unsaved_files(self) -> list[Attachment]:
         """Return the files of the messages that are not on disk yet."""
@@ -198,6 +213,25 @@ class SessionLogs:
         for log in self._growing.values():
             log.saved = len(log.messages)
         self._growing.clear()
+        for log, body in self._encoded:
+            self._digest(log, body)
+        self._encoded.clear()
+
+    def _digest(self, log: Log, body: str) -> None:
+        digests = self._digests.setdefault(log, [])
+        whole = (digests[-1] if digests else b"") + body.encode("utf-8", "surrogatepass")
+        digests.append(blake2b(whole, digest_size=20).digest())
+
+    def digest(self, history: Transcript) -> bytes:
+        """Return a digest of the rows that a history is loaded from."""
+        parts: list[bytes] = []
+        for log, start, end in history.spans:
+            assert log.session_id is not None
+            assert log.number is not None
+            digests = self._digests.get(log, [])
+            last = digests[end - 1] if 0 < end <= len(digests) else b""
+            parts.append(b"%b %d %d %d %b" % (log.session_id.encode(), log.number, start, end, last))
+        return blake2b(b"\n".join(parts), digest_size=20).digest()
 
 
 MOST_CALLS = 20

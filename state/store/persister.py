@@ -74,6 +74,8 @@ class DeltaPersister(AsyncBaseStatePersister):
             return None
         values = found[3]
         load_histories(writer.logs, values)
+        if seq is None:
+            writer.compare(values)
         _hold_files(values)
         writer.adopt(values)
         if writer.lost_calls:

@@ -383,14 +383,14 @@ class RecordedMessage(NamedTuple):
 def recorded_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
     """Yield the messages that a session wrote itself, log by log, without damaged ones."""
     for log, position, row, body in sound_rows(database, "messages", session_id, ("record", "body")):
-        yield RecordedMessage(int(log), int(position), int(row), _message(body, contents_of(database)))
+        yield RecordedMessage(int(log), int(position), int(row), message_of(body, contents_of(database)))
 
 
 def tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
     """Yield the calls that the messages of a session ask for."""
     for *_, body in sound_rows(database, "messages", session_id, ("body",)):
         # Most messages ask for nothing, and need not be parsed.
-        if '"tool_use"' in body and (message := _message(body)) is not None:
+        if '"tool_use"' in body and (message := message_of(body)) is not None:
             yield from message.tool_uses
 
 
@@ -399,7 +399,8 @@ def contents_of(database: Database) -> Source:
     return partial(content, database)
 
 
-def _message(body: str, contents: Source | None = None) -> Message | None:
+def message_of(body: str, contents: Source | None = None) -> Message | None:
+    """Return a stored message; None if it cannot be read."""
     try:
         return decode_message(body, contents)
     except ValidationError:
@@ -409,7 +410,7 @@ def _message(body: str, contents: Source | None = None) -> Message | None:
 def files_of(body: str) -> list[Attachment]:
     """Return the files that a stored message refers to."""
     # Most messages have none, and need not be parsed.
-    message = _message(body) if '"sha256"' in body else None
+    message = message_of(body) if '"sha256"' in body else None
     return [] if message is None else list(message.files)
 
 
@@ -443,10 +444,14 @@ def messages_at(
     database: Database, session_id: str, log: int, first: int, end: int
 ) -> dict[int, Message | None]:
     """Return the messages of a log from index `first` to before `end`, as far as they are there."""
-    condition = "log = ? AND idx >= ? AND idx < ?"
-    rows = sound_rows(database, "messages", session_id, ("body",), condition, (log, first, end))
-    contents = contents_of(database)
-    return {int(position): _message(body, contents) for _, position, body in rows}
+    rows, contents = message_rows(database, session_id, log, first, end), contents_of(database)
+    return {position: message_of(body, contents) for position, body in rows}
+
+
+def message_rows(database: Database, session_id: str, *place: int) -> Iterator[tuple[int, str]]:
+    """Yield index and text of those messages; `place` is the log, the first index, and the end."""
+    rows = sound_rows(database, "messages", session_id, ("body",), "log = ? AND idx >= ? AND idx < ?", place)
+    return ((int(position), body) for _, position, body in rows)
 
 
 def recorded_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 from ..crashpoints import reach
 from ..databases.chain import Chain, first_digest, row_of
 from ..databases.database import Database, Sealer, Statement, update
+from ..databases.high_water import HighWater
 from ..databases.schema import SCHEMA_VERSION
-from ..databases.sqlite import HighWater
 from ..errors import StoreError
 
 _COLUMNS = ("n", "maker", "since", "records", "mac")
@@ -90,19 +90,23 @@ class KeySealer:
         """Return the number last noted, or -1."""
         return self._marks.noted(self._name(session_id))
 
-    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str) -> None:
+    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = "") -> None:
         """Note that all records up to `end` are what was written; None: that is not known."""
-        text = None if end is None else self._vouched(self.key(), session_id, end, body)
+        loaded = loaded or _NOT_LOADED
+        text = None if end is None else self._vouched(self.key(), session_id, end, body, loaded)
         self._marks.keep(self._voucher(session_id), text)
 
-    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> bool:
-        """Tell whether that was noted last. Who has no key cannot note it."""
+    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
+        """Return the `loaded` that was noted last with that. Who has no key cannot note it."""
         kept, key = self._marks.kept(self._voucher(session_id)), self.known_key()
-        return key is not None and hmac.compare_digest(kept, self._vouched(key, session_id, end, body))
+        loaded = kept[: len(_NOT_LOADED)].decode("ascii", "replace")
+        if key is None or not hmac.compare_digest(kept, self._vouched(key, session_id, end, body, loaded)):
+            return None
+        return "" if loaded == _NOT_LOADED else loaded
 
-    def _vouched(self, key: bytes, session_id: str, end: tuple[int, str], body: str) -> bytes:
-        parts = (self._store, body, str(SCHEMA_VERSION), session_id, str(end[0]), end[1])
-        return _code(key, b"sandbur whole", parts).encode()
+    def _vouched(self, key: bytes, session_id: str, end: tuple[int, str], body: str, loaded: str) -> bytes:
+        parts = (self._store, body, str(SCHEMA_VERSION), session_id, str(end[0]), end[1], loaded)
+        return (loaded + _code(key, b"sandbur whole", parts)).encode()
 
     def _voucher(self, session_id: str) -> str:
         return f"{self._name(session_id)}\nwhole"
@@ -141,21 +145,29 @@ AT_REST = "done"
 """The status of a session that waits for nothing: no call of it is pending."""
 
 
-def vouch(database: Database, session_id: str, end: Chain | None) -> None:
-    """Note that the records up to `end` need not be checked when the session is opened; None: they do."""
+_NOT_LOADED = "-" * 40
+
+
+def vouch(database: Database, session_id: str, end: Chain | None, loaded: str = "") -> None:
+    """Note that the records up to `end` need not be checked when the session is opened; None: they do.
+
+    `loaded` is a digest of those that opening it reads, which are compared with it.
+    """
     if database.sealer is not None:
-        database.sealer.vouch(session_id, end, database.body)
+        database.sealer.vouch(session_id, end, database.body, loaded)
 
 
-def vouched_end(database: Database, session_id: str) -> Chain | None:
-    """Return the end of a chain that need not be checked: its last run ended here, in order, and waits for
-    nothing, nobody wrote since, and the records before were whole. None: it has to be checked.
+def vouched(database: Database, session_id: str) -> str | None:
+    """Return the digest of what opening a session reads if its records need not be checked: its last run
+    ended here, in order, and waits for nothing, nobody wrote since, and all records before were whole.
+
+    Empty: it is not known, as nobody has opened the session. None: the records have to be checked.
     """
     end = end_at_rest(database, session_id)
     sealer = database.sealer
     if end is None or sealer is None or database.marked(session_id) > end.records:
         return None
-    return end if sealer.vouches(session_id, end, database.body) else None
+    return sealer.vouches(session_id, end, database.body)
 
 
 def end_at_rest(database: Database, session_id: str) -> Chain | None:

@@ -15,7 +15,7 @@ from .inbox import Inbox
 from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
 from .persister import DeltaPersister, load_histories
-from .seals import KeySealer, end_at_rest, vouch, vouched_end
+from .seals import KeySealer, end_at_rest, vouch, vouched
 from .sessions import SessionIndex
 from .writer import SessionWriter
 
@@ -192,16 +192,18 @@ class Store:
     def heal(self, session_id: str, trusting: bool = True) -> list[str]:
         """Set damaged records of a session aside before it goes on; return what the person should know.
 
-        `trusting`: what was whole when its last run ended in order is not looked at again. Should it be
-        damaged since, loading it raises `DamagedRecords`, if it cannot be read.
+        `trusting`: what was whole when the last run ended in order is not looked at again, but for what is
+        loaded; should that be another by now, loading it raises `DamagedRecords`.
         """
         owners = (*self.index.ancestors(session_id), session_id)
-        unknown = [owner for owner in owners if not trusting or vouched_end(self.database, owner) is None]
-        said, is_whole = self._healed(session_id, unknown) if unknown else ([], True)
+        loaded = [vouched(self.database, owner) for owner in owners] if trusting else [None]
+        if None not in loaded and loaded[-1]:
+            self.writer(session_id).trust(loaded[-1])
+            return []
+        said, is_whole = self._healed(session_id, owners)
         if said:
             self.forget(session_id)
-        writer = self.writer(session_id)
-        writer.is_whole, writer.logs.is_unchecked = is_whole, len(unknown) < len(owners)
+        self.writer(session_id).trust("", is_whole)
         return said
 
     def _healed(self, session_id: str, owners: Sequence[str]) -> tuple[list[str], bool]:
@@ -213,7 +215,8 @@ class Store:
         for owner in owners:
             health = examine(self.database, owner)
             is_whole = is_whole and health.is_whole
-            if health.is_whole and health.end == end_at_rest(self.database, owner):
+            # What opening the session itself reads is noted when its next run ends.
+            if owner != session_id and health.is_whole and health.end == end_at_rest(self.database, owner):
                 vouch(self.database, owner, health.end)
             if health.damages:
                 # Another process may be setting the same rows aside.

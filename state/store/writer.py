@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from ..application import ApplicationState
 from ..cancellation import to_the_end
 from ..clock import now
 from ..content import Attachment
 from ..crashpoints import reach
 from ..databases.chain import Chain, Entry, first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
-from ..errors import GuardFailed, SessionHeld, StoreError
+from ..errors import GuardFailed, SessionHeld, StoreError, damaged
 from .deltas import WrittenFields, decode_fields
 from .files.contents import used
 from .lease import Claim, head_update, held, lease_end, went_on
@@ -72,6 +74,10 @@ class SessionWriter:
         self._database = database
         self._model = model
         self._fields = WrittenFields(model, self.logs)
+        self._loaded_steps = b""
+        """A digest of the newest snapshot and what came after it."""
+        self._expected = ""
+        """The digest of what the next loading is to find; empty if that is not known, or was checked."""
         self._delta_bytes = 0
         self._snapshot_bytes = 0
         self._held: list[Entry] = []
@@ -95,6 +101,24 @@ class SessionWriter:
         self.is_whole = earlier.is_whole and earlier.chain == self.chain
         self.logs.is_unchecked = earlier.logs.is_unchecked
 
+    def trust(self, expected: str, is_whole: bool = True) -> None:
+        """Note what is known of the records: the digest of what the next loading is to find, or, where that
+        is empty, that every one was looked at."""
+        self.is_whole, self._expected, self.logs.is_unchecked = is_whole, expected, bool(expected)
+
+    def compare(self, values: Mapping[str, Any]) -> None:
+        """Raise `DamagedRecords` if what was just loaded is not what is to be found."""
+        expected, self._expected = self._expected, ""
+        if expected and self._loaded(values) != expected:
+            raise damaged(self.session_id)
+
+    def _loaded(self, values: Mapping[str, Any]) -> str:
+        """Return a digest of the rows that a session with these fields is loaded from."""
+        state = ApplicationState.model_construct(**values)
+        histories = (state.chat_history, state.active_history)
+        parts = [self._loaded_steps, *(self.logs.digest(history) for history in histories)]
+        return blake2b(b"".join(parts), digest_size=20).hexdigest()
+
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
         found = stored_state(self._database, self.session_id, seq)
@@ -102,6 +126,9 @@ class SessionWriter:
             return None
         values = decode_fields(self._model, found.fields, self.logs)
         last = found.rows[-1]
+        self._loaded_steps = b""
+        for row in found.rows:
+            self._loaded_steps = _after(self._loaded_steps, row.seq, row.action, row.delta)
         self.last_seq = last.seq
         self.is_foreign = found.is_foreign
         if found.is_cut or not self.logs.are_whole:
@@ -150,6 +177,7 @@ class SessionWriter:
             # Also a cancelled save may have landed.
             if self.last_seq == seq:
                 self.logs.mark_saved()
+                self._loaded_steps = _after(b"" if is_snapshot else self._loaded_steps, seq, position, body)
                 self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
                 self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
             else:
@@ -188,8 +216,8 @@ class SessionWriter:
             entries = [queued.alone for queued in self._queue]
             ending = {"status": status, "owner": "", "lease_until": "", "wake_at": wake_at}
             await self._commit(entries, self.last_seq, ending)
-        if self.is_whole and status == AT_REST:
-            vouch(self._database, self.session_id, self.chain)
+        if self.is_whole and status == AT_REST and not self._expected:
+            vouch(self._database, self.session_id, self.chain, self._loaded(self._fields.values))
 
     async def flush(self) -> None:
         """Write what is held or queued, unless that was written meanwhile."""
@@ -309,6 +337,14 @@ class SessionWriter:
                 f"Nothing more was done. Look at it: sandbur sessions show {self.session_id}",
             )
         return held(self.session_id, rows[0][0], was_taken=True)
+
+
+def _after(digest: bytes, seq: int, position: str, body: str) -> bytes:
+    """Return the digest of one more step."""
+    return blake2b(
+        b"%b%d %b %b" % (digest, seq, position.encode(), body.encode("utf-8", "surrogatepass")),
+        digest_size=20,
+    ).digest()
 
 
 def _object(encoded: Mapping[str, str]) -> str:

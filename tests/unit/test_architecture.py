@@ -20,6 +20,7 @@ BROAD_BORDERS = {
     "agent/session/run.py",
     "agent/extensions/found_tools.py",  # runs modules of somebody else's
     "agent/sdk/loading.py",  # the same
+    "state/databases/grouped.py",  # the thread hands every failure to whoever waits
     "ui/cli.py",
 }
 
@@ -61,6 +62,7 @@ SHORT_IDEAS = {
 }
 """Files under 20 lines, with their reason."""
 ONE_IMPORTER = {
+    "state/databases/grouped.py": "a thread and those who wait for it, and nothing of a database",
     "agent/history/replay/absent_tools.py": "what stands for tools that are not here, whatever walks",
     "actions/tools/http/openapi_schemas.py": "references and schemas of a description, not its requests",
     "actions/tools/functions/results.py": "what a function may return, and nothing of how it is called",

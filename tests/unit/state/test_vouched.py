@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from command import Command
-from scripted import Recorder, ScriptedModel, collect, open_session
+from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from tampering import chain_again
 
 from sandbur.state.errors import DamagedRecords
-from sandbur.state.store.seals import KeySealer, vouched_end
+from sandbur.state.store.seals import KeySealer, vouched
 from sandbur.state.store.store import Store
 
 ACT: list[tuple[str, dict[str, str]]] = [("act", {"text": "a"})]
@@ -53,7 +53,7 @@ def begun(command: Command) -> str:
 
 
 def is_vouched(store: Store, session_id: str = "s1") -> bool:
-    return vouched_end(store.database, session_id) is not None
+    return bool(vouched(store.database, session_id))
 
 
 def spoil(store: Store, how: str) -> None:
@@ -97,7 +97,6 @@ async def test_records_that_another_machine_added_are_checked(used: Store, tmp_p
     elsewhere = Store.open(used.url, home=tmp_path / "elsewhere")
     assert not is_vouched(elsewhere)
     assert elsewhere.heal("s1") == []
-    assert is_vouched(elsewhere)
     await run(elsewhere, "two")
     assert (is_vouched(used), is_vouched(elsewhere)) == (False, True)
     elsewhere.close()
@@ -115,10 +114,10 @@ async def test_a_forged_mark_counts_for_nothing(used: Store, again: Store, home:
     await run(used, "one")
     await run(used, "one", session_id="s2")
     marks = home / "store.key-marks"
-    kept = {path: path.read_bytes() for path in marks.iterdir() if len(path.read_bytes()) == 40}
+    kept = {path: path.read_bytes() for path in marks.iterdir() if len(path.read_bytes()) == 80}
     assert len(kept) == 2
     for path in kept:
-        path.write_bytes(b"0" * 40)
+        path.write_bytes(b"0" * 80)
     assert (is_vouched(again), is_vouched(again, "s2")) == (False, False)
     for path, other in zip(kept, reversed(kept.values()), strict=True):
         path.write_bytes(other)
@@ -139,13 +138,15 @@ async def test_what_verify_finds_is_set_aside_when_the_session_is_opened(used: S
     assert not is_vouched(again)
 
 
-@pytest.mark.parametrize("how", ["'{'", "DELETE", "steps"])
-async def test_damage_that_cannot_be_read_is_found_where_it_was_vouched_for(
+@pytest.mark.parametrize("how", ["'{'", "REPLACE(body, 'act', 'acu')", "DELETE", "steps", "action"])
+async def test_damage_in_what_is_loaded_is_found_where_it_was_vouched_for(
     used: Store, again: Store, how: str
 ) -> None:
     await run(used, ACT, "one")
     if how == "DELETE":
         used.database.commit([("DELETE FROM messages WHERE idx = 1", ())])
+    elif how == "action":
+        used.database.commit([("UPDATE steps SET position = 'answer' WHERE seq = 2", ())])
     elif how == "steps":
         used.database.commit([("UPDATE steps SET fields = '{' WHERE seq = 2", ())])
     else:
@@ -156,6 +157,21 @@ async def test_damage_that_cannot_be_read_is_found_where_it_was_vouched_for(
     assert again.heal("s1", trusting=False) != []
     assert await run(again, "two") == "done"
     assert not is_vouched(again)
+
+
+async def test_plans_forks_and_rewound_histories_are_what_they_were_when_they_are_opened(
+    used: Store, again: Store
+) -> None:
+    assert await run(used, START, plan("one", "two"), ACT, finish("x"), ACT, finish("y"), "end") == "done"
+    used.fork("s1", "s2", at=4)
+    await run(used, "elsewhere", session_id="s2")
+    session = await open_session(used, ScriptedModel("again"), Recorder())
+    session.change_history(used.earlier_history("s1", 3))
+    await collect(session.send("go"))
+    for session_id in ("s1", "s2"):
+        assert (is_vouched(again, session_id), again.heal(session_id)) == (True, [])
+        assert await run(again, "more", session_id=session_id) == "done"
+        assert is_vouched(used, session_id)
 
 
 async def test_the_parents_of_a_fork_are_checked_once(used: Store, again: Store) -> None:
@@ -198,6 +214,7 @@ async def test_a_file_that_was_put_in_place_of_the_store_is_checked(tmp_path: Pa
     store = Store.open(f"sqlite:///{path}", home=home)
     assert not is_vouched(store)
     assert store.heal("s1") == []
+    await run(store, "two")
     assert is_vouched(store)
     store.close()
 
