@@ -9,7 +9,8 @@ from typing import Any, get_args
 from ..application import InboxTaken
 from ..clock import now
 from ..crashpoints import reach
-from ..databases.database import Database, GuardedUpdate, exists, update
+from ..databases.chain import row_of
+from ..databases.database import Database, GuardedUpdate, Statement, exists, update
 from ..errors import GuardFailed, StoreError, UsageError
 from ..messages import json_object
 from ..session import InboxKind, WaitingMessage
@@ -49,6 +50,20 @@ class Inbox:
     def stored(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         """Return what was not taken, for somebody who only looks."""
         return tuple(message for _, message in self._stored(taken))
+
+    def stored_taken(self) -> InboxTaken:
+        """Return what the newest step says of what was taken."""
+        found = stored_state(self._database, self._session_id)
+        return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
+
+    def unreadable(self) -> Iterator[int]:
+        """Yield the numbers of the rows that are no message: none of them is ever sent."""
+        rows = self._database.query(
+            "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
+        )
+        for number, kind, body in rows:
+            if kind != WITHDRAWN and _read(int(number), str(kind), str(body)) is None:
+                yield int(number)
 
     async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         """Return what was not taken, whoever added it."""
@@ -118,10 +133,8 @@ class Inbox:
         raise StoreError("Too many others write to this session.", "Try again.")
 
     def _newest_taken(self) -> int:
-        found = stored_state(self._database, self._session_id)
-        taken = None if found is None else found.fields.get("inbox_taken")
-        read = InboxTaken.model_validate(taken or {})
-        return max(read.steer, read.queue)
+        taken = self.stored_taken()
+        return max(taken.steer, taken.queue)
 
     def _next_number(self) -> int:
         """Return a number above all that a state can name: a fork begins with its parent's."""
@@ -139,6 +152,12 @@ class Inbox:
             message = _read(int(number), str(kind), str(body))
             if message is not None and message.number > getattr(taken, message.kind):
                 yield message.number, message
+
+
+def brought(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
+    """Return what keeps a message that came with an imported session."""
+    body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
+    return row_of("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
 
 
 def _read(number: int, kind: str, body: str) -> WaitingMessage | None:

@@ -80,6 +80,8 @@ def _brought(imported: "Imported") -> Iterable[str]:
     yield from (f"  passes unasked {one_line(rule)}" for rule in settings.allow)
     yield from (f"  never runs     {one_line(rule)}" for rule in settings.deny)
     yield f"  system prompt  {len(settings.system_prompt):,} characters: `sandbur sessions export` shows them"
+    yield from (f"  to be sent     {one_line(one.text)}" for one in imported.waiting)
+    yield from (f"  left out       the command {one_line(one.text)}" for one in imported.commands)
     yield "  mode           interactive here, whatever it was; approvals are void"
     yield from (f"  left out       the added folder {one_line(folder)}" for folder in settings.add_dirs)
 

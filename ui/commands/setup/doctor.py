@@ -77,6 +77,9 @@ def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
         health = examine(store.database, session_id)
         for sentence in health.sentences():
             yield Finding("bad", "session", f"{session_id[:8]}: {sentence}")
+        for number in store.inbox(session_id).unreadable():
+            said = f"the waiting message {number} cannot be read, and is never sent"
+            yield Finding("bad", "session", f"{session_id[:8]}: {said}")
         if health.set_aside:
             count = len(health.set_aside)
             noun = "damaged record is" if count == 1 else "damaged records are"
