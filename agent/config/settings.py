@@ -118,7 +118,7 @@ class Settings:
         "SANDBUR_MODE",
         group="run",
         flag=("--mode", "MODE", " | ".join(MODES)),
-        about="what runs unasked; `yolo` counts only as a flag",
+        about="what runs unasked; no file can say `yolo`",
     )
     allow: tuple[str, ...] = _row(
         (),

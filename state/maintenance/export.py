@@ -55,6 +55,25 @@ def export_session(database: Database, session_id: str) -> Iterator[Record]:
         yield from _contents(database, owner)
 
 
+def recorded_texts(record: Record) -> Iterator[str]:
+    """Yield what was said, done and put out by a record of an export, without the JSON around it."""
+    for name in ("title", "fields", "body", "text"):
+        if found := "\n".join(_strings(record.get(name))):
+            yield found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    waiting: list[Any] = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting += cast(Record, one).values()
+        elif isinstance(one, list):
+            waiting += cast(list[Any], one)
+
+
 def stored_text(value: Any) -> str:
     """Return the text that a JSON column held, from how `readable` wrote it."""
     return value if isinstance(value, str) else _compact(value)
