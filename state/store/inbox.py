@@ -154,6 +154,12 @@ class Inbox:
                 yield message.number, message
 
 
+def with_messages(database: Database) -> frozenset[str]:
+    """Return the sessions to which something was said that nobody took back, taken in or not."""
+    rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind <> ?", (WITHDRAWN,))
+    return frozenset(str(session_id) for (session_id,) in rows)
+
+
 def brought(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
     """Return what keeps a message that came with an imported session."""
     body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)

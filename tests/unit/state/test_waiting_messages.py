@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from command import Command
 
+from sandbur.state.store.store import Store
+from sandbur.ui.tracking.waiting import overview
+
 pytestmark = pytest.mark.slow
 
 
@@ -57,6 +60,9 @@ def changed(command: Command, statement: str) -> None:
 def test_what_waits_is_shown_and_comes_along_once(here: Command, there: Command) -> None:
     session_id = waited_for(here, "run echo one", "run echo two")
     shown = here.run("sessions", "show", session_id).out
+    with closing(Store.open(f"sqlite:///{here.env['SANDBUR_HOME']}/sandbur.db")) as store:
+        (left,) = overview(store).messages
+    assert (left.summary.id, left.texts) == (session_id, ("run echo one", "run echo two"))
     assert shown.endswith("\nwaits     queued: run echo one\nwaits     queued: run echo two\n")
     assert here.run("-p", "-r", session_id).code == 0
     assert waiting(here, session_id) == ["run echo two"]
