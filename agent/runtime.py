@@ -19,6 +19,7 @@ from .extensions.definition import PLAIN, Definition, SessionPlace
 from .session.assembly import Assembly
 
 if TYPE_CHECKING:
+    from ..state.session import InboxKind, WaitingMessage
     from .extensions.mcp.prompts import Prompts
     from .history.time_travel.restore import Restored, RestorePlan
     from .session.session import Session
@@ -275,6 +276,16 @@ class Runtime:
         settings = self.store.index.settings(into)
         own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
         return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
+
+    async def leave_message(self, session_id: str, kind: "InboxKind", text: str) -> "WaitingMessage":
+        """Keep a message for a session that nobody opens here: whoever runs it takes it in.
+
+        Raises `UsageError` for an empty one and for a command.
+        """
+        from .session.inbox import leave_message
+
+        masker = self._assembly.masker_of(self.store.index.settings(session_id))
+        return await leave_message(self.store.inbox(session_id), masker, kind, text)
 
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         """Return what a stored session is made of, and what to say where that cannot be had."""

@@ -114,6 +114,8 @@ class WaitingMessage:
     text: str
     context: str = ""
     """What a hook adds for the model."""
+    is_from_outside: bool = False
+    """No process that runs the session took it in: its hooks have had no say yet."""
 
 
 @dataclass(frozen=True, slots=True)

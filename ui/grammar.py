@@ -148,6 +148,10 @@ COMMANDS: Mapping[str, Listed] = {
         "decide.SettleCommand",
         "say what came of a call that nobody knows the outcome of, and carry the session on",
     ),
+    "steer": Listed(
+        "steer.SteerCommand",
+        "say something to a session that runs elsewhere, or goes on later",
+    ),
     "resume": Listed(
         "resume.ResumeCommand",
         "carry on every session whose time has come (for cron or a timer)",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..actions.events import Event, RunFinished, RunStarted
-from ..actions.turn.commands import COMMANDS, chosen_mode, parted
+from ..actions.turn.commands import COMMANDS, chosen_mode, is_command, parted
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
 from .open_session import attached, open_session, opened
@@ -30,7 +30,7 @@ _PATIENCE_S = 3.0
 def headless_prompt(words: str | None, continues: bool) -> str | None:
     """Return what to send, None to carry a session on; raises `UsageError` if there is nothing to do."""
     if words == "-":
-        prompt = _read_all()
+        prompt = read_stdin()
     else:
         prompt = "\n\n".join(part for part in (clean(words or ""), _piped(words, continues)) if part.strip())
     if prompt.strip():
@@ -58,12 +58,12 @@ def _piped(words: str | None, continues: bool) -> str:
     if not _is_piped():
         return ""
     if words is None and not continues:
-        return _read_all()
+        return read_stdin()
     ready, _, _ = select.select([0], [], [], _PATIENCE_S)
     if not ready:
         say("Nothing came from stdin, so it is left out; `-p -` waits for it, `< /dev/null` skips this.")
         return ""
-    return _read_all()
+    return read_stdin()
 
 
 def _is_piped() -> bool:
@@ -74,9 +74,10 @@ def _is_piped() -> bool:
     return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
 
 
-def _read_all() -> str:
+def read_stdin(what: str = "prompt") -> str:
+    """Return all of stdin; raises `UsageError` where it cannot be read, or never ends."""
     if sys.stdin.isatty():
-        say("Type the prompt, then press Ctrl-D on an empty line.")
+        say(f"Type the {what}, then press Ctrl-D on an empty line.")
     parts: list[bytes] = []
     size = 0
     try:
@@ -86,7 +87,7 @@ def _read_all() -> str:
             if size > _MAX_BYTES:
                 raise UsageError(
                     f"stdin holds more than {_MAX_BYTES // 1_000_000} MB.",
-                    "Name a file in the prompt instead.",
+                    f"Name a file in the {what} instead.",
                 )
     except OSError as error:
         raise UsageError(f"stdin cannot be read: {error.strerror}.") from None
@@ -107,10 +108,31 @@ async def run_headless(command: "ChatCommand") -> int:
         session = await open_session(runtime, command)
         if prompt is not None and prompt.startswith("/"):
             prompt = _said_by_file(prompt, session.settings.cwd, runtime.env)
+        elif prompt is None and not files:
+            prompt = await _left_for(session)
         warn(session.notices, command.progress)
         message = (*files, *([prompt] if prompt else [])) if files else prompt
         events = session.send(message) if message is not None else session.carry_on()
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
+
+
+async def _left_for(session: "Session") -> str | None:
+    """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
+    waiting = session.waiting_messages
+    if session.next_action != "prompt":
+        # What steers is heard where the turn goes on.
+        return None
+    if waiting and is_command(waiting[0].text) and not any(one.kind == "steer" for one in waiting):
+        return None
+    return await session.next_queued()
+
+
+async def _tell_of_waiting(session: "Session") -> None:
+    """Say that messages wait which came too late for the run."""
+    await session.read_inbox()
+    if number := len(session.waiting_messages):
+        many = "A message waits; it is" if number == 1 else f"{number} messages wait; the first is"
+        say(f"{many} sent with: sandbur -p -r {session.id}")
 
 
 def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
@@ -152,6 +174,8 @@ async def run_to_end(
         goes_on = f"The run goes on with: sandbur -r {session.id}, or with: sandbur resume --due"
         say(f"Recorded. {'Other calls wait still.' if finished.pending else goes_on}")
     explain(finished, session.state.pending_tool_calls, session.settings.cwd)
+    if finished.exit_code == 0 and not progress.is_quiet:
+        await _tell_of_waiting(session)
     return finished.exit_code
 
 

@@ -120,7 +120,7 @@ class Settings(Declared):
         "SANDBUR_MODE",
         group="run",
         flag=("--mode", "MODE", " | ".join(MODES)),
-        about="what runs unasked; `yolo` counts only as a flag",
+        about="what runs unasked; no file can say `yolo`",
     )
     allow: tuple[str, ...] = _row(
         (),

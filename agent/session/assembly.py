@@ -83,7 +83,7 @@ class Assembly:
         sandbox, said = await self._confine(settings) if needs_model else (None, "")
         onion = _onion_of(session_id, settings, definition) if needs_model else None
         keys = key_names(self._settings.providers)
-        masker = self._masker_of(settings, keys)
+        masker = self.masker_of(settings, keys)
         equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
@@ -188,11 +188,12 @@ class Assembly:
         # The order of the tools is that of every request.
         return {**toolbox, **{name: tool.of_session(kept) for name, tool in over_back_ends.items()}}
 
-    def _masker_of(self, session: SessionSettings, keys: frozenset[str]) -> "SecretMasker":
+    def masker_of(self, session: SessionSettings, keys: frozenset[str] | None = None) -> "SecretMasker":
         """Return what masks the secrets of the environment and the folder, and those of tool servers."""
         from ...state.store.seals import store_key
         from .secrets import masker_for
 
+        keys = key_names(self._settings.providers) if keys is None else keys
         given: dict[str, str] = {}
         if self._settings.mcp_servers:
             from ..config.mcp_servers import hidden_values

@@ -1,6 +1,7 @@
 """What a person says while a run goes on: kept at once, read with the next call, or sent after the run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...actions.turn.commands import is_command, own_command
@@ -18,18 +19,39 @@ if TYPE_CHECKING:
 class SessionInbox:
     """The inbox of one session as its runs see it."""
 
-    def __init__(self, inbox: "Inbox", masker: "Masker") -> None:
+    def __init__(
+        self, inbox: "Inbox", masker: "Masker", advice: "Advice | None", tell: Callable[[str], None]
+    ) -> None:
+        """`advice` has its say about every message that steers, `tell` is told what it refuses."""
         self.handed = 0
         """The number of the newest steering message that a call of the model was made with."""
         self._inbox = inbox
         self._masker = masker
+        self._advice = advice
+        self._tell = tell
+        self._advised: dict[int, WaitingMessage] = {}
+        """What came from outside, with what the hooks add."""
 
     async def steering(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
         """Hand out what steers and is in no history yet, oldest first."""
         waiting = await self._inbox.read(taken)
-        steering = [one for one in waiting if one.kind == "steer"]
+        found = [await self._taken_in(one) for one in waiting if one.kind == "steer"]
+        steering = [one for one in found if one is not None]
         self.handed = max((self.handed, *(one.number for one in steering)))
         return steering
+
+    async def _taken_in(self, message: WaitingMessage) -> WaitingMessage | None:
+        """Return a message as the hooks let it through; None: it is refused, or was taken back."""
+        if self._advice is None or not message.is_from_outside:
+            return message
+        if message.number not in self._advised:
+            found = await self._advice.on_prompt(message.text)
+            if found.refusal:
+                if await self._inbox.withdraw(message.number):
+                    self._tell(f"A hook refused the message: {found.refusal}")
+                return None
+            self._advised[message.number] = replace(message, context=found.context)
+        return self._advised[message.number]
 
     async def open(self, taken: InboxTaken) -> None:
         await self._inbox.read(taken)
@@ -37,7 +59,7 @@ class SessionInbox:
     def waiting(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         return self._inbox.waiting(taken)
 
-    async def add(self, kind: InboxKind, text: str, advice: "Advice | None", taken: InboxTaken) -> None:
+    async def add(self, kind: InboxKind, text: str, taken: InboxTaken) -> None:
         """Keep a message, without its secrets; it is on disk when this returns.
 
         Raises `UsageError` for one that cannot be said to a model that works.
@@ -47,14 +69,14 @@ class SessionInbox:
             raise UsageError("There is nothing in this message.")
         context = ""
         if kind == "steer":
-            if is_command(said):
+            if _is_order(said):
                 raise UsageError(
                     f"{said.split()[0][:40]} is a command: it cannot be said to a model that works.",
                     "Queue it: it is taken when the run is over.",
                 )
-            if advice is not None:
+            if self._advice is not None:
                 # A queued one is looked at when it is sent.
-                found = await advice.on_prompt(said)
+                found = await self._advice.on_prompt(said)
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
@@ -75,7 +97,7 @@ class SessionInbox:
         What was to steer a run that is over comes first, as one message. A command of the chat leads to no
         step that could tell of it, so it is taken here and now; one for the shell does.
         """
-        waiting = await self._inbox.read(taken)
+        waiting = [one for one in await self._inbox.read(taken) if not await self._left_out(one)]
         steering = [one for one in waiting if one.kind == "steer"]
         if steering:
             text = "\n\n".join(one.text for one in steering)
@@ -83,8 +105,38 @@ class SessionInbox:
         if not waiting:
             return None
         first = waiting[0]
-        if first.text.startswith("/") or own_command(first.text) == "":
+        if is_command(first.text) or own_command(first.text) == "":
             if not await self._inbox.withdraw(first.number):
                 return await self.next_queued(taken)
             return first.text, taken
         return first.text, taken.model_copy(update={"queue": first.number})
+
+    async def _left_out(self, message: WaitingMessage) -> bool:
+        """Take back a command that nobody typed here: it came from outside, or was said to the model."""
+        if not _is_order(message.text) or not (message.is_from_outside or message.kind == "steer"):
+            return False
+        if await self._inbox.withdraw(message.number):
+            word = message.text.split()[0][:40]
+            self._tell(f"{word} was left out: a command counts only where a person types it.")
+        return True
+
+
+def _is_order(text: str) -> bool:
+    """Tell whether a text would be a command where a person types it."""
+    return is_command(text) or own_command(text) is not None
+
+
+async def leave_message(inbox: "Inbox", masker: "Masker", kind: InboxKind, text: str) -> WaitingMessage:
+    """Keep a message for a session that this process does not run; it is on disk when this returns.
+
+    Raises `UsageError` for nothing, and for a command: those count only where a person types them.
+    """
+    said = masker.text(encodable(text)).strip()
+    if not said:
+        raise UsageError("There is nothing in this message.", "Say what the model is to know.")
+    if _is_order(said):
+        raise UsageError(
+            f"{said.split()[0][:40]} is a command: it counts only where a person types it into the chat.",
+            "Say it in words, or go on with the session: sandbur -r ID",
+        )
+    return await inbox.leave(kind, said)

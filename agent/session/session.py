@@ -68,7 +68,9 @@ class Session:
         observe: Observe = nobody,
         companions: "Sequence[Companion]" = (),
     ) -> None:
-        self._inbox = SessionInbox(store.inbox(session_id), ports.masker)
+        self._inbox = SessionInbox(
+            store.inbox(session_id), ports.masker, ports.advice, lambda text: ports.emit(Notice(text))
+        )
         ports = replace(ports, inbox=self._inbox)
         self._next_taken: InboxTaken | None = None
         """What the next message takes out of the inbox."""
@@ -188,11 +190,11 @@ class Session:
 
         If no run reads it, it waits as one that is queued. Raises `UsageError` for a command.
         """
-        await self._inbox.add("steer", text, self._ports.advice, self.state.inbox_taken)
+        await self._inbox.add("steer", text, self.state.inbox_taken)
 
     async def queue(self, text: str) -> None:
         """Keep a message or a command, on disk now, that is to be sent when the run is over."""
-        await self._inbox.add("queue", text, None, self.state.inbox_taken)
+        await self._inbox.add("queue", text, self.state.inbox_taken)
 
     async def read_inbox(self) -> None:
         """Get to know what waits since the last run, or came from another process."""

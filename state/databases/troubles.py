@@ -1,5 +1,6 @@
-"""What goes wrong with a database server, sorted by what can be done about it, in words for people."""
+"""What goes wrong with a database, sorted by what can be done about it, in words for people."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from ..errors import StoreError

@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast, get_args
 
 from ..databases.chain import WHOLE_ROWS, rows_in_order
 from ..databases.database import Database
 from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
 from ..messages import encodable
-from ..session import SessionSettings
+from ..session import InboxKind, SessionSettings, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
+from ..store.inbox import MOST_CHARS, Inbox
 from ..store.integrity import AFTER_THE_END
 from ..store.recording import lineage_of
 from ..store.seals import exported, head_with_seals
@@ -38,8 +39,12 @@ def export_session(database: Database, session_id: str) -> Iterator[Record]:
     lineage = [owner for owner, _ in lineage_of(database, session_id)]
     yield {"kind": "export", "format": FORMAT, "schema": SCHEMA_VERSION, "session_id": session_id}
     for owner in lineage:
+        # What a run takes in after this look is in its history, and waits no more where both come in.
+        waiting = Inbox(database, owner).stored(Inbox(database, owner).stored_taken())
         head = _head(database, owner)
         yield head
+        for one in waiting:
+            yield {"kind": "inbox", "session_id": owner, "n": one.number, "how": one.kind, "text": one.text}
         for kind, table in TABLES.items():
             # What a running session adds after its head is left out.
             rows = rows_in_order(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
@@ -48,6 +53,25 @@ def export_session(database: Database, session_id: str) -> Iterator[Record]:
         yield from _quarantined(database, owner)
     for owner in lineage:
         yield from _contents(database, owner)
+
+
+def recorded_texts(record: Record) -> Iterator[str]:
+    """Yield what was said, done and put out by a record of an export, without the JSON around it."""
+    for name in ("title", "fields", "body", "text"):
+        if found := "\n".join(_strings(record.get(name))):
+            yield found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    waiting: list[Any] = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting += cast(Record, one).values()
+        elif isinstance(one, list):
+            waiting += cast(list[Any], one)
 
 
 def stored_text(value: Any) -> str:
@@ -131,6 +155,7 @@ def _contents(database: Database, session_id: str) -> Iterator[Record]:
 
 
 _MAX_LINE_BYTES = 200_000_000
+_MOST_WAITING, _MOST_NUMBER = 1000, 10**9
 _NO_EXPORT = "This is no export of Sandbur."
 
 
@@ -155,6 +180,8 @@ class SessionPart:
     rows: dict[int, Place] = field(default_factory=dict[int, Place])
     """By their number in the hash chain."""
     quarantine: list[Record] = field(default_factory=list[Record])
+    waiting: dict[int, WaitingMessage] = field(default_factory=dict[int, WaitingMessage])
+    """Messages that nobody has taken in, by their number."""
     contents: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
     """SHA-256 -> the chunks of a file content."""
 
@@ -204,6 +231,11 @@ class ExportFile:
             part.rows[number] = place
         elif kind == "quarantine":
             part.quarantine.append(record)
+        elif kind == "inbox":
+            message = _waiting(place.number, record)
+            if message.number in part.waiting or len(part.waiting) == _MOST_WAITING:
+                raise BadLine(place.number, "is one message too many")
+            part.waiting[message.number] = message
         elif kind == "blob":
             part.contents.setdefault(_field(place.number, record, "digest", str), []).append(place)
         else:
@@ -232,6 +264,15 @@ def chained_row(number: int, record: Record) -> tuple[str, tuple[Any, ...], str]
         else:
             values.append(_field(number, record, column, str))
     return table, tuple(values), _field(number, record, "digest", str)
+
+
+def _waiting(number: int, record: Record) -> WaitingMessage:
+    kinds: dict[Any, InboxKind] = {one: one for one in get_args(InboxKind)}
+    kind, place = kinds.get(_field(number, record, "how", str)), _field(number, record, "n", int)
+    text = _field(number, record, "text", str)
+    if kind is None or not 0 < place <= _MOST_NUMBER or not 0 < len(text) <= MOST_CHARS:
+        raise BadLine(number, "holds a message that cannot be")
+    return WaitingMessage(place, kind, text)
 
 
 def content_chunk(number: int, record: Record) -> tuple[int, int, bytes]:

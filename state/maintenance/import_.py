@@ -15,9 +15,10 @@ from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED
 from ..errors import UsageError
 from ..messages import json_object
-from ..session import SessionSettings
+from ..session import SessionSettings, WaitingMessage
 from ..store.deltas import PATCH
 from ..store.files.contents import stored_chunk, used
+from ..store.inbox import brought
 from ..store.recording import files_of
 from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
 from ..store.sessions import new_head, new_session, rows_deleted
@@ -47,6 +48,10 @@ class Imported:
     records: int
     brought: tuple[str, ...]
     """The sessions that came in, ancestors first."""
+    waiting: tuple[WaitingMessage, ...] = ()
+    """Messages that are sent when one of them goes on."""
+    commands: tuple[WaitingMessage, ...] = ()
+    """What does not come in: a command counts only where a person types it."""
 
 
 class _Checked(NamedTuple):
@@ -72,7 +77,15 @@ class CheckedImport:
     def imported(self) -> Imported:
         """What taking it in comes to."""
         last, found = self.export.sessions[self.export.session_id], self.export.session_id
-        return Imported(found, last.head["title"], self.offered, len(last.rows), self.new)
+        waiting = [one for name in self.new for one in self.export.sessions[name].waiting.values()]
+        said = tuple(one for one in waiting if not is_command_like(one))
+        commands = tuple(one for one in waiting if is_command_like(one))
+        return Imported(found, last.head["title"], self.offered, len(last.rows), self.new, said, commands)
+
+
+def is_command_like(message: WaitingMessage) -> bool:
+    """Tell whether a message could be taken for a command of the chat, which another wrote."""
+    return message.text.lstrip().startswith(("/", "!"))
 
 
 def checked_import(database: Database, file: BinaryIO) -> CheckedImport:
@@ -344,6 +357,11 @@ def _write(
     batch.append(new_session(name, tenant, settings, parent, head["created_at"]))
     status = "interrupted" if head["status"] == "running" else head["status"]
     batch.append(new_head(name, head["title"].replace("\0", ""), status, head["last_seq"], end))
+    batch += (
+        brought(name, one.number, one.kind, one.text)
+        for one in part.waiting.values()
+        if not is_command_like(one)
+    )
     batch += sealed_anew(database, name, read(head.get("seals", [])) or [], len(part.rows), end)
     database.commit(batch)
     mark(database, name, end.records)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ..databases.chain import Chain, rows_in_order
 from ..databases.database import Database
 from ..session import SessionSettings
+from ..store.inbox import Inbox
 from ..store.integrity import Health, examine, numbered_rows
 from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, recorded_messages, tool_uses
 from ..store.seals import SealedPart, head_with_seals, stretches
@@ -205,6 +206,7 @@ def audit(database: Database, lineage: list[str]) -> Audit:
         breaches += _chain_breaches(database, session_id, records)
         breaches += _settings_breaches(database, session_id)
         breaches += _content_breaches(database, session_id)
+        breaches += _inbox_breaches(database, session_id)
         trails = {call_id: trail.forked() for call_id, trail in trails.items()}
         breaches += _rule_breaches(database, session_id, records, trails)
     paths = {session_id: _paths(database, session_id) for session_id in lineage}
@@ -274,6 +276,11 @@ def _content_breaches(database: Database, session_id: str) -> Iterator[Breach]:
                 place = f"{said.log}/{said.position}"
                 problem = f"refers to {file.label}, which is not there, or not what was written"
                 yield Breach(session_id, "messages", place, said.row, problem)
+
+
+def _inbox_breaches(database: Database, session_id: str) -> Iterator[Breach]:
+    for number in Inbox(database, session_id).unreadable():
+        yield Breach(session_id, "inbox", str(number), -1, "cannot be read, and is never sent")
 
 
 def _settings(database: Database, session_id: str) -> str:

@@ -9,11 +9,12 @@ from typing import Any, get_args
 from ..application import InboxTaken
 from ..clock import now
 from ..crashpoints import reach
-from ..databases.database import Database, GuardedUpdate, exists, update
+from ..databases.chain import row_of
+from ..databases.database import Database, GuardedUpdate, Statement, exists, update
 from ..errors import GuardFailed, StoreError, UsageError
 from ..messages import json_object
 from ..session import InboxKind, WaitingMessage
-from .recording import lineage_of
+from .recording import lineage_of, stored_state
 
 MOST_CHARS = 256 * 1024
 WITHDRAWN = "withdrawn"
@@ -46,6 +47,24 @@ class Inbox:
         }
         return tuple(self._known.values())
 
+    def stored(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
+        """Return what was not taken, for somebody who only looks."""
+        return tuple(message for _, message in self._stored(taken))
+
+    def stored_taken(self) -> InboxTaken:
+        """Return what the newest step says of what was taken."""
+        found = stored_state(self._database, self._session_id)
+        return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
+
+    def unreadable(self) -> Iterator[int]:
+        """Yield the numbers of the rows that are no message: none of them is ever sent."""
+        rows = self._database.query(
+            "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
+        )
+        for number, kind, body in rows:
+            if kind != WITHDRAWN and _read(int(number), str(kind), str(body)) is None:
+                yield int(number)
+
     async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         """Return what was not taken, whoever added it."""
         before = set(self._known)
@@ -54,17 +73,25 @@ class Inbox:
         self._known = found | {n: one for n, one in self._known.items() if n not in before}
         return self.waiting(taken)
 
-    async def add(self, kind: InboxKind, text: str, context: str = "", above: int = 0) -> WaitingMessage:
+    async def add(
+        self, kind: InboxKind, text: str, context: str = "", above: int = 0, is_from_outside: bool = False
+    ) -> WaitingMessage:
         """Write a message; it is on disk when this returns. Raises `StoreError`.
 
         `above`: its number is higher, as an import brings what was taken without its rows.
         """
         if len(text) + len(context) > MOST_CHARS:
             raise UsageError(f"A message may have {MOST_CHARS:,} characters here; this has {len(text):,}.")
-        body = json.dumps({"text": text, **({"context": context} if context else {})}, ensure_ascii=True)
-        number = await self._written(kind, body, above)
-        added = self._known[number] = WaitingMessage(number, kind, text, context)
+        more = {"context": context, "from_outside": is_from_outside}
+        said = {"text": text, **{name: value for name, value in more.items() if value}}
+        number = await self._written(kind, json.dumps(said, ensure_ascii=True), above)
+        added = self._known[number] = WaitingMessage(number, kind, text, context, is_from_outside)
         return added
+
+    async def leave(self, kind: InboxKind, text: str) -> WaitingMessage:
+        """Write a message to a session that this process does not run."""
+        above = await self._database.offload(self._newest_taken)
+        return await self.add(kind, text, above=above, is_from_outside=True)
 
     async def withdraw(self, number: int) -> bool:
         """Take a message back; False: somebody did so before."""
@@ -105,6 +132,10 @@ class Inbox:
             return number
         raise StoreError("Too many others write to this session.", "Try again.")
 
+    def _newest_taken(self) -> int:
+        taken = self.stored_taken()
+        return max(taken.steer, taken.queue)
+
     def _next_number(self) -> int:
         """Return a number above all that a state can name: a fork begins with its parent's."""
         owners = [owner for owner, _ in lineage_of(self._database, self._session_id)] or [self._session_id]
@@ -123,6 +154,18 @@ class Inbox:
                 yield message.number, message
 
 
+def with_messages(database: Database) -> frozenset[str]:
+    """Return the sessions to which something was said that nobody took back, taken in or not."""
+    rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind <> ?", (WITHDRAWN,))
+    return frozenset(str(session_id) for (session_id,) in rows)
+
+
+def brought(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
+    """Return what keeps a message that came with an imported session."""
+    body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
+    return row_of("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
+
+
 def _read(number: int, kind: str, body: str) -> WaitingMessage | None:
     """Return what a row says; None if it was withdrawn, or is no message at all."""
     said: dict[str, Any] = json_object(body) or {}
@@ -130,4 +173,4 @@ def _read(number: int, kind: str, body: str) -> WaitingMessage | None:
     known: dict[str, InboxKind] = {one: one for one in get_args(InboxKind)}
     if kind not in known or not isinstance(text, str) or not isinstance(context, str):
         return None
-    return WaitingMessage(number, known[kind], text, context)
+    return WaitingMessage(number, known[kind], text, context, said.get("from_outside") is True)

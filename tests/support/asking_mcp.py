@@ -1,6 +1,7 @@
-"""A tool server of the newer protocol that needs a person's answer. Usage: asking_mcp.py FILE
+"""A tool server of the newer protocol that needs a person's answer. Usage: asking_mcp.py FILE [PORT]
 
-Each booking leaves a line in FILE. What it asked it knows again after it was started anew: its key stays.
+Over HTTP if there is a PORT. Each booking leaves a line in FILE. What it asked it knows again after it was
+started anew: its key stays.
 """
 
 import sys
@@ -44,4 +45,7 @@ def sly() -> str:
 
 
 if __name__ == "__main__":
-    SERVER.run()
+    if len(sys.argv) > 2:
+        SERVER.run("streamable-http", port=int(sys.argv[2]))
+    else:
+        SERVER.run()

@@ -89,13 +89,13 @@ def everything_at(port: int, transport: str) -> Iterator["subprocess.Popen[bytes
         stderr=subprocess.DEVNULL, start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            _wait_for(port)
+            listens(port)
             yield process
         finally:
             process.kill()
 
 
-def _wait_for(port: int) -> None:
+def listens(port: int) -> None:
     latest = time.monotonic() + 60
     while True:
         try:

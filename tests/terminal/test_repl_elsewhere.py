@@ -216,3 +216,22 @@ def test_a_draft_is_not_mixed_with_a_message_that_was_interrupted(terminal: Term
         terminal.see("❯ my draft", after="Half of an answer")
         terminal.keys("Escape")
         terminal.see("❯ my draft", after="Nothing is lost")
+
+
+def test_a_message_from_elsewhere_is_sent_while_nobody_types(terminal: Terminal, command: Command) -> None:
+    terminal.start("-m demo hello")
+    terminal.see("model call")
+    terminal.see("/help")
+    assert command.run("steer", the_session(command), "run pwd").code == 0
+    terminal.see("❯ run pwd")
+    terminal.see("gave:", after="❯ run pwd")
+    terminal.see("/help", after="gave:")
+    terminal.keys("-l", "half a sen")
+    terminal.see("half a sen")
+    assert command.run("steer", the_session(command), "--queue", "run uname").code == 0
+    time.sleep(3)
+    assert "❯ run uname" not in terminal.screen()
+    terminal.keys("-l", "tence")
+    terminal.keys("Enter")
+    terminal.see("❯ run uname", after="❯ half a sentence")
+    terminal.see("gave:", after="❯ run uname")

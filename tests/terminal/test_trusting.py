@@ -90,10 +90,11 @@ def test_yolo_mode_is_acknowledged_once(tmp_path: Path) -> None:
         assert "Go on in" not in terminal.see("YOLO: nothing is asked")
 
 
-def test_a_flag_at_the_terminal_is_acknowledged_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "env"), [("-m demo --yolo", {}), ("-m demo", {"SANDBUR_MODE": "yolo"})])
+def test_a_flag_or_a_variable_is_acknowledged_too(tmp_path: Path, words: str, env: dict[str, str]) -> None:
     with opened(tmp_path) as terminal:
         (tmp_path / "data/yolo-acknowledged").unlink()
-        terminal.start("-m demo --yolo")
+        terminal.start(words, **env)
         terminal.see("Go on in yolo mode?")
         time.sleep(DEAF_S)
         terminal.keys("n")

@@ -92,6 +92,7 @@ ONE_IMPORTER = {
     "agent/extensions/toolset/word_index.py": "how texts are found by words, and nothing of tools",
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",
     "state/databases/migrations.py": "grows with each version of the schema",
+    "ui/acp/choices.py": "what a person chooses in the panel, and nothing of a turn",
     "ui/acp/commands.py": "slash commands where there is no chat",
     "ui/acp/questions.py": "what can be answered about a call, and what each answer means",
     "ui/arguments.py": "what words mean, and which were meant",

@@ -11,6 +11,7 @@ from acp import (
     LoadSessionResponse,
     NewSessionResponse,
     PromptResponse,
+    SetSessionConfigOptionResponse,
     SetSessionModeResponse,
 )
 from acp.schema import (
@@ -110,7 +111,7 @@ class EditorAgent:
     ) -> NewSessionResponse:
         made = await self._opened(cwd, additional_directories, mcp_servers, lambda runtime: runtime.create())
         self._once_answered(made.introduce())
-        return NewSessionResponse(session_id=made.session.id, modes=made.modes)
+        return NewSessionResponse(session_id=made.session.id, modes=made.modes, config_options=made.options)
 
     async def load_session(
         self,
@@ -123,7 +124,7 @@ class EditorAgent:
         loaded = await self._reopened(session_id, cwd, additional_directories, mcp_servers)
         await loaded.replay()
         self._once_answered(_in_turn(loaded))
-        return LoadSessionResponse(modes=loaded.modes)
+        return LoadSessionResponse(modes=loaded.modes, config_options=loaded.options)
 
     async def resume_session(
         self,
@@ -136,7 +137,7 @@ class EditorAgent:
         """Go on with a session that the editor has on its screen still."""
         resumed = await self._reopened(session_id, cwd, additional_directories, mcp_servers)
         self._once_answered(_in_turn(resumed))
-        return ResumeSessionResponse(modes=resumed.modes)
+        return ResumeSessionResponse(modes=resumed.modes, config_options=resumed.options)
 
     async def fork_session(
         self,
@@ -150,7 +151,7 @@ class EditorAgent:
             forked = await self._runtime.fork(session_id)
         made = await self._reopened(forked, cwd, additional_directories, mcp_servers)
         self._once_answered(made.introduce())
-        return ForkSessionResponse(session_id=made.session.id, modes=made.modes)
+        return ForkSessionResponse(session_id=made.session.id, modes=made.modes, config_options=made.options)
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
@@ -171,6 +172,14 @@ class EditorAgent:
         with protocol_errors():
             self._open(session_id).set_mode(mode_id)
         return SetSessionModeResponse()
+
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: Any
+    ) -> SetSessionConfigOptionResponse:
+        with protocol_errors():
+            conversation = self._open(session_id)
+            await conversation.choose(config_id, str(value))
+        return SetSessionConfigOptionResponse(config_options=conversation.options)
 
     async def prompt(self, session_id: str, prompt: list[PromptBlock], **_: Any) -> PromptResponse:
         with protocol_errors():

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
-from ...actions.turn.commands import chosen_mode, is_command
+from ...actions.turn.commands import chosen_mode, is_command, parted
 from ...state.errors import UsageError
 from ...state.messages import UserContent
 from ..chat.slash.server_prompts import prompt_lines, written
@@ -31,6 +31,7 @@ async def available(
     written_here = _files(runtime, session)
     return [
         _command("mode", "change what runs unasked", "|".join(modes)),
+        _command("model", "go on with another model", "PROVIDER/MODEL"),
         _command("compact", "put a summary in the place of the older messages", "what to keep"),
         _command(CONTINUE[1:], "go on where the session was interrupted"),
         _command("help", "list the commands"),
@@ -40,7 +41,7 @@ async def available(
     ]
 
 
-_OWN = ("mode", "compact", "continue", "help", "skill", "exit", "quit", "mcp")
+_OWN = ("mode", "model", "compact", "continue", "help", "skill", "exit", "quit", "mcp")
 
 
 def _files(runtime: "Runtime", session: "Session") -> "Mapping[str, PromptCommand]":
@@ -64,6 +65,27 @@ def _of_server(prompt: "ServerPrompt") -> AvailableCommand:
 
 class CommandAnswered(Exception):
     """A command was answered, and nothing runs; the message is the answer."""
+
+
+class ModelAsked(NamedTuple):
+    """Another model, for the session from now on or for one answer."""
+
+    name: str
+    is_for_good: bool
+
+
+def model_for(said: UserContent, runtime: "Runtime", session: "Session") -> ModelAsked | None:
+    """Return the model that a message asks for: by `/model NAME`, or as its markdown file says."""
+    typed = parted(said) if isinstance(said, str) else None
+    if typed is None:
+        return None
+    name, words = typed
+    if name.lower() == "model":
+        if not words:
+            raise CommandAnswered(f"The model is {session.model_name}. Another one: `/model PROVIDER/MODEL`")
+        return ModelAsked(words, True)
+    file = _files(runtime, session).get(name)
+    return ModelAsked(file.model, False) if file is not None and file.model else None
 
 
 async def events_of(

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, cast
 from acp import PromptResponse, RequestError, update_agent_message_text, update_user_message_text
 from acp.helpers import update_available_commands, update_current_mode
 from acp.schema import (
+    ConfigOptionUpdate,
     PermissionOption,
     RequestPermissionResponse,
+    SessionConfigOptionBoolean,
+    SessionConfigOptionSelect,
     SessionInfoUpdate,
-    SessionMode,
     SessionModeState,
     StopReason,
 )
@@ -23,7 +25,8 @@ from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.messages import UserContent
 from ..terminal.sanitize import one_line, plain
-from .commands import CONTINUE, CommandAnswered, available, events_of
+from .choices import MODE, MODEL, config_options, mode_state
+from .commands import CONTINUE, CommandAnswered, ModelAsked, available, events_of, model_for
 from .handed import PromptBlock, message_of
 from .questions import question_about
 from .refusals import refused_run
@@ -39,12 +42,7 @@ if TYPE_CHECKING:
 _MOST_QUESTIONS = 3
 _LOOK_S = 1.0
 """How often it is looked whether another process decided while a question is open here."""
-_MODES: "dict[ExecutionMode, tuple[str, str]]" = {
-    "interactive": ("Ask", "only looking inside the workspace passes unasked"),
-    "plan": ("Plan", "looks inside the workspace, changes nothing"),
-    "auto-edit": ("Edit", "file edits inside the workspace pass too"),
-    "yolo": ("Yolo", "everything passes, except what a deny rule names"),
-}
+SessionConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
 Begin = Callable[[], Awaitable[AsyncIterator[Event]]]
 """Begins a run."""
 
@@ -75,16 +73,18 @@ class Conversation:
         """The mode from the end of the run on."""
         self._told_mode = session.state.execution_mode
         self._told_title = ""
+        self._chosen_model = ""
+        """What the person chose here, whatever the flags say."""
         self._notices = list(session.notices)
 
     @property
     def modes(self) -> SessionModeState:
-        listed = [
-            SessionMode(id=mode, name=name, description=meaning)
-            for mode, (name, meaning) in _MODES.items()
-            if mode in self._offered
-        ]
-        return SessionModeState(current_mode_id=self._told_mode, available_modes=listed)
+        return mode_state(self._told_mode, self._offered)
+
+    @property
+    def options(self) -> list[SessionConfigOption]:
+        """What can be chosen, and what is."""
+        return [*config_options(self.runtime, self.session, self.modes)]
 
     async def introduce(self) -> None:
         """Tell the editor what it may offer."""
@@ -150,6 +150,33 @@ class Conversation:
         else:
             self.session.change_mode(known)
 
+    async def choose(self, option: str, value: str) -> None:
+        """Change what an option of the session says; raises `SandburError`, and then nothing changes."""
+        if option == MODE:
+            self.set_mode(value)
+        elif option != MODEL:
+            raise UsageError(f"There is no option {option[:40]!r} here.")
+        elif self._turn is not None:
+            raise UsageError("This session is answering a message.", "Choose when it has, or cancel it.")
+        else:
+            await self._change_model(value)
+            self._chosen_model = self.session.settings.model
+
+    async def _change_model(self, name: str) -> None:
+        """Go on with another model from the next message on; it is recorded, and survives a resume."""
+        from ...agent.models.aliases import model_of
+
+        session, runtime = self.session, self.runtime
+        model = model_of(name, runtime.settings.aliases)
+        if model == session.settings.model:
+            return
+        self.session = opened = await runtime.reopen(session, model=model, agent=session.settings.agent)
+        if runtime.store.index.exists(session.id):
+            # One without a message is stored with its first.
+            noted = opened.note(f"/model {model}", f"The model is {opened.model_name} now.")
+            async for _ in noted:
+                pass
+
     async def aclose(self) -> None:
         """End what runs here, without a trace of it but in the store."""
         turn = self._turn
@@ -181,7 +208,10 @@ class Conversation:
         self._updates.is_command = isinstance(said, str) and is_command(said)
         await self._tell(self._updates.notices(notices))
         try:
-            reason = await self._go_on(lambda: events_of(said, self.runtime, self.session, self._offered))
+            if (asked := model_for(said, self.runtime, self.session)) is not None:
+                reason = await self._answer_by(asked, said)
+            else:
+                reason = await self._go_on(lambda: self._events(said))
         except CommandAnswered as answer:
             return await self._say(str(answer))
         finally:
@@ -190,6 +220,26 @@ class Conversation:
             await self._tell([update_user_message_text(queued)])
             return await self._answer(queued)
         return reason
+
+    async def _events(self, said: UserContent) -> AsyncIterator[Event]:
+        return await events_of(said, self.runtime, self.session, self._offered)
+
+    async def _answer_by(self, asked: ModelAsked, said: UserContent) -> StopReason:
+        """Change the model for good, or for the one answer to a command that asks for it."""
+        before = self.session.settings.model
+        await self._change_model(asked.name)
+        if asked.is_for_good:
+            self._chosen_model = self.session.settings.model
+            await self._tell_options()
+            return await self._say(f"The model is {self.session.model_name} now.")
+        try:
+            return await self._go_on(lambda: self._events(said))
+        finally:
+            await self._change_model(before)
+
+    async def _tell_options(self) -> None:
+        options = self.options
+        await self._tell([ConfigOptionUpdate(session_update="config_option_update", config_options=options)])
 
     async def _go_on(self, begin: Begin | None) -> StopReason:
         """Run and ask by turns until nothing is left to do, or a question is left open."""
@@ -253,6 +303,7 @@ class Conversation:
         if mode != self._told_mode and mode in self._offered:
             self._told_mode = mode
             changed.append(update_current_mode(mode))
+            await self._tell_options()
         if title := self._title():
             changed.append(SessionInfoUpdate(session_update="session_info_update", title=title))
         await self._tell(changed)
@@ -333,6 +384,9 @@ class Conversation:
         """Read the session anew after another process went on with it; return how it goes on here."""
         before = len(self.session.state.chat_history)
         self.session = await self.runtime.reload(self.session)
+        if self._chosen_model and self._chosen_model != self.session.settings.model:
+            changes = {"model": self._chosen_model, "agent": self.session.settings.agent}
+            self.session = await self.runtime.reopen(self.session, **changes)
         messages = list(self.session.state.chat_history)[before:]
         await self._tell(message_updates(messages, self._updates.calls))
         stands = self.session.next_action

@@ -20,6 +20,7 @@ from acp.schema import (
     AgentPlanUpdate,
     AgentThoughtChunk,
     AvailableCommandsUpdate,
+    ConfigOptionUpdate,
     CurrentModeUpdate,
     PlanEntryStatus,
     SessionInfoUpdate,
@@ -54,7 +55,7 @@ from .tool_calls import FindTool, ToolCalls
 
 Update = (
     UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | ToolCallStart | ToolCallProgress
-    | AgentPlanUpdate | AvailableCommandsUpdate | CurrentModeUpdate | SessionInfoUpdate
+    | AgentPlanUpdate | AvailableCommandsUpdate | ConfigOptionUpdate | CurrentModeUpdate | SessionInfoUpdate
 )  # fmt: skip
 
 _PLAN_STATUS: dict[StepStatus, PlanEntryStatus] = {

@@ -67,6 +67,10 @@ def warm_up(runtime: "Runtime", model: str) -> None:
     Thread(target=work, daemon=True).start()
 
 
+class MessageCame(SandburError):
+    """Somebody left a message while the chat was waiting for one."""
+
+
 class Chat:
     def __init__(self, runtime: "Runtime", sending: Sending, verbose: bool = False) -> None:
         self._runtime = runtime
@@ -204,9 +208,13 @@ class Chat:
 
     async def _next_message(self) -> str:
         """Return what was queued during a run, and then what is typed."""
-        queued = await self._session.next_queued()
-        if queued is None:
-            return await at_prompt(self._composer.read(), self._composer.leave, self._follow)
+        is_open = self._session.next_action != "prompt"
+        # A turn that is to go on at Enter hears what waits there.
+        queued = None if is_open else await self._session.next_queued()
+        while queued is None:
+            with suppress(MessageCame):
+                return await at_prompt(self._composer.read(), self._composer.leave, self._follow)
+            queued = await self._session.next_queued()
         self._renderer.lines([("bold", f"{self._renderer.glyphs.prompt} {plain(queued)}")], prose=True)
         return queued
 
@@ -347,16 +355,26 @@ class Chat:
             self._draft = self._questions.draft
         return other
 
-    async def _follow(self) -> None:
-        """Show above the line what other processes do; what stands on it stays."""
+    async def _follow(self) -> MessageCame | None:
+        """Show above the line what other processes do; what stands on it stays.
+
+        Return what ends the reading: a message that was left here while nobody types.
+        """
         other = await self._elsewhere()
         if not self._composer.is_reading:
-            return  # what was just sent finds it out itself, and is put back
+            return None  # what was just sent finds it out itself, and is put back
         if isinstance(other, SessionMoved):
             with self._composer.keeping():
                 await self._reload()
-        elif isinstance(other, SessionHeld) and other.message != self._told_of:
-            await run_in_terminal(partial(self._tell_of, other))
+        elif isinstance(other, SessionHeld):
+            if other.message != self._told_of:
+                await run_in_terminal(partial(self._tell_of, other))
+        elif self._has_run and self._session.next_action == "prompt" and not self._composer.draft:
+            with suppress(StoreError):
+                await self._session.read_inbox()
+            if self._session.waiting_messages and not self._composer.draft:
+                return MessageCame("A message came.")
+        return None
 
     async def _commanded(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Do a command that was typed at a question; return how the turn goes on, as `_caught_up` does."""

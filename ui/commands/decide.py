@@ -55,6 +55,8 @@ class DecideCommand(RunCommand):
                     f"No call of session {session.id} waits for a decision.",
                     f"`sandbur sessions show {session.id}` shows where it stands.",
                 )
+            if self.record_only and edited is not None:
+                _refuse_secrets(edited, session.shown_arguments(edited))
             decisions = _decisions(_chosen(session.id, waiting, self), self, edited)
             events = session.decide(decisions, record_only=self.record_only)
             return await run_to_end(
@@ -78,6 +80,18 @@ class SettleCommand(DecideCommand):
             )
         if len(self.calls) > 1:
             raise UsageError("`sandbur settle` takes one call at a time.")
+
+
+_PLACEHOLDER = "[masked "
+
+
+def _refuse_secrets(edited: str, shown: str) -> None:
+    """Refuse an edit that a later process could not run: its secrets are written nowhere."""
+    if shown.count(_PLACEHOLDER) > edited.count(_PLACEHOLDER):
+        raise UsageError(
+            "The edit holds a secret, and secrets are not stored: a later process could not run the call.",
+            "Leave --record-only out, or let the call take the value from where it is kept.",
+        )
 
 
 def _chosen(session_id: str, waiting: "list[PendingCall]", command: DecideCommand) -> "list[PendingCall]":

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from ...state.session import SessionSummary
 from ..report.markup import Html, block, joined, tag
 from ..terminal.lines import Line, ago
-from .waiting import Overview, WaitingCall, WaitingSession
+from ..terminal.terminal import shortened
+from .waiting import LeftMessages, Overview, WaitingCall, WaitingSession
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none';"
@@ -25,6 +26,7 @@ NOTES = {
 }
 """What a page may be asked to say: nothing that comes from outside is said as it is."""
 
+_MOST_MESSAGE_CHARS = 200
 _CSS = """
 :root{color-scheme:light dark;--bg:#fbfaf8;--card:#fff;--ink:#1d1c1a;--soft:#6b6862;--line:#dcd8cf;
 --code:#f5f3ee;
@@ -79,6 +81,7 @@ def page(found: Overview, form_token: str, note: str = "", problem: str = "") ->
         joined(*(_session(one, form_token) for one in found.waiting)),
         tag("p", f"{found.left_out} sessions more wait.", class_="soft") if found.left_out else Html(),
         _stopped(found.stopped),
+        _left(found.messages),
     )
     return joined(
         Html("<!doctype html>"),
@@ -157,6 +160,21 @@ def _settling(hidden: Html) -> Iterator[Html]:
 
 def _button(value: str, words: str, kind: str = "") -> Html:
     return tag("button", words, name="decision", value=value, class_=kind or None)
+
+
+def _left(found: tuple[LeftMessages, ...]) -> Html:
+    if not found:
+        return Html()
+
+    def row(one: LeftMessages) -> Html:
+        words = shortened(" ".join(one.texts[0].split()), _MOST_MESSAGE_CHARS, "...")
+        more = f" and {len(one.texts) - 1} more" if len(one.texts) > 1 else ""
+        return tag(
+            "li", f"{one.summary.title or one.summary.id}: {words}{more} ", tag("code", one.summary.id)
+        )
+
+    head = joined(tag("h2", "Messages that wait"), tag("p", "Sent when the session goes on.", class_="soft"))
+    return tag("section", head, tag("ul", *map(row, found)))
 
 
 def _stopped(sessions: tuple[SessionSummary, ...]) -> Html:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,12 @@ class WaitingSession:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftMessages:
+    summary: "SessionSummary"
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What a person is wanted for."""
 
@@ -56,6 +63,8 @@ class Overview:
     due: int
     """Those whose decisions are there, and which go on by themselves."""
     left_out: int
+    messages: "tuple[LeftMessages, ...]" = ()
+    """What was said to sessions and is in no history yet."""
 
 
 def overview(store: "Store") -> Overview:
@@ -69,7 +78,20 @@ def overview(store: "Store") -> Overview:
         tuple(stopped[:MOST_SESSIONS]),
         sum(bool(one.wake_at) for one in sessions),
         max(0, len(asking) - MOST_SESSIONS),
+        tuple(_left(store, sessions)),
     )
+
+
+def _left(store: "Store", sessions: "Sequence[SessionSummary]") -> "Iterator[LeftMessages]":
+    """Yield the messages that wait, of the sessions used last."""
+    from ...state.store.inbox import with_messages
+
+    named = with_messages(store.database)
+    for one in [one for one in sessions if one.id in named][:MOST_SESSIONS]:
+        with suppress(StoreError, ValueError):
+            inbox = store.inbox(one.id)
+            if texts := tuple(message.text for message in inbox.stored(inbox.stored_taken())):
+                yield LeftMessages(one, texts)
 
 
 def _read(store: "Store", summary: "SessionSummary") -> WaitingSession | None:

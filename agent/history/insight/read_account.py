@@ -1,6 +1,7 @@
 """Reads everything that a session recorded, once, into its account."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from ....state.application import Usage
@@ -152,11 +153,11 @@ class Teller:
     @property
     def standing(self) -> EndPosition:
         """Where the session stands after the last step that was told."""
-        newest = self._newest
+        newest, mask = self._newest, self._book.masker.text
         return EndPosition(
             mode=str(newest.get("execution_mode") or ""),
-            goal=self._goal,
-            plan=tuple(_plan(newest).values()),
+            goal=mask(self._goal),
+            plan=tuple(_plan(newest, mask).values()),
             waiting=frozenset(
                 str(call.get("call_id"))
                 for call in elements(newest, "pending_tool_calls")
@@ -174,7 +175,7 @@ class Teller:
             yield Happened(step.seq, step.at, plan_step, what)
 
     def _told(self, step: RecordedStep) -> Iterator[tuple[str | None, What]]:
-        moves = list(_plan_moves(step))
+        moves = list(_plan_moves(step, self._book.masker.text))
         yield from (move for move in moves if not isinstance(move[1], PlanStepEnded))
         yield from ((step.after.get("active_step_id"), what) for what in self._decisions(step))
         for place, reference in enumerate(step.added, 1):
@@ -242,9 +243,9 @@ def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
     return message.origin if message.origin != "tool" else "runtime"
 
 
-def _plan_moves(step: RecordedStep) -> Iterator[tuple[str | None, What]]:
+def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tuple[str | None, What]]:
     """Yield what a step did to the plan; one that ends with its first answer also began then."""
-    before, after = _plan(step.before), _plan(step.after)
+    before, after = _plan(step.before, mask), _plan(step.after, mask)
     if step.action == "vibe_planner" and list(before) != list(after):
         steps = tuple((step_id, one.description) for step_id, one in after.items())
         yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
@@ -256,13 +257,13 @@ def _plan_moves(step: RecordedStep) -> Iterator[tuple[str | None, What]]:
             yield step_id, PlanStepEnded(step_id, one.status, one.summary)
 
 
-def _plan(fields: Fields) -> dict[str, PlanStep]:
+def _plan(fields: Fields, mask: Callable[[str], str]) -> dict[str, PlanStep]:
     return {
         str(one["step_id"]): PlanStep(
             str(one["step_id"]),
-            str(one.get("description", "")),
+            mask(str(one.get("description", ""))),
             str(one.get("status", "pending")),
-            str(one.get("analysis", "")),
+            mask(str(one.get("analysis", ""))),
         )
         for one in elements(fields, "vibe_plan")
         if "step_id" in one
@@ -290,8 +291,9 @@ class _Reading:
     def account(self) -> Account:
         happened = tuple(self._happened())
         self._book.close()
+        summary = self._store.index.summary(self._id)
         return Account(
-            summary=self._store.index.summary(self._id),
+            summary=replace(summary, title=self._book.masker.text(summary.title)),
             settings=self._store.index.settings(self._id),
             standing=self._teller.standing,
             happened=happened,

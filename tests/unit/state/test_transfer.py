@@ -225,6 +225,17 @@ def test_a_stored_text_is_the_same_after_it_was_made_readable(text: str) -> None
     assert stored_text(json.loads(json.dumps(readable(text)))) == text
 
 
+def test_what_would_be_masked_today_is_exported_only_as_recorded(here: Command) -> None:
+    session_id = talk(here, "hello correct-horse-battery-19")
+    here.env["DEPLOY_TOKEN"] = "correct-horse-battery-19"
+    refused = here.run("sessions", "export", session_id, "out.jsonl")
+    assert (refused.code, "what looks like a secret now" in refused.err) == (2, True)
+    assert not (here.folder / "out.jsonl").exists()
+    assert "correct-horse" not in here.run("sessions", "export", session_id, "--format", "md").out
+    whole = here.run("sessions", "export", session_id, "--as-recorded")
+    assert (whole.code, "correct-horse" in whole.out) == (0, True)
+
+
 def test_a_pipe_is_no_file_to_import_from_by_name(here: Command) -> None:
     os.mkfifo(here.folder / "pipe")
     writer = os.open(here.folder / "pipe", os.O_RDWR)

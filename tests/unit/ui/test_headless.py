@@ -176,6 +176,20 @@ def test_record_only_runs_nothing_until_the_run_is_carried_on(command: Command) 
     assert (command.folder / "made").exists()
 
 
+def test_a_secret_in_an_edit_runs_now_or_not_at_all_and_is_stored_nowhere(command: Command) -> None:
+    session_id, _ = waiting(command)
+    command.env["DEPLOY_TOKEN"] = "correct-horse-battery-19"
+    (command.folder / "edited.json").write_text('{"command": "echo correct-horse-battery-19 > got"}')
+    words = ("approve", session_id, "--edit", "edited.json")
+    refused = command.run(*words, "--record-only")
+    assert (refused.code, "secrets are not stored" in refused.err) == (2, True)
+    assert not (command.folder / "got").exists()
+    assert command.run(*words).code == 0
+    assert (command.folder / "got").read_text() == "correct-horse-battery-19\n"
+    for file in (command.folder / "data").rglob("*"):
+        assert not file.is_file() or b"correct-horse" not in file.read_bytes()
+
+
 def test_waiting_calls_are_shown_whole_and_harmless(command: Command) -> None:
     program = f"echo harmless; echo {'x' * 300}\nrm -rf precious\x1b[8m"
     ended = command.run("-p", f"run {program}", "-m", "demo")

@@ -30,7 +30,7 @@ _ACTIONS: Mapping[str, Action] = {
         ("sandbur sessions prune --older-than 8w --keep 50", ""),
         ("sandbur sessions prune --max-size 500MB", "the oldest go, too, until the rest fits"),
     )),
-    "export": Action("ID [FILE]", "write a session into a file", ("--format",), (
+    "export": Action("ID [FILE]", "write a session into a file", ("--format", "--as-recorded"), (
         ("sandbur sessions export 3f2a run.jsonl", "to import it elsewhere"),
         ("sandbur sessions export 3f2a run.html --format html", "to read it"),
     )),
@@ -53,6 +53,7 @@ class SessionsCommand(Command):
         "--format", "export: jsonl (to import again) | html | md (to read)", "jsonl",
         type=one_of(("jsonl", "html", "md")), metavar="FORMAT",
     )  # fmt: skip
+    as_recorded: bool = switch("--as-recorded", "export: with secrets that an older version did not mask")
     older_than: timedelta = flag(
         "--older-than", "not used for so long, such as 12h, 30d (the default), 8w", timedelta(days=30),
         "prune", type=duration, metavar="AGE",
@@ -94,8 +95,8 @@ class SessionsCommand(Command):
             raise UsageError("--steps belongs to `sandbur sessions show ID`.")
         if self.yes and action != "import":
             raise UsageError("--yes belongs to `sandbur sessions import FILE`.")
-        if self.export_format != usual.export_format and action != "export":
-            raise UsageError("--format belongs to `sandbur sessions export ID`.")
+        if (self.export_format != usual.export_format or self.as_recorded) and action != "export":
+            raise UsageError("--format and --as-recorded belong to `sandbur sessions export ID`.")
 
     def _pruning(self) -> tuple[object, ...]:
         return self.older_than, self.keep, self.max_size, self.dry_run

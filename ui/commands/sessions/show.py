@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,13 @@ from ...terminal.terminal import Glyphs, glyphs_for, put, say
 
 if TYPE_CHECKING:
     from ....state.messages import Block, Message
-    from ....state.session import SessionView
+    from ....state.session import SessionView, WaitingMessage
     from .command import SessionsCommand
 
 _MAX_RESULT_CHARS = 300
 
 
-def view_lines(view: "SessionView") -> Iterator[str]:
+def view_lines(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -> Iterator[str]:
     """Yield the whole session as lines that are safe on a terminal."""
     glyphs = glyphs_for(sys.stdout.encoding)
     summary, state = view.summary, view.state
@@ -49,9 +49,14 @@ def view_lines(view: "SessionView") -> Iterator[str]:
     for call in state.pending_tool_calls:
         if call.decision == "undecided":
             yield from waiting_lines(call, summary.id, summary.cwd)
+    if waiting:
+        yield ""
+    for one in waiting:
+        how = "steers" if one.kind == "steer" else "queued"
+        yield f"waits     {how}: {one_line(one.text)}"
 
 
-def view_object(view: "SessionView") -> dict[str, Any]:
+def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -> dict[str, Any]:
     from ....agent.graph import next_action
     from ...json_output import pending_objects, plan_objects, usage_object
 
@@ -65,6 +70,7 @@ def view_object(view: "SessionView") -> dict[str, Any]:
         "next_action": next_action(view.position, state),
         "steps_planned": plan_objects(state.vibe_plan),
         "pending": pending_objects(undecided),
+        "waiting": [{"number": one.number, "kind": one.kind, "text": one.text} for one in waiting],
         "usage": usage_object(state.usage),
         "messages": [message.model_dump(exclude={"wire"}) for message in state.chat_history],
     }
@@ -104,10 +110,11 @@ async def show_session(command: "SessionsCommand") -> int:
         return await _show_steps(command)
     async with opened(command) as runtime:
         view = runtime.store.show(runtime.store.find(command.session))
+        waiting = runtime.store.inbox(view.summary.id).stored(view.state.inbox_taken)
     if command.json:
-        put(json.dumps(view_object(view), indent=1))
+        put(json.dumps(view_object(view, waiting), indent=1))
     else:
-        put("\n".join(view_lines(view)))
+        put("\n".join(view_lines(view, waiting)))
     return 0
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def export_session(command: "SessionsCommand") -> int:
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
-        pieces = _pieces(runtime.store, session_id, command.export_format)
+        pieces = _pieces(runtime.store, session_id, command.export_format, command.as_recorded)
         if command.file in ("", "-"):
             for piece in pieces:
                 put(piece, end="")
@@ -39,15 +39,33 @@ def written_export(store: "Store", session_id: str, form: str, file: Path) -> in
     return _write(file, _pieces(store, session_id, form))
 
 
-def _pieces(store: "Store", session_id: str, form: str) -> Iterable[str]:
-    """Return what the file holds: every record as a line of JSON, or the report."""
+def _pieces(store: "Store", session_id: str, form: str, as_recorded: bool = False) -> Iterable[str]:
+    """Return what the file holds: every record as a line of JSON, or the report, which is masked."""
     if form != "jsonl":
         from ...report.html import report
 
         return report(store, session_id, form)
     from ....state.maintenance.export import export_session
 
+    if not as_recorded:
+        _refuse_secrets(store, session_id)
     return (encoded(record) + "\n" for record in export_session(store.database, session_id))
+
+
+def _refuse_secrets(store: "Store", session_id: str) -> None:
+    """Refuse to write what would be masked if it were recorded today; masking it would break its chain."""
+    from ....agent.session.secrets import masker_for
+    from ....state.maintenance.export import export_session, recorded_texts
+
+    masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
+    texts = (text for record in export_session(store.database, session_id) for text in recorded_texts(record))
+    number = sum(masker.text(text) != text for text in texts)
+    if number:
+        what = "1 record holds" if number == 1 else f"{number} records hold"
+        raise UsageError(
+            f"{what} what looks like a secret now, and was recorded as it is.",
+            "Masked: --format md or html. The whole session with it, to import elsewhere: --as-recorded",
+        )
 
 
 async def import_session(command: "SessionsCommand") -> int:
@@ -80,6 +98,8 @@ def _brought(imported: "Imported") -> Iterable[str]:
     yield from (f"  passes unasked {one_line(rule)}" for rule in settings.allow)
     yield from (f"  never runs     {one_line(rule)}" for rule in settings.deny)
     yield f"  system prompt  {len(settings.system_prompt):,} characters: `sandbur sessions export` shows them"
+    yield from (f"  to be sent     {one_line(one.text)}" for one in imported.waiting)
+    yield from (f"  left out       the command {one_line(one.text)}" for one in imported.commands)
     yield "  mode           interactive here, whatever it was; approvals are void"
     yield from (f"  left out       the added folder {one_line(folder)}" for folder in settings.add_dirs)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .command import SessionsCommand
 
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
-          "files": "file change", "traces": "trace record"}  # fmt: skip
+          "files": "file change", "traces": "trace record", "inbox": "waiting message"}  # fmt: skip
 
 
 async def verify_session(command: "SessionsCommand") -> int:

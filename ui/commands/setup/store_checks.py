@@ -69,6 +69,11 @@ def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
         for sentence in health.sentences():
             fix = f"sandbur sessions verify {session_id}"
             yield Finding("bad", "session", f"{session_id[:8]}: {sentence}", fix)
+        for number in store.inbox(session_id).unreadable():
+            said = f"the waiting message {number} cannot be read, and is never sent"
+            yield Finding(
+                "bad", "session", f"{session_id[:8]}: {said}", f"sandbur sessions verify {session_id}"
+            )
         if health.set_aside:
             count = len(health.set_aside)
             noun = "damaged record is" if count == 1 else "damaged records are"

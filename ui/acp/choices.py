@@ -1,0 +1,82 @@
+"""What a person chooses for a session in an editor's panel: its mode and its model."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from acp.schema import SessionConfigOptionSelect, SessionConfigSelectOption, SessionMode, SessionModeState
+
+from ..terminal.sanitize import one_line
+
+if TYPE_CHECKING:
+    from ...agent.runtime import Runtime
+    from ...agent.session.session import Session
+    from ...state.application import ExecutionMode
+
+MODE, MODEL = "mode", "model"
+_MOST_MODELS = 30
+_MOST_SESSIONS = 50
+"""So many of the newest are looked at for models that were used before."""
+_MODES: "dict[ExecutionMode, tuple[str, str]]" = {
+    "interactive": ("Ask", "only looking inside the workspace passes unasked"),
+    "plan": ("Plan", "looks inside the workspace, changes nothing"),
+    "auto-edit": ("Edit", "file edits inside the workspace pass too"),
+    "yolo": ("Yolo", "everything passes, except what a deny rule names"),
+}
+
+
+def mode_state(current: str, offered: "Sequence[ExecutionMode]") -> SessionModeState:
+    listed = [
+        SessionMode(id=mode, name=name, description=meaning)
+        for mode, (name, meaning) in _MODES.items()
+        if mode in offered
+    ]
+    return SessionModeState(current_mode_id=current, available_modes=listed)
+
+
+def config_options(
+    runtime: "Runtime", session: "Session", modes: SessionModeState
+) -> list[SessionConfigOptionSelect]:
+    """Return the choices with what is chosen now; editors that know them leave the list of modes alone."""
+    model = session.settings.model
+    return [
+        SessionConfigOptionSelect(
+            type="select",
+            id=MODE,
+            name="Mode",
+            category="mode",
+            description="What runs unasked",
+            current_value=modes.current_mode_id,
+            options=[_option(one.id, one.name, one.description or "") for one in modes.available_modes],
+        ),
+        SessionConfigOptionSelect(
+            type="select",
+            id=MODEL,
+            name="Model",
+            category="model",
+            description="Which model answers from the next message on",
+            current_value=model,
+            options=[_option(name, one_line(name), about) for name, about in _models(runtime, model).items()],
+        ),
+    ]
+
+
+def _option(value: str, name: str, about: str) -> SessionConfigSelectOption:
+    return SessionConfigSelectOption(value=value, name=name, description=one_line(about) or None)
+
+
+def _models(runtime: "Runtime", current: str) -> dict[str, str]:
+    """Return the model of now, those of the settings, and those of sessions before, with a word on each."""
+    found = {current: "the model of this session"}
+    for name, about in _known(runtime):
+        if len(found) < _MOST_MODELS:
+            found.setdefault(name, about)
+    return found
+
+
+def _known(runtime: "Runtime") -> Iterator[tuple[str, str]]:
+    settings = runtime.settings
+    if settings.model is not None:
+        yield settings.model, "as it is configured"
+    yield from ((model, f"your name for it: {name}") for name, model in settings.aliases.items())
+    yield from ((model, "stands in when another fails") for model in settings.fallback_models)
+    yield from ((one.model, "used before") for one in runtime.store.sessions()[:_MOST_SESSIONS])

@@ -1,0 +1,99 @@
+"""`sandbur steer`: says something to a session that another process runs, or that goes on later."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..grammar import ID, Command, switch, word
+from ..open_session import opened
+from ..terminal.terminal import put, say
+
+if TYPE_CHECKING:
+    from ...state.session import InboxKind
+    from ...state.store.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteerCommand(Command):
+    EXAMPLES = (
+        ('sandbur steer 3f2a "use tabs"', "the model reads it before its next call"),
+        ('sandbur steer 3f2a --queue "then run the tests"', "sent when the run is over"),
+        ("git diff | sandbur steer 3f2a -", "what stdin says"),
+    )
+    session: str = word("ID", ID)
+    text: str = word("TEXT", "the message; - reads it from stdin")
+    queue: bool = switch("--queue", "send it when the run is over, as the next message")
+    json: bool = switch("--json", "JSON on stdout")
+
+    async def run(self) -> int:
+        """Keep the message, and say what becomes of it."""
+        from ..headless import clean, read_stdin
+
+        kind: InboxKind = "queue" if self.queue else "steer"
+        text = clean(read_stdin("message") if self.text == "-" else self.text)
+        async with opened(self) as runtime:
+            store = runtime.store
+            session_id = store.find(self.session)
+            kept = await runtime.leave_message(session_id, kind, text)
+            standing = _standing(store, session_id)
+        if self.json:
+            put(json.dumps(_object(session_id, kind, kept.number, standing)))
+        else:
+            say(f"Kept. {standing.sentence(session_id, kind)}")
+        return 0
+
+
+class _Standing(NamedTuple):
+    """Where a session stood when the message was on disk already."""
+
+    state: str
+    """running, waiting (for a decision), interrupted or resting."""
+    held_by: str = ""
+    """Who runs it, as a sentence."""
+
+    def sentence(self, session_id: str, kind: "InboxKind") -> str:
+        goes_on = f"sandbur -p -r {session_id}"
+        if self.state == "running":
+            ends = f"With `-p` the run ends before that: `{goes_on}` sends it then."
+            if kind == "queue":
+                return f"{self.held_by} It is sent when the run is over. {ends}"
+            return (
+                f"{self.held_by} The model reads it before its next call; if it makes none any more, it is"
+                f" the next message. {ends}"
+            )
+        when = "is sent when that turn is over" if kind == "queue" else "is read by the model then"
+        if self.state == "waiting":
+            decides = f"`sandbur sessions show {session_id}` shows what"
+            return f"Session {session_id} waits for a decision ({decides}); the message {when}."
+        if self.state == "interrupted":
+            return (
+                f"Session {session_id} was interrupted; with `{goes_on}` it goes on, and the message {when}."
+            )
+        return (
+            f"Session {session_id} does not run: a chat that is open in it sends the message now, else"
+            f" `{goes_on}` does."
+        )
+
+
+def _standing(store: "Store", session_id: str) -> _Standing:
+    from ...agent.graph import next_action
+    from ...state.store.lease import held
+
+    head = store.index.head(session_id)
+    if head.life == "running":
+        return _Standing("running", held(session_id, head.owner).message)
+    view = store.show(session_id)
+    following = next_action(view.position, view.state)
+    if following == "human_confirm":
+        return _Standing("waiting")
+    return _Standing("resting" if following == "prompt" else "interrupted")
+
+
+def _object(session_id: str, kind: "InboxKind", number: int, standing: _Standing) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "number": number,
+        "kind": kind,
+        "session": standing.state,
+        "message": standing.sentence(session_id, kind),
+    }
