@@ -71,8 +71,8 @@ def choose_model(
     if not or_demo:
         raise CredentialsError(
             "No model is set up: no key is set, and no Ollama answers here.",
-            "What works now: `-m demo`, a fixed program with real tools, no language model. For a real model run "
-            f"one line of these with your key, then this again:{SET_UP}",
+            "What works now: `-m demo`, a fixed program with real tools, no language model. For a real model "
+            f"run one line of these with your key, then this again:{SET_UP}",
         )
     return DEMO, [DEMO_NOTICE]
 
