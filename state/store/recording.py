@@ -313,14 +313,6 @@ def call_moves(
         yield CallMove(session_id, int(n), int(row), call_id, move, at, json_object(body) or {})
 
 
-def open_calls(database: Database, session_id: str, call_ids: Sequence[str]) -> set[str]:
-    """Return those of the calls that started last and have no end on record."""
-    wanted = f"call_id IN ({', '.join('?' * len(call_ids))})" if call_ids else "1 = 0"
-    moves = call_moves(database, session_id, wanted, call_ids)
-    last = {move.call_id: move.move for move in moves if move.move in ("started", "finished")}
-    return {call_id for call_id, move in last.items() if move == "started"}
-
-
 class PlacedMove(NamedTuple):
     step: int
     """One more than the newest if the step that it belongs to never came."""

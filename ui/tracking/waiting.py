@@ -11,7 +11,7 @@ from ...agent.session.session import whoami
 from ...agent.tracking.entries import AppName, app_id, project_id
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
-from ...state.store.recording import open_calls
+from ...state.store.recording import call_moves
 from ..terminal.lines import Line, preview, title, unknown_lines
 
 if TYPE_CHECKING:
@@ -95,13 +95,13 @@ def _inside(store: "Store", summary: "SessionSummary") -> tuple[str, ...]:
         return ()
     try:
         calls = store.show(summary.id).state.pending_tool_calls
-        open_ids = open_calls(store.database, summary.id, [call.call_id for call in calls])
+        moves = {move.call_id: move.move for move in call_moves(store.database, summary.id)}
     except (StoreError, ValueError):
         return ()
     return tuple(
         title(call.tool, call.arguments)
         for call in calls
-        if call.call_id in open_ids and call.effect not in ("read", "idempotent")
+        if moves.get(call.call_id) == "started" and call.effect not in ("read", "idempotent")
     )
 
 
