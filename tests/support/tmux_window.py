@@ -67,6 +67,10 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-S", "-500")
 
+    def joined(self) -> str:
+        """Return what stands in the window, with the rows that the terminal wrapped as one line."""
+        return self._tmux("capture-pane", "-p", "-J", "-S", "-500")
+
     def coloured(self) -> str:
         """Return what stands in the window, with the sequences of its colours."""
         return self._tmux("capture-pane", "-p", "-e")

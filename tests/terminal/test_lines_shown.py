@@ -139,3 +139,51 @@ def test_a_long_command_leaves_room_for_its_elapsed_time(terminal: Terminal) -> 
     assert re.fullmatch(r". run_shell_command sleep 600; echo one two.*…  ?[\d.]+s", line)
     terminal.keys("C-c")
     terminal.see("Nothing is lost")
+
+
+RAW = (
+    "This is a long line of ordinary prose that is much wider than forty columns.\n"
+    "https://example.com/a/very/long/path/that/cannot/be/broken/anywhere?query=more\n"
+    "    def a_function(argument_one, argument_two): return argument_one + argument_two\n"
+)
+
+
+def test_no_word_that_fits_is_torn_in_a_narrow_window(terminal: Terminal) -> None:
+    (terminal.folder / "words.txt").write_text(RAW)
+    terminal.start("-m demo -v", width=40, height=60, **ASKED)
+    terminal.see("❯")
+    terminal.type("run cat words.txt")
+    screen = terminal.see("model call")
+    shown = screen.partition("exit 0")[2]
+    assert all(len(row) <= 40 for row in screen.splitlines())
+    for word in (word for word in RAW.split() if len(word) < 30):
+        assert re.search(rf"(^|\s){re.escape(word)}(\s|$)", shown, re.M), word
+    assert "  │ https://example.com/" in shown
+    assert "\n  │ This is a long line of ordinary\n    prose that is much" in shown
+
+
+def test_lines_stay_whole_in_a_wide_window(terminal: Terminal) -> None:
+    (terminal.folder / "words.txt").write_text("word " * 30 + "\n")
+    terminal.start("-m demo -v -y", width=100, height=60, **ASKED)
+    terminal.see("❯")
+    terminal.type("run cat words.txt")
+    terminal.see("model call")
+    # What the terminal wraps is joined again by it.
+    assert "  │ " + ("word " * 30).rstrip() in terminal.joined()
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_the_picker_fits_the_window_and_filters(terminal: Terminal, command: Command, width: int) -> None:
+    started(command, "hello to the parser")
+    newest = started(command, LONG)
+    terminal.start("-r", width=width, height=24, **ASKED)
+    screen = terminal.see("you: a title that no")
+    assert "Resume which session?" in screen
+    rows = screen.splitlines()
+    assert all(len(row) <= width for row in rows)
+    taken = next(row for row in rows if row.startswith("> "))
+    assert (newest[:8] in taken, taken.rstrip().endswith("...")) == (width == 100, True)
+    terminal.keys("-l", "parser")
+    terminal.see("1 of 2; type to filter")
+    terminal.keys("Enter")
+    terminal.see("❯ hello to the parser", after="Resumed: ")

@@ -93,6 +93,19 @@ def test_a_person_at_a_phone_approves_denies_and_settles(command: Command) -> No
     assert {status(command, one) for one in (first, third)} == {"done"}
 
 
+def test_a_session_that_died_inside_a_command_is_told_before_anybody_goes_on(command: Command) -> None:
+    dead = killed_in_a_command(command, f"echo '{HOSTILE}'; echo x >> effects; sleep 600")
+    with page_of(command) as server, client_of(server) as client:
+        text = client.get("/").text
+        assert "1 waiting for your decision" in text
+        assert "Interrupted, outcome to decide" in text
+        assert f"<code>sandbur -r {dead}</code>" in text
+        assert "run_shell_command echo" in text
+        assert "<script>" not in text
+        assert "Stopped before the end" not in text
+    assert (status(command, dead), effects(command)) == ("interrupted", 1)
+
+
 def test_what_is_decided_is_what_was_shown(command: Command) -> None:
     session_id = begun(command, WRITE)
     with page_of(command) as server, client_of(server) as client:

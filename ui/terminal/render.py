@@ -1,5 +1,6 @@
 """Shows the events of a run as lines for people, in a terminal or on stderr."""
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
 """How long the clock of the status stands still."""
 _NARROW = 60
-"""With fewer columns a step's text is worth more than its tokens."""
+"""With fewer columns a step's text is worth more than its tokens, and whole words than whole lines."""
 _EXPAND = "Ctrl-O or /expand"
 _INTERRUPT = "Esc stops"
 _WAITING = ("needs_approval", "needs_decision")
@@ -155,10 +156,17 @@ class Renderer:
             self._text.keep(self._foot())
 
     def lines(self, lines: Iterable[Line], *, prose: bool = False) -> None:
-        """Print lines above the live region; prose is wrapped between words, all else stays as it is."""
+        """Print lines above the live region; prose is wrapped between words.
+
+        All else stays as it is, so that it can be copied; only in a narrow window that is worth less.
+        """
         self._live.clear()
+        console = self.console
         for style, text in lines:
-            self.console.print(_styled(style, text), soft_wrap=not (prose and self.console.is_terminal))
+            shown = _styled(style, text)
+            if console.is_terminal and not prose and console.width < _NARROW:
+                shown = _hanging(shown, console)
+            console.print(shown, soft_wrap=not (prose and console.is_terminal))
 
     def forget_live(self) -> None:
         """Draw what changes anew: the cursor is no longer below it."""
@@ -400,3 +408,20 @@ def _styled(style: str, text: str) -> "Text":
         for start, end in text.parts:
             shown.stylize(text.role, start, end)
     return shown
+
+
+_HEAD = re.compile(r"[ ]*(?:[│|] )?[ ]*")
+
+
+def _hanging(text: "Text", console: "Console") -> "Text":
+    """Return a line wrapped between words, what follows below its beginning and without its bar."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    if cell_len(text.plain) <= console.width:
+        return text
+    head = _HEAD.match(text.plain)
+    at = min(head.end() if head else 0, console.width // 3)
+    rows = text[at:].wrap(console, console.width - at, overflow="fold")
+    indent = Text("\n" + " " * at)
+    return Text.assemble(text[:at], indent.join(rows))

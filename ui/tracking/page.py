@@ -1,12 +1,12 @@
 """The page of what waits for a decision: forms without a script, for a phone as for a wide screen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...state.session import SessionSummary
 from ..report.markup import Html, block, joined, tag
 from ..terminal.lines import Line, ago
 from ..terminal.terminal import shortened
-from .waiting import LeftMessages, Overview, WaitingCall, WaitingSession
+from .waiting import LeftMessages, Overview, StoppedSession, WaitingCall, WaitingSession, run_page
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none';"
@@ -70,7 +70,7 @@ ul{padding-left:1.1rem;margin:.4rem 0}li{overflow-wrap:anywhere;margin:.2rem 0}
 
 def page(found: Overview, form_token: str, note: str = "", problem: str = "") -> Html:
     """Return the whole page; `problem` is shown as text, whatever it says."""
-    count = sum(len(one.calls) for one in found.waiting)
+    count = sum(len(one.calls) for one in found.waiting) + sum(len(one.inside) for one in found.stopped)
     title = f"{count} waiting" if count else "Nothing waits"
     body = joined(
         tag("nav", tag("a", "Look again", href="/"), tag("a", "All runs", href="/projects")),
@@ -79,8 +79,9 @@ def page(found: Overview, form_token: str, note: str = "", problem: str = "") ->
         tag("p", NOTES[note], class_="note", role="status") if note in NOTES else Html(),
         _going_on(found.due),
         joined(*(_session(one, form_token) for one in found.waiting)),
+        joined(*(_died(one) for one in found.stopped if one.inside)),
         tag("p", f"{found.left_out} sessions more wait.", class_="soft") if found.left_out else Html(),
-        _stopped(found.stopped),
+        _stopped([one.summary for one in found.stopped if not one.inside]),
         _left(found.messages),
     )
     return joined(
@@ -113,7 +114,7 @@ def _session(found: WaitingSession, form_token: str) -> Html:
     imported = " · imported: what it says comes from elsewhere" if one.is_foreign else ""
     return tag(
         "section",
-        tag("h2", tag("a", one.title or one.id, href=found.run_page)),
+        tag("h2", tag("a", one.title or one.id, href=run_page(one))),
         tag("p", f"{' · '.join(facts)}{imported}", class_="soft"),
         joined(*(_call(one.id, call, form_token) for call in found.calls)),
     )
@@ -177,7 +178,19 @@ def _left(found: tuple[LeftMessages, ...]) -> Html:
     return tag("section", head, tag("ul", *map(row, found)))
 
 
-def _stopped(sessions: tuple[SessionSummary, ...]) -> Html:
+def _died(found: StoppedSession) -> Html:
+    one = found.summary
+    told = "Interrupted, outcome to decide: its process died while this ran. Going on finds out what can be "
+    return tag(
+        "section",
+        tag("h2", tag("a", one.title or one.id, href=run_page(one))),
+        tag("p", " · ".join((one.cwd, one.model, ago(one.updated_at))), class_="soft"),
+        tag("pre", "\n".join(found.inside)),
+        tag("p", f"{told}known, and asks the rest: ", tag("code", f"sandbur -r {one.id}"), class_="why"),
+    )
+
+
+def _stopped(sessions: Sequence[SessionSummary]) -> Html:
     if not sessions:
         return Html()
 

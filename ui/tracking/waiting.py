@@ -12,7 +12,8 @@ from ...agent.session.session import whoami
 from ...agent.tracking.entries import AppName, app_id, project_id
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
-from ..terminal.lines import Line, preview, unknown_lines
+from ...state.store.recording import call_moves
+from ..terminal.lines import Line, preview, title, unknown_lines
 
 if TYPE_CHECKING:
     from ...agent.config.settings import Said
@@ -41,10 +42,12 @@ class WaitingSession:
     mode: str
     calls: tuple[WaitingCall, ...]
 
-    @property
-    def run_page(self) -> str:
-        """Where the tracking UI shows the run."""
-        return f"/project/{project_id(self.summary.cwd)}/null/{app_id(AppName(self.summary.id))}"
+
+@dataclass(frozen=True, slots=True)
+class StoppedSession:
+    summary: "SessionSummary"
+    inside: tuple[str, ...] = ()
+    """The calls that ran when its process died, which may have to be decided about once it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,18 @@ class Overview:
     """What a person is wanted for."""
 
     waiting: tuple[WaitingSession, ...]
-    stopped: "tuple[SessionSummary, ...]"
+    stopped: "tuple[StoppedSession, ...]"
     """Those that stopped in the middle, and ask nothing yet."""
     due: int
     """Those whose decisions are there, and which go on by themselves."""
     left_out: int
     messages: "tuple[LeftMessages, ...]" = ()
     """What was said to sessions and is in no history yet."""
+
+
+def run_page(summary: "SessionSummary") -> str:
+    """Return where the tracking UI shows the run."""
+    return f"/project/{project_id(summary.cwd)}/null/{app_id(AppName(summary.id))}"
 
 
 def overview(store: "Store") -> Overview:
@@ -75,7 +83,7 @@ def overview(store: "Store") -> Overview:
     stopped = [one for one in sessions if one.status in _STOPPED and not one.wake_at]
     return Overview(
         tuple(one for one in shown if one.calls),
-        tuple(stopped[:MOST_SESSIONS]),
+        tuple(StoppedSession(one, _inside(store, one)) for one in stopped[:MOST_SESSIONS]),
         sum(bool(one.wake_at) for one in sessions),
         max(0, len(asking) - MOST_SESSIONS),
         tuple(_left(store, sessions)),
@@ -101,6 +109,22 @@ def _read(store: "Store", summary: "SessionSummary") -> WaitingSession | None:
         return None  # gone since it was listed, or damaged: `sandbur sessions verify` says which
     calls = tuple(shown_call(call, view.settings.cwd) for call in undecided(view.state.pending_tool_calls))
     return WaitingSession(summary, view.state.execution_mode, calls)
+
+
+def _inside(store: "Store", summary: "SessionSummary") -> tuple[str, ...]:
+    """Return what a dead session was doing whose outcome is not on record; changes nothing."""
+    if summary.status != "interrupted":
+        return ()
+    try:
+        calls = store.show(summary.id).state.pending_tool_calls
+        moves = {move.call_id: move.move for move in call_moves(store.database, summary.id)}
+    except (StoreError, ValueError):
+        return ()
+    return tuple(
+        title(call.tool, call.arguments)
+        for call in calls
+        if moves.get(call.call_id) == "started" and call.effect not in ("read", "idempotent")
+    )
 
 
 def undecided(calls: Sequence[PendingCall]) -> Iterator[PendingCall]:

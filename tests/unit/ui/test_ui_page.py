@@ -11,7 +11,7 @@ from sandbur.state.calls import PendingCall
 from sandbur.state.session import SessionSummary
 from sandbur.ui.arguments import parse
 from sandbur.ui.tracking.page import page
-from sandbur.ui.tracking.waiting import LeftMessages, Overview, WaitingSession, shown_call
+from sandbur.ui.tracking.waiting import LeftMessages, Overview, StoppedSession, WaitingSession, shown_call
 
 PAGE = (ROOT / "docs" / "ui.md").read_text("utf-8")
 SUMMARY = SessionSummary("s1", "a title", "/w", "demo", "needs_approval", "", "", 1, None, None)
@@ -40,7 +40,8 @@ def test_every_text_of_a_call_is_text_on_the_page() -> None:
     summary = SessionSummary(hostile, hostile, hostile, hostile, hostile, hostile, hostile, 1, None, None)
     session = WaitingSession(summary, "plan", (shown_call(call, hostile),))
     left = LeftMessages(summary, (hostile, hostile))
-    text = page(Overview((session,), (summary,), 2, 3, (left,)), "token", note=hostile, problem=hostile)
+    stopped = (StoppedSession(summary), StoppedSession(summary, (hostile,)))
+    text = page(Overview((session,), stopped, 2, 3, (left,)), "token", note=hostile, problem=hostile)
     assert "Messages that wait" in text
     assert " and 1 more" in text
     assert "<script" not in text

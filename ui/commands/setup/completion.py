@@ -1,6 +1,7 @@
 """`sandbur completion`: what completes commands and flags in bash, zsh and fish, made of the parsers."""
 
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from .help import flags_of
 
 SHELLS = ("bash", "zsh", "fish")
 _PATHS = frozenset({"FILE", "DIR", "PATH"})
+_DECIDING = ("approve", "deny", "settle")
+"""Commands for sessions that wait."""
 
 
 class CompletionCommand(Command):
@@ -43,6 +46,8 @@ class Described(NamedTuple):
     options: tuple[Option, ...]
     words: tuple[str, ...]
     """What may follow it."""
+    before_session: tuple[str, ...] = ()
+    """The words behind which a session is named; its own name: the first word after it."""
 
 
 def described() -> Iterator[Described]:
@@ -59,7 +64,18 @@ def described() -> Iterator[Described]:
         )
         words = tuple(COMMANDS if name == "chat" else declared(name).ACTIONS)
         about = COMMANDS[name].summary if name in COMMANDS else ""
-        yield Described("" if name == "chat" else name, about, options, words)
+        yield Described(
+            "" if name == "chat" else name, about, options, words, tuple(_before_session(name, parser.words))
+        )
+
+
+def _before_session(name: str, words: list[str]) -> Iterator[str]:
+    actions = declared(name).ACTIONS
+    yield from (action for action, told in actions.items() if told.words.startswith("ID"))
+    if not actions and words and words[0].startswith("ID"):
+        yield name
+    elif "ID" in words and not actions:
+        yield words[0]  # as in `sandbur test add ID`
 
 
 def bash(commands: tuple[Described, ...]) -> str:
@@ -73,7 +89,16 @@ def bash(commands: tuple[Described, ...]) -> str:
         " return ;;"
         for choices, where in _choices(commands).items()
     )
+    sessions = _lines(
+        f'{"|".join(places)}) _sandbur_sessions {kind} "$current"; return ;;'
+        for kind, places in _sessions(commands).items()
+    )
     return f"""# bash completion for sandbur
+_sandbur_sessions() {{
+  local word
+  COMPREPLY=()
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <({_asked("bash")} "$1" "$2" 2>/dev/null)
+}}
 _sandbur() {{
   local current previous command=chat flags words at
   current="${{COMP_WORDS[COMP_CWORD]}}"
@@ -86,6 +111,9 @@ _sandbur() {{
   case "$command:$previous" in
 {chosen}
     {"|".join(_paths(commands))}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+  esac
+  [[ "$current" == -* ]] || case "$command:$previous" in
+{sessions}
   esac
   case "$command" in
 {cases}
@@ -111,7 +139,12 @@ def zsh(commands: tuple[Described, ...]) -> str:
         f"({'|'.join(where)}) compadd -- {' '.join(map(shlex.quote, choices))}; return ;;"
         for choices, where in _choices(commands).items()
     )
+    sessions = _lines(
+        f"({'|'.join(places)}) _sandbur_sessions {kind}; return ;;"
+        for kind, places in _sessions(commands).items()
+    )
     return f"""#compdef sandbur
+{_zsh_sessions()}
 _sandbur() {{
   local command=chat word
   local -a flags names
@@ -123,6 +156,9 @@ _sandbur() {{
   case "$command:${{words[CURRENT-1]}}" in
 {chosen}
     ({"|".join(_paths(commands))}) _files; return ;;
+  esac
+  [[ "$PREFIX" == -* ]] || case "$command:${{words[CURRENT-1]}}" in
+{sessions}
   esac
   case "$command" in
 {cases}
@@ -138,6 +174,25 @@ _sandbur() {{
 compdef _sandbur sandbur"""
 
 
+def _zsh_sessions() -> str:
+    return rf"""_sandbur_sessions() {{
+  local line
+  local -a ids shown
+  while IFS= read -r line; do
+    ids+=("${{line%%$'\t'*}}")
+    shown+=("${{line/$'\t'/  }}")
+  done < <({_asked("zsh")} $1 "$PREFIX" 2>/dev/null)
+  (( $#ids )) || return 1
+  if [[ "$ids[1]" == "$PREFIX"* ]]; then
+    compadd -l -d shown -a ids
+  else
+    # It was found by its title: the id takes the place of what was typed.
+    compadd -U -l -d shown -a ids
+    (( $#ids == 1 )) || compstate[insert]=menu
+  fi
+}}"""
+
+
 def fish(commands: tuple[Described, ...]) -> str:
     """Return a script for a file of fish's own."""
     lines = ["# fish completion for sandbur", "complete -c sandbur -f"]
@@ -148,6 +203,10 @@ def fish(commands: tuple[Described, ...]) -> str:
             f"{begins} -a {shlex.quote(word)} -d {shlex.quote(_about(one, word))}" for word in one.words
         ]
         lines += [f"{begins} {_fish_flag(option)} -d {shlex.quote(option.about)}" for option in one.options]
+        lines += [
+            f"complete -c sandbur -n {shlex.quote(behind)} -k -x -a {shlex.quote(_fish_sessions(kind))}"
+            for kind, behind in _fish_places(one)
+        ]
     return "\n".join(lines)
 
 
@@ -155,7 +214,48 @@ def _fish_flag(option: Option) -> str:
     spelled = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
     takes = ["-r -F" if option.takes in _PATHS else "-x"] if option.takes else []
     takes += [f"-a {shlex.quote(' '.join(option.choices))}"] if option.choices else []
+    takes += [f"-k -a {shlex.quote(_fish_sessions('all'))}"] if option.takes == "ID" else []
     return " ".join([*spelled, *takes])
+
+
+def _fish_sessions(kind: str) -> str:
+    return f"({_asked('fish')} {kind} (commandline -ct) 2>/dev/null)"
+
+
+def _fish_places(one: Described) -> Iterator[tuple[str, str]]:
+    """Yield which sessions follow the words of a command, and the condition of that."""
+    if one.before_session:
+        seen = "__fish_seen_subcommand_from"
+        more = "" if one.name in one.before_session else f"; and {seen} {' '.join(one.before_session)}"
+        yield _kind(one), f"{seen} {one.name}{more}"
+
+
+def _asked(shell: str) -> str:
+    """Return the start of the command that says which sessions there are.
+
+    It runs in folders that anybody may have filled, hence `-P`: nothing is imported from there.
+    """
+    module = f"{__name__.rpartition('.')[0]}.session_words"
+    return f"{shlex.quote(sys.executable)} -P -m {module} {shell}"
+
+
+def _kind(command: Described) -> str:
+    return "waiting" if command.name in _DECIDING else "all"
+
+
+def _sessions(commands: Iterable[Described]) -> dict[str, list[str]]:
+    """Return behind which `COMMAND:WORD` sessions are named, by which of them are."""
+    found: dict[str, list[str]] = {}
+    for one in commands:
+        words = [name for option in one.options if option.takes == "ID" for name in option.names]
+        places = [f"{_name(one)}:{word}" for word in (*words, *one.before_session)]
+        if one.name in one.before_session:
+            places.append(f"{one.name}:-*")
+        if one.name == "diff":
+            places.append("diff:*")
+        if places:
+            found.setdefault(_kind(one), []).extend(places)
+    return found
 
 
 def _name(command: Described) -> str:

@@ -15,9 +15,7 @@ from ...grammar import Command, flag, switch
 from ...open_session import said_by
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import glyphs_for, put
-from .finding import Finding
-from .installation import has_extra, installation, sandboxes
-from .model_checks import answers, keys, models
+from .installation import Finding, has_extra, installation, sandboxes
 from .store_checks import store_findings
 
 if TYPE_CHECKING:
@@ -62,6 +60,8 @@ def _print(finding: Finding) -> None:
 
 
 async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
+    from .model_checks import answers, keys, models
+
     for finding in (*installation(), keys()):
         yield finding
     try:

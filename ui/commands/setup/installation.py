@@ -5,11 +5,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from .finding import Finding
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from ....agent.config.settings import Settings
@@ -41,6 +40,15 @@ _INSTALLERS = {
     "brew": "brew install",
 }
 _LEAST_COLUMNS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    verdict: Literal["good", "note", "bad"]
+    name: str
+    detail: str
+    fix: str = ""
+    """A command line, or else what to do; empty: nothing is wrong."""
 
 
 def installation() -> Iterator[Finding]:

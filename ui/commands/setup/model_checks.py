@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ....state.errors import SandburError
-from .finding import Finding
+from .installation import Finding
 
 if TYPE_CHECKING:
     from ....agent.config.settings import Settings

@@ -14,7 +14,7 @@ from ....state.errors import SandburError
 from ...terminal.sanitize import plain
 from ...terminal.terminal import say
 from ..sessions.prune import size_text
-from .finding import Finding
+from .installation import Finding
 
 if TYPE_CHECKING:
     from ....agent.config.settings import Settings

@@ -1,0 +1,88 @@
+"""Says to a shell which sessions a word may mean; a process of its own that imports next to nothing.
+
+python -P -m sandbur.ui.commands.setup.session_words bash|zsh|fish all|waiting WORD
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ....agent.config.paths import config_home, data_home
+from ....state.maintenance.session_names import NamedSession, session_names
+from ...terminal.sanitize import plain
+
+_MOST = 50
+_SHORT = 8
+_MOST_TITLE = 60
+_SQLITE = "sqlite:///"
+
+
+def main(shell: str, kind: str, word: str) -> None:
+    """Print a line for each session: what to type, and behind a tab for zsh and fish what it is."""
+    place = _store(os.environ)
+    sessions = [] if place is None else session_names(*place, only_waiting=kind == "waiting")
+    # What is printed is UTF-8, whatever the locale of the shell.
+    sys.stdout.buffer.write("".join(f"{line}\n" for line in lines(shell, sessions, word)).encode())
+
+
+def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
+    """Yield the sessions whose id begins with `word`, else those that have it in their titles.
+
+    What is typed is always an id, of letters that mean nothing to a shell. Only fish takes no other word
+    than one that holds what was typed; it is offered the title, which it quotes itself.
+    """
+    wanted = word.strip("\"'").lower()
+    by_id = [one for one in sessions if one.id.startswith(wanted)]
+    found = by_id or [one for one in sessions if wanted in _shown(one.title).lower()]
+    for one in found[:_MOST]:
+        short = one.id[: _length(one.id, sessions)]
+        title = _shown(one.title)
+        if shell == "bash":
+            yield short
+        elif shell == "fish" and not by_id and title == one.title and not title.startswith("-"):
+            yield f"{title}\t{short}"
+        else:
+            yield f"{short}\t{title[:_MOST_TITLE] or one.status}"
+
+
+def _length(session_id: str, sessions: list[NamedSession]) -> int:
+    """Return how much of an id tells it from the others."""
+    others = {one.id for one in sessions if one.id != session_id}
+    lengths = (length for length in range(_SHORT, len(session_id)))
+    return next(
+        (n for n in lengths if not any(o.startswith(session_id[:n]) for o in others)), len(session_id)
+    )
+
+
+def _shown(title: str) -> str:
+    return " ".join(plain(title).split())
+
+
+def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
+    """Return the file of the store and the tenant; None for a store on a server."""
+    said = _configured(env)
+    url = env.get("SANDBUR_STORE", "").strip() or str(said.get("store", ""))
+    tenant = env.get("SANDBUR_TENANT", "").strip() or str(said.get("tenant", ""))
+    if url and not url.startswith(_SQLITE):
+        return None
+    file = Path(url.removeprefix(_SQLITE)) if url else data_home(env) / "sandbur.db"
+    return file, tenant
+
+
+def _configured(env: Mapping[str, str]) -> Mapping[str, object]:
+    """Return the user's own configuration; one that cannot be read says nothing here."""
+    try:
+        content = (config_home(env) / "config.toml").read_bytes()
+    except OSError:
+        return {}
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode())
+    except ValueError:
+        return {}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
