@@ -1,4 +1,4 @@
-"""A command behind a `!`, typed in a real terminal: its output, its question, and what a kill leaves of it."""
+"""A command behind a `!`, typed in a real terminal: its output, its question, what a kill leaves of it."""
 
 import time
 
