@@ -78,7 +78,7 @@ def sequences_of(action: Action) -> tuple[tuple[str, ...], ...]:
 def key_lines(in_run: bool, width: int) -> list[Line]:
     """Return lines that tell of each key that has a meaning now."""
     told = [(key.label, key.in_run if in_run else key.at_prompt) for key in KEYS]
-    told += [] if in_run else [("@", "names a file or folder to read")]
+    told += [] if in_run else [("@", "names a file or folder to read"), ("!", "runs a command of yours")]
     column = max(len(label) for label, _ in told) + 2
     if column + max(len(means) for _, means in told) < width:
         return [("dim", f"{label.ljust(column)}{means}") for label, means in told if means]
