@@ -257,9 +257,7 @@ async def test_what_was_typed_says_nothing_of_what_a_model_may_do(store: Store, 
     assert list(past_calls(store)) == []
 
 
-async def test_a_fork_asks_about_what_was_typed_in_the_other_session(
-    store: Store, tmp_path: Path
-) -> None:
+async def test_a_fork_asks_about_what_was_typed_in_the_other_session(store: Store, tmp_path: Path) -> None:
     waiting = PendingCall(
         call_id="own-0",
         tool="run_shell_command",
