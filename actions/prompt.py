@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..state.application import ApplicationState, Usage, VibeStep
+from ..state.calls import Origin
 from ..state.messages import UserContent, assistant_said, person_said, runtime_said
 from .events import MessageAdded, Notice
 from .ports import Ports
@@ -54,19 +55,23 @@ _NEW_TURN: dict[str, Any] = {
     ],
 )
 async def prompt(
-    state: ApplicationState, ports: Ports, user_input: UserContent, noted: str = "", runs: bool = False
+    state: ApplicationState,
+    ports: Ports,
+    user_input: UserContent,
+    noted: str = "",
+    runs: Origin | None = None,
 ) -> Changes:
     """Start a turn with a message, answer a command and stay, or take in a shell command of the person's own.
 
     `noted` is told of a command that has been done already: its step records when. `runs`: the input is a
-    shell command behind a `!`, and no message.
+    shell command behind a `!`, and no message; it says who wants it.
     """
     said = user_input.strip() if isinstance(user_input, str) else user_input
-    if runs and isinstance(said, str):
+    if runs is not None and isinstance(said, str):
         from .turn.results.own_command import taken_in
 
         closed = await _close_open_turn(state, ports)
-        return {**_NEW_TURN, "turn_open": False, **await taken_in(said, closed, ports)}
+        return {**_NEW_TURN, "turn_open": False, **await taken_in(said, runs, closed, ports)}
     message = person_said(said)
     text = message.shown
     answer = answer_command(text, state) if isinstance(said, str) and not noted else None

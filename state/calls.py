@@ -17,7 +17,8 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """What running a call twice would mean: nothing, nothing, checkable, unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
-Origin = Literal["model", "person"]
+Origin = Literal["model", "person", "command"]
+"""Who wants a call: a model, somebody who typed it, or a file whose command somebody typed."""
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
@@ -103,8 +104,7 @@ class PendingCall(Record):
     hook: HookSaid | None = None
     """Left out where nothing was said."""
     origin: Origin = "model"
-    """Who wants it: `person` marks a command that somebody typed, which no message asks for. Left out where
-    it is the model."""
+    """No message asks for what is not the model's. Left out where it is."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
@@ -141,7 +141,7 @@ class PendingCall(Record):
     @field_serializer("arguments")
     def _refer(self, value: str, info: SerializationInfo) -> str:
         """Leave out in the store what the message that asks for the call says already."""
-        return value if self.edited or self.origin == "person" or not info.context else ""
+        return value if self.edited or self.origin != "model" or not info.context else ""
 
 
 def arguments_digest(arguments: str) -> str:
@@ -159,7 +159,7 @@ def restore_arguments(calls: tuple[PendingCall, ...], asked: Message | None) -> 
     said = {use.call_id: use.arguments for use in asked.tool_uses} if asked is not None else {}
     return tuple(
         call
-        if call.edited or call.origin == "person"
+        if call.edited or call.origin != "model"
         else call.model_copy(update={"arguments": said.get(call.call_id, "")})
         for call in calls
     )

@@ -45,8 +45,9 @@ class ModelRequest:
 
     @property
     def messages(self) -> Iterable[Message]:
+        """The messages as a model is told them."""
         for history in self.histories:
-            yield from history
+            yield from (message.told for message in history)
 
     @property
     def size_bytes(self) -> int:

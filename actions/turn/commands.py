@@ -19,7 +19,6 @@ HELP = """\
 /mode MODE      change what runs unasked: {modes}
 /compact FOCUS  put a summary in the place of the older messages
 /help           show this
-!COMMAND        run a shell command yourself; the agent reads what came of it
 /exit           leave; the session can be resumed
 Anything else is a message to the agent.""".format(modes=", ".join(MODES))
 

@@ -162,9 +162,9 @@ def joined_decision(
 _DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "deny": "denied"}
 
 
-async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode) -> PendingCall:
+async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin) -> PendingCall:
     """Judge a command of the person's own, and put it into the journal with the step that takes it in."""
-    call = await advised(use, ports, mode, "person")
+    call = await advised(use, ports, mode, origin)
     wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
     await ports.journal.proposed(wish, call)
     return call

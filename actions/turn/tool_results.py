@@ -99,7 +99,7 @@ def with_results(
 
     `more` is what the model is told after all of them.
     """
-    own = {call.call_id: call for call in state.pending_tool_calls if call.origin == "person"}
+    own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
     messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_answered(one) for one in results]
     if state.note and not left:
         messages.append(runtime_said(state.note))
@@ -115,7 +115,7 @@ def with_results(
 
 
 def _ran(call: PendingCall, result: ToolResult) -> Message:
-    """Return what the history holds of a command that somebody typed: no reply of a model asks for it."""
+    """Return what the history holds of a command of the person: no reply of a model asks for it."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
     return person_ran(use, result)
 

@@ -14,7 +14,7 @@ from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
-from ...state.calls import CallDecision, PendingCall
+from ...state.calls import CallDecision, Origin, PendingCall
 from ...state.errors import StoreError, UsageError
 from ...state.messages import UserContent, encodable, person_said
 from ...state.session import SessionSettings, WaitingMessage, given_title
@@ -141,10 +141,11 @@ class Session:
             return self._answer(answer.notice)
         return self._start("prompt", {"user_input": said}, is_command=answer is not None)
 
-    def run_command(self, command: str) -> AsyncIterator[Event]:
+    def run_command(self, command: str, origin: Origin = "person") -> AsyncIterator[Event]:
         """Run a shell command of the person's own through the gate; the model reads it with its next call.
 
-        It ends an open turn, as a message does. Raises `UsageError` if there is nothing to run, or no tool.
+        Who types it has approved it by that; what a file says, `command`, is judged as a model's call. It
+        ends an open turn, as a message does. Raises `UsageError` if there is nothing to run, or no tool.
         """
         from ...actions.turn.results.own_command import shell_of, without_secrets
 
@@ -154,7 +155,7 @@ class Session:
         if tool is None:
             raise UsageError("This session has no tool that runs commands.")
         shown = without_secrets(encodable(command.strip()), tool, self._ports.masker)
-        return self._start("prompt", {"user_input": f"!{shown}", "runs": True})
+        return self._start("prompt", {"user_input": f"!{shown}", "runs": origin})
 
     def note(self, command: str, notice: str) -> AsyncIterator[Event]:
         """Record a command that has been done by changes of this object or of its settings."""

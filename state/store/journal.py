@@ -324,7 +324,7 @@ def _intent(tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
 
 def _verdict(call: PendingCall) -> dict[str, str]:
     verdict = {"decision": call.decision, "decided_by": call.decided_by, "reason": call.reason}
-    verdict |= {"origin": call.origin} if call.origin == "person" else {}
+    verdict |= {"origin": call.origin} if call.origin != "model" else {}
     return {name: text for name, text in verdict.items() if text}
 
 

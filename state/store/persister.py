@@ -132,7 +132,7 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
     if pending:
         asked = state.active_history.asking
         values["pending_tool_calls"] = (
-            tuple(call if call.origin == "person" else _lost(call) for call in pending)
+            tuple(call if call.origin != "model" else _lost(call) for call in pending)
             if is_stand_in(asked)
             else restore_arguments(pending, asked)
         )

@@ -80,3 +80,24 @@ def test_after_a_kill_in_the_middle_a_person_says_what_came_of_it(terminal: Term
     assert (terminal.folder / "made.txt").read_text() == "once\n"
     terminal.type("hello")
     terminal.see("I am the demo", after="❯ hello")
+
+
+def test_what_a_markdown_command_wants_to_know_first_goes_through_the_gate(terminal: Terminal) -> None:
+    commands = terminal.folder / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "look.md").write_text("hello !`echo found $1` !`touch made`")
+    terminal.start("-m demo")
+    terminal.see("❯")
+    terminal.type("/look there")
+    terminal.see("│ found there")
+    terminal.see("Run it? [", after="found there")
+    assert "$ touch made" in terminal.screen()
+    time.sleep(DEAF_S)
+    terminal.keys("n")
+    terminal.see("is not sent: what it wants to know first did not run")
+    terminal.type("/look again")
+    terminal.see("Run it? [", after="found again")
+    time.sleep(DEAF_S)
+    terminal.keys("y")
+    terminal.see("I am the demo", after="it ran just now")
+    assert (terminal.folder / "made").exists()

@@ -4,6 +4,7 @@ import json
 from itertools import count
 
 from ....state.application import RUN_BY_PERSON, ApplicationState
+from ....state.calls import Origin
 from ....state.messages import ToolUse, json_object
 from ...events import ToolRequested
 from ...masking.references import masked_arguments, placeholder_in
@@ -24,7 +25,7 @@ def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
     return str(shown.get(tool.traits.subject, ""))
 
 
-async def taken_in(said: str, state: ApplicationState, ports: Ports) -> Changes:
+async def taken_in(said: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
     """Return the state changes that let the command behind a `!` wait to be run, or to be asked about."""
     tool, command = shell_of(ports.toolbox), own_command(said) or ""
     assert tool is not None, "a command was taken in that no tool runs"
@@ -35,7 +36,7 @@ async def taken_in(said: str, state: ApplicationState, ports: Ports) -> Changes:
         arguments=arguments,
         masked=bool(placeholder_in(json_object(arguments))),
     )
-    call = await propose_own(use, ports, state.execution_mode)
+    call = await propose_own(use, ports, state.execution_mode, origin)
     ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {
         "user_input": f"!{command}",

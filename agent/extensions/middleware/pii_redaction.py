@@ -113,8 +113,9 @@ class PIIRedaction(Middleware):
     def _message_without(self, message: Message) -> Message:
         if message.origin == "model":
             return message
-        blocks = tuple(map(self._block_without, message.blocks))
-        if blocks == message.blocks:
+        told = message.told
+        blocks = tuple(map(self._block_without, told.blocks))
+        if blocks == told.blocks:
             return message
         # A new message, not a copy: a copy would keep what the old one has computed from its blocks.
         return Message(role=message.role, origin=message.origin, blocks=blocks)

@@ -12,7 +12,8 @@ from ..brought_texts import TextFolder, folders_of, marked, untrusted
 
 _NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w-]+)*")
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9]\d?)")
-_RUNS = re.compile(r"(?<![\w`])!`[^`\n]+`")
+_RUNS = re.compile(r"(?<![\w`])!`([^`\n]+)`")
+_HAS_RUN = "`{command}` (it ran just now; what came of it is above)"
 _MOST_COMMANDS = 200
 
 
@@ -29,23 +30,41 @@ class PromptCommand:
     body: str
     file: Path
 
-    def message(self, words: str) -> str:
-        """Return what is sent; raises `UsageError` for a command that would run something by itself."""
-        if found := _RUNS.search(self.body):
+    def runs(self, words: str) -> tuple[str, ...]:
+        """Return the shell commands that are to be run, through the gate, before the message is sent."""
+        return tuple(_filled(found[1], words) for found in _RUNS.finditer(self.body))
+
+    def message(self, words: str, has_run: bool = False) -> str:
+        """Return what is sent; raises `UsageError` unless all that `runs` names `has_run`."""
+        if not has_run and (first := _RUNS.search(self.body)):
             raise UsageError(
-                f"/{self.name} would run {found[0][:80]} by itself, past every rule: it is not sent.",
-                f"Take it out of {self.file} and let the agent run it.",
+                f"/{self.name} would run {first[0][:80]} first, which only the chat does: it is not sent.",
+                f"Send it in a chat, or take that out of {self.file} and let the agent run it.",
             )
-        parts = _parts(words)
-
-        def put(match: re.Match[str]) -> str:
-            if match[1] == "ARGUMENTS":
-                return words
-            place = int(match[1]) - 1
-            return parts[place] if place < len(parts) else ""
-
-        text = _PLACE.sub(put, self.body)
+        parts: list[str] = []
+        end = 0
+        for found in _RUNS.finditer(self.body):
+            parts += [
+                _filled(self.body[end : found.start()], words),
+                _HAS_RUN.format(command=_filled(found[1], words)),
+            ]
+            end = found.end()
+        # What is typed is no part of the file: nothing in it runs.
+        text = "".join((*parts, _filled(self.body[end:], words)))
         return text if not words or _PLACE.search(self.body) else f"{text}\n\n{words}"
+
+
+def _filled(text: str, words: str) -> str:
+    """Return a part of the file with what was typed in its places."""
+    parts = _parts(words)
+
+    def put(match: re.Match[str]) -> str:
+        if match[1] == "ARGUMENTS":
+            return words
+        place = int(match[1]) - 1
+        return parts[place] if place < len(parts) else ""
+
+    return _PLACE.sub(put, text)
 
 
 def _parts(words: str) -> list[str]:

@@ -64,8 +64,8 @@ def _said(moves: Iterator[CallMove], since: str) -> dict[str, _Said]:
     said: dict[str, _Said] = {}
     for move in moves:
         decision, known = move.text("decision"), said.get(move.call_id)
-        if move.text("origin") == "person":
-            continue  # what somebody typed says nothing of what a model may do
+        if move.text("origin"):
+            continue  # what a person runs says nothing of what a model may do
         if move.move == "proposed" and move.at >= since and decision != "invalid":
             # The oldest records, and those of decision tools, say nothing of what was let through.
             first: dict[str, Then] = {"undecided": "open", "denied": "refused"}

@@ -359,8 +359,9 @@ def _is_said(message: Message) -> bool:
 def inputs_of(moment: Moment) -> dict[str, Any]:
     """Return the inputs of the action, read from what it made of them."""
     if moment.action == "prompt":
-        if any(call.origin == "person" for call in moment.after["pending_tool_calls"]):
-            return {"user_input": moment.after["user_input"], "runs": True}
+        for call in moment.after["pending_tool_calls"]:
+            if call.origin != "model":
+                return {"user_input": moment.after["user_input"], "runs": call.origin}
         has_files = moment.said is not None and any(moment.said.files)
         return {"user_input": moment.said.said if moment.said and has_files else moment.after["user_input"]}
     if moment.action == "human_confirm":

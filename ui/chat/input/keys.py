@@ -69,7 +69,11 @@ KEYS = (
     Key("help", "?", (("?",),), "on an empty line: shows the keys", "on an empty line: shows the keys"),
 )  # fmt: skip
 
-_SIGNS = (("@", "names a file or folder to read"), ("/", "begins a command: /help lists them"))
+_SIGNS = (
+    ("@", "names a file or folder to read"),
+    ("/", "begins a command: /help lists them"),
+    ("!", "runs a command of yours in the shell"),
+)
 """What else begins with one key at the prompt."""
 
 Does = Mapping[Action, Callable[[], None]]

@@ -38,12 +38,15 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> MoreCommands:
 def _made(prompt: "PromptCommand") -> SlashCommand:
     async def run(context: SlashContext, words: str) -> SlashResult:
         """Send what the file says."""
-        said = prompt.message(words)
+        said = prompt.message(words, has_run=True)
         if prompt.allowed_tools:
             tell(
                 context,
                 f"The command uses {one_line(prompt.allowed_tools)}; your rules decide about each call.",
             )
+        for command in prompt.runs(words):
+            if not await _has_run(context, command):
+                raise UsageError(f"/{prompt.name} is not sent: what it wants to know first did not run.")
         tell(context, said)
         if not prompt.model:
             await context.send(said)
@@ -56,6 +59,16 @@ def _made(prompt: "PromptCommand") -> SlashCommand:
 
     usage, summary = one_line(prompt.argument_hint), one_line(prompt.description)
     return SlashCommand(prompt.name, usage, summary, YOURS, run, at_question=False)
+
+
+async def _has_run(context: SlashContext, command: str) -> bool:
+    """Run what a file says before its message is sent; return whether it did run."""
+    await context.follow(context.session.run_command(command, "command"))
+    session = context.session
+    last = session.state.chat_history.last
+    if session.next_action != "prompt" or last is None or not last.is_own_command:
+        return False
+    return last.tool_results[0].outcome != "denied"
 
 
 async def use_skill(context: SlashContext, words: str) -> SlashResult:

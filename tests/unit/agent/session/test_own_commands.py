@@ -12,12 +12,14 @@ from reopening import reopened
 from scripted import ScriptedModel, collect
 
 from sandbur.actions.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
+from sandbur.agent.history.insight.past_calls import past_calls
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.session.session import Session
 from sandbur.state.application import RUN_BY_PERSON
-from sandbur.state.calls import CallDecision
+from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.state.messages import Message
+from sandbur.state.store.persister import undecided_again
 from sandbur.state.store.store import Store
 
 
@@ -234,3 +236,36 @@ async def test_a_session_may_begin_with_one_and_is_called_by_its_first_message(
     await collect(session.run_command("ls"))
     await collect(session.send("say hello"))
     assert store.index.summary("s1").title == "say hello"
+
+
+async def test_what_a_file_says_is_asked_about_as_a_call_of_the_model(store: Store, tmp_path: Path) -> None:
+    session = await open_real(store, ScriptedModel(), tmp_path, mode="interactive")
+    events, _ = await collect(session.run_command("ls", "command"))
+    assert outcomes(events) == ["ok"]
+    _, end = await collect(session.run_command("touch made", "command"))
+    assert (end.status, (tmp_path / "made").exists()) == ("needs_approval", False)
+    [call] = session.state.pending_tool_calls
+    await collect(session.decide([CallDecision(call_id=call.call_id, approved=True)]))
+    assert (tmp_path / "made").exists()
+    assert [message.shown for message in own(session)] == ["!ls", "!touch made"]
+    await settled(store)
+
+
+async def test_what_was_typed_says_nothing_of_what_a_model_may_do(store: Store, tmp_path: Path) -> None:
+    session = await open_real(store, ScriptedModel(), tmp_path, mode="interactive")
+    await collect(session.run_command("touch made"))
+    assert list(past_calls(store)) == []
+
+
+async def test_a_fork_asks_about_what_was_typed_in_the_other_session(store: Store, tmp_path: Path) -> None:
+    waiting = PendingCall(
+        call_id="own-0",
+        tool="run_shell_command",
+        arguments='{"command": "touch made"}',
+        decision="approved",
+        decided_by="person",
+        origin="person",
+    )
+    session = await open_real(store, ScriptedModel(), tmp_path, mode="interactive")
+    for call, asks in ((waiting, False), (undecided_again(waiting), True)):
+        assert (session._judged_again(call).decision == "undecided") == asks
