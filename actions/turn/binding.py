@@ -45,7 +45,7 @@ def _real(path: Path) -> str:
     return encodable(os.path.realpath(path))
 
 
-class Departure(NamedTuple):
+class Discrepancy(NamedTuple):
     """One thing that is not as it was when the call was asked about."""
 
     text: str
@@ -54,21 +54,21 @@ class Departure(NamedTuple):
     after: BoundFile | None = None
 
 
-def differences(bound: Binding, now: Binding) -> Iterator[Departure]:
+def discrepancies(bound: Binding, now: Binding) -> Iterator[Discrepancy]:
     """Yield what keeps an approval from covering the call as it is now."""
     if bound.call != now.call:
-        yield Departure("it is not the call that was asked about")
+        yield Discrepancy("it is not the call that was asked about")
     if bound.cwd != now.cwd:
-        yield Departure(f"the working folder is now {shown(now.cwd)}, it was {shown(bound.cwd)}")
+        yield Discrepancy(f"the working folder is now {shown(now.cwd)}, it was {shown(bound.cwd)}")
     known = {file.path: file for file in bound.files}
     for file in now.files:
         name, before = shown_from(file.path, Path(now.cwd)), known.get(file.path)
         if before is None:
-            yield Departure(f"it would also use {name}")
+            yield Discrepancy(f"it would also use {name}")
         elif text := _change(name, before, file):
-            yield Departure(text, before, file)
+            yield Discrepancy(text, before, file)
     if bound.concern != now.concern:
-        yield Departure(now.concern)
+        yield Discrepancy(now.concern)
 
 
 def _change(name: str, before: BoundFile, after: BoundFile) -> str:
@@ -83,9 +83,9 @@ def _change(name: str, before: BoundFile, after: BoundFile) -> str:
     return f"{name} was replaced by another file" if before.file != after.file else ""
 
 
-def is_made_by(departure: Departure, changes: Sequence[FileChange]) -> bool:
+def is_made_by(discrepancy: Discrepancy, changes: Sequence[FileChange]) -> bool:
     """Tell whether exactly these changes, of calls that were approved with this one, made it."""
-    before, after = departure.before, departure.after
+    before, after = discrepancy.before, discrepancy.after
     if before is None or after is None or before.real != after.real:
         return False
     made = [change for change in changes if change.path == after.real]

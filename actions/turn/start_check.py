@@ -7,7 +7,7 @@ from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
 from ..ports import Ports, Prepared, ToolOutcome, Verifiable
 from ..workspace.paths import leads_of
-from .binding import differences, is_made_by, pre_images_fit
+from .binding import discrepancies, is_made_by, pre_images_fit
 from .proposals import joined_decision, judged, why_lost
 from .repetition import MOST_IN_A_ROW, STUCK, is_stuck
 
@@ -92,7 +92,7 @@ async def _what_changed(
     call: PendingCall, bound: Binding, now: Binding, state: ApplicationState, ports: Ports
 ) -> str:
     """Say what the approval does not cover; changes that were approved together with it are no news."""
-    found = list(differences(bound, now))
+    found = list(discrepancies(bound, now))
     if found and (changes := await _changes_before(call, state, ports)):
         found = [one for one in found if not is_made_by(one, changes)]
     return _CHANGED.format(why="; ".join(one.text for one in found)) if found else ""

@@ -13,6 +13,8 @@ from io import StringIO
 from pathlib import Path
 from statistics import median, quantiles
 
+from figures import tell
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "terminal"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
@@ -36,7 +38,7 @@ from sandbur.ui.terminal.status import StatusFacts
 PIECE = 6
 TICK_S = 0.1
 CHARACTERS_A_SECOND = 3000
-CPU_LIMIT_S, BYTES_LIMIT, ECHO_LIMIT_S = 0.3, 3.0, 0.016
+CPU_LIMIT_S, BYTES_LIMIT, ECHO_LIMIT_MS = 0.3, 3.0, 16
 SENTENCE = "The session keeps **every step** of the agent on disk, so that a `crash` loses nothing. "
 BLOCKS = (
     SENTENCE * 3 + "\n\n",
@@ -114,10 +116,6 @@ class Played:
         return len(data.encode()) + data.count("\n")
 
 
-def said(name: str, value: str, is_kept: bool) -> None:
-    print(f"{name:<34}{value:>22}  {'ok' if is_kept else 'TOO MUCH'}")
-
-
 def main() -> None:
     characters = int(sys.argv[1]) if len(sys.argv) > 1 else 12_000
     text = answer(characters)
@@ -126,14 +124,13 @@ def main() -> None:
         runs = [Played(events) for _ in range(5)]
         cpu_s = median(run.play() for run in runs)
         ratio = runs[0].bytes / len(text.encode())
-        said(f"{name}: CPU for {characters:,} characters", f"{cpu_s:.3f} s", cpu_s <= CPU_LIMIT_S)
-        said(f"{name}: bytes for each of the text", f"{ratio:.2f}", ratio <= BYTES_LIMIT)
+        tell(f"{name}: CPU to show {characters:,} characters", cpu_s, CPU_LIMIT_S, " s")
+        tell(f"{name}: bytes to the terminal", ratio, BYTES_LIMIT, against="the text's")
     typing = Played(list(deltas(text)))
     typing.play(types=True)
     spread = quantiles(typing.echoes, n=100)
     for share in (50, 95):
-        echo_s = spread[share - 1]
-        said(f"CPU of an echo, {share} of 100", f"{1000 * echo_s:.1f} ms", echo_s <= ECHO_LIMIT_S)
+        tell(f"CPU of an echo, {share} of 100", 1000 * spread[share - 1], ECHO_LIMIT_MS, " ms")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from figures import tell
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
 from real_ports import open_real
@@ -51,7 +53,8 @@ async def main() -> None:
         store.close()
     wall, cpu = (median(row[column] for row in rounds) for column in (0, 1))
     print(f"{turns} turns, {rounds[0][2]} steps: replayed in {wall:.2f} s, best {min(rounds)[0]:.2f} s,"
-          f" CPU {cpu:.2f} s (limit {LIMIT_S:g} s)")  # fmt: skip
+          f" CPU {cpu:.2f} s")  # fmt: skip
+    tell(f"replay of {turns} turns", wall, LIMIT_S, " s")
     print(f"the run itself took {made_s:.2f} s: ratio {wall / made_s:.2f}")
 
 

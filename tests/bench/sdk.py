@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from figures import tell
 from turns import tool_server
 
 TURNS = 50
@@ -64,10 +65,8 @@ def turns(server: str, folder: Path, runs: int) -> None:
             url = f"{server}/{way}{number}-{time.monotonic_ns()}/{TURNS}/20/v1"
             found[way].append(cpu_of(words, folder, url))
     ours, command = median(found["agent"]), median(found["command"])
-    print(
-        f"{TURNS} tool turns, CPU: agent in process {ours:.2f} s, command {command:.2f} s:"
-        f" ratio {ours / command:.2f} (limit 1)"
-    )
+    print(f"{TURNS} tool turns, CPU: agent in process {ours:.2f} s, command {command:.2f} s")
+    tell(f"an agent in process, {TURNS} tool turns, CPU", ours / command, 1, against="the command")
 
 
 async def at_once(server: str, folder: Path) -> None:
@@ -101,8 +100,9 @@ def imports(folder: Path, runs: int) -> None:
             times.append(cpu_of(["-c", code], folder, "") * 1000)
     bare, *others = (median(times) for times in found.values())
     for code, took in zip(list(found)[1:], others, strict=True):
-        limit = " (limit 60)" if code == "import sandbur" else ""
-        print(f"{code}: {took - bare:.1f} ms over a bare interpreter, {took / bare:.2f} x{limit}")
+        print(f"{code}: {took - bare:.1f} ms over a bare interpreter, {took / bare:.2f} x")
+        if code == "import sandbur":
+            tell("import sandbur, over a bare interpreter", took - bare, 60, " ms")
 
 
 def main() -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from figures import tell
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
 import httpx2
@@ -69,13 +71,14 @@ def opening(server: Served, project: str) -> None:
             browser.until(partial(browser.run, _ROW, str(last)))
             seconds[name] = time.perf_counter() - began
             load = os.getloadavg()[0] / (os.cpu_count() or 1)
-            print(f"run page of {last + 1} steps: {seconds[name]:.2f} s (limit 2; load {load:.1f} a core)")
+            print(f"run page of {last + 1} steps: {seconds[name]:.2f} s, load {load:.1f} a core")
+        tell("the run page of a long run, shown in a browser", seconds["long"], 2, " s")
         print(f"long against short: ratio {seconds['long'] / seconds['short']:.1f}")
     page = httpx2.get(f"{server.url}api/v0/{project}/long/go/apps")
     print(f"{TURNS} turns, run page: {len(page.content):,} bytes, {len(page.json()['steps'])} steps")
     for child in page.json()["children"]:
         httpx2.get(f"{server.url}api/v0/{project}/{child['child']['app_id']}/go/apps").raise_for_status()
-    print(f"server, every page of the run read: {server.peak_mb()} MB at most (limit 300)")
+    tell("server of the pages, every page of the run read", server.peak_mb(), 300, " MB")
 
 
 def watch(address: str) -> None:
@@ -118,9 +121,8 @@ def watching(server: Served, store: Store, project: str, rounds: int) -> None:
             wall.append(found["seen"][0] / found["alone"][0])
             cpu.append(found["seen"][1] / found["alone"][1])
             print(f"  {found['alone'][0] * 1000:.2f} ms alone, {found['seen'][0] * 1000:.2f} ms watched")
-    print(
-        f"a turn, watched against alone: ratio {median(wall):.2f} (limit 1.1), of its CPU {median(cpu):.2f}"
-    )
+    print(f"CPU of a turn, watched against alone: ratio {median(cpu):.2f}")
+    tell("a turn that somebody watches", median(wall), 1.1, against="one alone")
 
 
 def measure(rounds: int) -> None:

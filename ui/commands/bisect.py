@@ -67,6 +67,7 @@ def _cancel(task: "Future[int]") -> None:
 async def _bisect(runtime: "Runtime", session_id: str, command: BisectCommand) -> int:
     from ...agent.history.time_travel.bisect import Bisector
     from ...agent.history.time_travel.touched_files import TouchedFiles
+    from ...agent.models.providers import key_names
 
     settings = runtime.store.index.settings(session_id)
     touched = await runtime.store.database.offload(lambda: TouchedFiles(runtime.store, session_id))
@@ -80,7 +81,8 @@ async def _bisect(runtime: "Runtime", session_id: str, command: BisectCommand) -
     steps = "1 step" if count == 1 else f"{count} steps"
     say(f"{steps} changed files; `{test}` runs in copies of {one_line(str(root))}.")
     show = say_probe if command.json else put_probe
-    bisector = Bisector(touched, root, (runtime.settings.home,), command.test, command.timeout, show)
+    keys = key_names(runtime.settings.providers)
+    bisector = Bisector(touched, root, (runtime.settings.home,), command.test, command.timeout, show, keys)
     found = await bisector.search()
     report = await runtime.store.database.offload(
         lambda: report_of(runtime.store, session_id, touched, root, found)

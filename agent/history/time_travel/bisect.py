@@ -5,7 +5,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -120,13 +120,16 @@ class Bisector:
         command: str,
         timeout_s: float,
         on_probe: Callable[[Trial], None],
+        withheld: Set[str] = frozenset(),
     ) -> None:
+        """`withheld`: names of the environment that the command does not see: the files are a model's."""
         self._touched = touched
         self._root = Path(os.path.realpath(root))
         self._left_out = tuple(Path(os.path.realpath(path)) for path in left_out)
         self._command = command
         self._limits = CommandLimits(timeout_s, timeout_s, _MAX_OUTPUT_BYTES)
         self._on_probe = on_probe
+        self._withheld = withheld
         self._probes: list[Trial] = []
         self.unread: tuple[str, ...] = ()
         """Files that could not be copied."""
@@ -187,7 +190,9 @@ class Bisector:
             tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True) as folder,
             Spool(Path(folder) / "command", secrets.token_hex(8)) as spool,
         ):
-            ended = await run_supervised(_shell(), self._command, place, self._limits, spool, lambda: False)
+            ended = await run_supervised(
+                _shell(), self._command, place, self._limits, spool, lambda: False, self._withheld
+            )
             output = (await to_the_end(asyncio.to_thread(captured, spool.output))).text
         verdict, ending = _judged(ended, self._limits)
         return Trial(step, verdict, ending, time.monotonic() - began, output)

@@ -5,7 +5,6 @@ is judged, and a judged one is dialled. What runs inside decides about the bytes
 """
 
 import asyncio
-import ipaddress
 import re
 import socket
 import struct
@@ -14,6 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from ...network.addresses import private_range
+
 PORT = 3128
 ADDRESS = f"http://127.0.0.1:{PORT}"
 _WEB = (80, 443)
@@ -21,16 +22,6 @@ _PATIENCE_S = 30
 _MOST_HEAD = 65536
 _PIECE = 65536
 _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
-_TRANSLATED = tuple(
-    ipaddress.ip_network(text)
-    for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "fec0::/10", "::/96",
-                 "::ffff:0:0:0/96")
-)  # fmt: skip
-"""Other spellings of version 4 addresses, and what Python calls global but is not."""
-_INNER = tuple(
-    ipaddress.ip_network(text)
-    for text in ("100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "168.63.129.16/32", "100.100.100.200/32")
-)
 
 
 class AllowedDomains:
@@ -62,23 +53,6 @@ def _pattern(text: str) -> _Pattern:
     name, _, port = text.lower().rpartition(":") if re.search(r"[^:]:\d+\Z", text) else (text.lower(), "", "")
     ports = (int(port),) if port else _WEB
     return _Pattern(name.removeprefix("*.").rstrip("."), name.startswith("*."), ports)
-
-
-def is_outer_address(text: str) -> bool:
-    """Tell whether an address belongs to the public network and to nothing near."""
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_outer_address(str(address.ipv4_mapped))
-        return address.is_global and not address.is_multicast and not _is_in(address, _TRANSLATED)
-    return address.is_global and not address.is_multicast and not _is_in(address, _INNER)
-
-
-def _is_in(
-    address: "ipaddress.IPv4Address | ipaddress.IPv6Address",
-    networks: "Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]",
-) -> bool:
-    return any(address.version == network.version and address in network for network in networks)
 
 
 @asynccontextmanager
@@ -180,7 +154,7 @@ class _Connection:
             async with asyncio.timeout(_PATIENCE_S):
                 found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
-                inner = [one for one in addresses if not is_outer_address(one)]
+                inner = [one for one in addresses if private_range(one)]
                 if inner and not self._allowed.names(host):
                     raise _Refusal(f"{host} leads to {inner[0]}, which is no public address.")
                 return await _first_open(addresses, port)

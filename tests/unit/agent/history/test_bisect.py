@@ -155,3 +155,10 @@ def test_a_hostile_test_output_cannot_steer_the_terminal(command: Command) -> No
     session_id = worked(command, "write 1 into number.txt")
     ended = command.run("bisect", session_id, "--test", r"printf '\033]52;c;eA==\007\033[2J'; false")
     assert not {"\x1b", "\x07"} & set(ended.out + ended.err)
+
+
+def test_a_test_sees_no_key_of_a_provider(command: Command) -> None:
+    session_id = worked(command, *COUNTING)
+    command.env["OPENAI_API_KEY"] = "sk-of-the-person"
+    ended = command.run("bisect", session_id, "--test", '! grep -q 3 number.txt && test -z "$OPENAI_API_KEY"')
+    assert ended.code == 0

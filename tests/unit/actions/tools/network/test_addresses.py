@@ -86,3 +86,13 @@ def test_a_public_address_is_public(address: str) -> None:
 @pytest.mark.parametrize("text", ["", "x", "fe80::1%eth0", "1.2.3", "127.0.0.1/8"])
 def test_what_is_no_address_is_never_dialled(text: str) -> None:
     assert private_range(text)
+
+
+def test_addresses_that_are_near_are_private_however_they_are_written():
+    near = (
+        "127.0.0.1 10.0.0.1 192.168.1.1 172.16.0.1 169.254.169.254 100.64.0.1 100.100.100.200 0.0.0.0"
+        " 198.18.0.1 168.63.129.16 224.0.0.1 255.255.255.255 ::1 :: fe80::1 fe80::1%eth0 fc00::1"
+        " fd00:ec2::254 fec0::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::127.0.0.1 ::ffff:0:127.0.0.1"
+        " 64:ff9b::7f00:1 64:ff9b:1::1 2002:7f00:1::1 2001:0:7f00:1::1 ff02::1 192.0.0.8"
+    )
+    assert [address for address in near.split() if private_range(address) is None] == []
