@@ -83,7 +83,7 @@ async def cpu(folder: Path) -> None:
         taken[run.__name__] = taken.get(run.__name__, 0) + busy_ms() - began
     bare, ours = (taken[name] / ROUNDS / 4 for name in ("piped", "supervised"))
     print(
-        f"CPU of the whole machine, so only a quiet one tells: `true` bare {bare:.1f} ms, supervised {ours:.1f} ms,"
+        f"CPU of the machine, which has to be quiet: `true` bare {bare:.1f} ms, supervised {ours:.1f} ms,"
         f" over bare {ours - bare:+.1f} (limit {LIMIT_MS})"
     )
 
