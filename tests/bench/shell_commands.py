@@ -11,8 +11,10 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from sandbur import Agent, ModelRequest, workspace_tools
 from sandbur.actions.ports import ToolContext
 from sandbur.actions.tools.shell.tool import RunShellCommand
+from sandbur.testing import ScriptedModel, ToolCall, temporary_store
 
 ROUNDS = 25
 LIMIT_MS = 8
@@ -81,9 +83,30 @@ async def cpu(folder: Path) -> None:
         taken[run.__name__] = taken.get(run.__name__, 0) + busy_ms() - began
     bare, ours = (taken[name] / ROUNDS / 4 for name in ("piped", "supervised"))
     print(
-        f"CPU of `true`: bare {bare:.1f} ms, supervised {ours:.1f} ms,"
+        f"CPU of the machine, which has to be quiet: `true` bare {bare:.1f} ms, supervised {ours:.1f} ms,"
         f" over bare {ours - bare:+.1f} (limit {LIMIT_MS})"
     )
+
+
+async def through_an_agent(folder: Path) -> None:
+    """Print how long it takes from a reply with a command to the request with its result, journal and all."""
+    asked: list[float] = []
+
+    def reply(request: ModelRequest) -> object:
+        asked.append(time.perf_counter())
+        if len(asked) > ROUNDS:
+            return "Done."
+        return ToolCall("run_shell_command", command=f"true {len(asked)}")
+
+    with temporary_store() as store:
+        tools = workspace_tools()
+        agent = Agent(
+            ScriptedModel(reply), tools=tools, mode="yolo", cwd=folder / "ws", store=store.url, env=store.env
+        )
+        result = await agent.run("go")
+    assert result.status == "done", result
+    turns = [(later - before) * 1000 for before, later in itertools.pairwise(asked)]
+    print(f"through an agent: {statistics.median(turns):.1f} ms a turn of `true`, fastest {min(turns):.1f}")
 
 
 async def main() -> None:
@@ -97,6 +120,7 @@ async def main() -> None:
         await supervised("true", folder)
         print(f"first: {(time.perf_counter() - began) * 1000:.1f} ms")
         await cpu(folder)
+        await through_an_agent(folder)
         for title, command in COMMANDS.items():
             await elapsed(title, command, folder)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import secrets
 import signal
 import subprocess
@@ -405,6 +406,35 @@ def test_a_supervisor_that_dies_between_the_end_and_the_record_leaves_it_unknown
         found = agent.recover()
         assert (found.outcome, found.output, found.is_not_started) == (None, "begun\n", False)
     assert agent.effects == "once\n"
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SANDBUR_SPARE_TRIALS", "12"))))
+def test_whoever_is_killed_at_any_moment_a_command_runs_once_at_most_and_the_truth_is_told(
+    agent: Agent, seed: int
+):
+    agent.start()
+    chance = random.Random(seed)
+    named = {"zygote": agent.zygote, "spare": agent.spare, "agent": agent.pid}
+    victims = chance.sample(sorted(named), chance.randint(1, 3))
+    agent.tell(EFFECT)
+    time.sleep(chance.uniform(0, 0.02))
+    agent.notice()
+    for name in victims:
+        with suppress(ProcessLookupError):
+            os.kill(named[name], signal.SIGKILL)
+    if "agent" in victims:
+        assert agent.process is not None
+        agent.process.wait(20)
+        agent.assert_nothing_is_left(5)
+        found = agent.recover()
+        is_done = found.outcome is not None and found.outcome.outcome == "ok"
+        is_known = found.outcome is not None
+    else:
+        told = agent.answer()
+        is_done, is_known = told == DONE, "unknown" not in told
+    assert agent.effects in ("", "once\n")
+    if is_known:
+        assert agent.effects == ("once\n" if is_done else "")
 
 
 def test_who_waits_for_orders_holds_no_secret_and_a_command_gets_nothing_of_theirs(agent: Agent):
