@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
+from figures import tell
 from model_server import ModelServer, say
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -115,11 +116,14 @@ def first_requests(server: ModelServer) -> None:
             cost = cpu_of(words, surroundings)
             if number:  # the first round compiles
                 spent[name].append(cost)
-    bare = statistics.median(spent["httpx2 and one post"])
-    for name, costs in spent.items():
-        median = statistics.median(costs)
-        limits = f"   (limits {LIMIT} x, {LIMIT_MS} ms)" if name.removeprefix("-p hi, ") in WIRES else ""
-        print(f"{name:<26}{median:7.1f} ms CPU   {median / bare:5.2f} x{limits}")
+    cost = {name: statistics.median(costs) for name, costs in spent.items()}
+    bare = cost["httpx2 and one post"]
+    for name, median in cost.items():
+        if name.removeprefix("-p hi, ") in WIRES:
+            tell(f"{name}, CPU", median, LIMIT_MS, " ms")
+            tell(f"{name}, CPU", median / bare, LIMIT, against=f"httpx2 and one post, {bare:.0f} ms")
+        else:
+            print(f"{name:<58} {median:9.2f} ms  {median / bare:.2f}")
 
 
 def wall_times() -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
+from figures import tell
 from scripted import Recorder, open_session
 
 from sandbur.actions.events import ToolFinished
@@ -200,36 +201,29 @@ async def short_turns(server: str, folder: Path, runs: int) -> None:
             if number:  # the first round imports
                 spent[name].append(time.process_time() - began)
     cost = {name: median(times) / 51 * 1000 for name, times in spent.items()}
-    for transport in TRANSPORTS:
-        for loop, limit in (("streamed", 0.25), ("whole", 0.5)):
-            told = limit_of(transport, limit)
-            print(f"50 turns, {transport}: {cost[transport]:.2f} ms CPU a turn, raw openai loop, {loop},"
-                  f" {cost[loop]:.2f} ms: ratio {cost[transport] / cost[loop]:.2f}{told}")  # fmt: skip
+    for loop, limit in (("streamed", 0.25), ("whole", 0.5)):
+        against = f"a raw openai loop, {loop}, {cost[loop]:.2f} ms"
+        tell(f"50 turns, CPU {cost['http']:.2f} ms a turn", cost["http"] / cost[loop], limit, against=against)
+        print(f"  by sdk {cost['sdk']:.2f} ms: {cost['sdk'] / cost[loop]:.2f}")
 
 
 async def long_run(server: str, folder: Path, transport: TransportName) -> None:
-    name, many = f"long-{transport}", f"800 turns, {transport}"
+    name = f"long-{transport}"
     run = await sandbur(f"{server}/{name}/800/20/v1", folder, LATE_RESULT, transport)
     rest = [turn - call for turn, call in zip(run.seconds, run.model, strict=False)]
     early, late = median(rest[1:11]), median(rest[-10:])
     bare = await bare_httpx(server, name, 30)
-    print(f"{many}, all but the request: first ten {early * 1000:.2f} ms, last ten {late * 1000:.2f} ms wall:"
-          f" ratio {late / early:.2f}{limit_of(transport, 1.3)}")  # fmt: skip
-    for kind, mine, theirs, limit in (
-        ("CPU", run.cpu[-10:], bare.cpu, limit_of(transport, 2.0)),
-        ("wall", run.seconds[-10:], bare.seconds, ""),
-    ):
-        whole, alone = median(mine) * 1000, median(theirs) * 1000
-        print(f"{many}, whole late turn {whole:.2f} ms {kind}, bare httpx with the same bytes {alone:.2f} ms:"
-              f" ratio {whole / alone:.2f}{limit}")  # fmt: skip
-    if transport == "http":
-        limit = 3 * run.content + 1602 * 2048
-        print(f"{many}, bytes on disk: {run.on_disk:,} for {run.content:,} of content; limit {limit:,}")
-        print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB (limit 200)")
-
-
-def limit_of(transport: TransportName, limit: float) -> str:
-    return f" (limit {limit})" if transport == "http" else ""
+    cpu, bare_cpu = median(run.cpu[-10:]) * 1000, median(bare.cpu) * 1000
+    against = f"httpx with the same bytes, {bare_cpu:.2f} ms"
+    wall = f"wall {median(run.seconds[-10:]) * 1000:.2f} ms, httpx {median(bare.seconds) * 1000:.2f} ms"
+    if transport == "sdk":
+        print(f"  by sdk CPU {cpu:.2f} ms: {cpu / bare_cpu:.2f} of {against}; {wall}")
+        return
+    tell("800 turns, all but the request, last ten", late / early, 1.3, against="the first ten")
+    tell(f"800 turns, late turn, CPU {cpu:.2f} ms", cpu / bare_cpu, 2.0, against=against)
+    print(f"  {wall}")
+    tell("800 turns, bytes on disk", run.on_disk, 3 * run.content + 1602 * 2048)
+    tell("peak memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, 200, " MB")
 
 
 async def main() -> None:

@@ -26,7 +26,7 @@ MODULES = (
     "sandbur.agent.wiring", "sandbur.agent.session.secrets", "sandbur.agent.policy.hidden_files",
     "sandbur.agent.policy.shell.catastrophe", "sandbur.agent.policy.shell.reads",
     "sandbur.agent.policy.shell.repository", "sandbur.agent.policy.shell.seen_commands",
-    "sandbur.agent.models.demo.model", "sandbur.agent.models.connect", "sandbur.agent.models.transport.sdk",
+    "sandbur.agent.models.demo.model", "sandbur.agent.models.connect", "sandbur.agent.models.transport.http",
     "sandbur.agent.models.openai_chat", "sandbur.agent.models.openai_responses",
     "sandbur.agent.models.anthropic_messages",
     "sandbur.actions.tools.builtin", "sandbur.actions.tools.edit_file", "sandbur.actions.tools.glob",
@@ -38,7 +38,7 @@ MODULES = (
     "sandbur.actions.tools.shell.read_only", "sandbur.actions.tools.shell.tool",
     "sandbur.actions.workspace.planned_write", "sandbur.actions.workspace.snapshot",
     "sandbur.state.store.timeline",
-    "rich.markdown", "rich.table", "openai", "anthropic", "anyio._backends._asyncio", "httpcore2", "h11",
+    "rich.markdown", "rich.table", "httpx2", "anyio._backends._asyncio", "httpcore2", "h11",
     "truststore", "genai_prices.data", "genai_prices.data_snapshot", "genai_prices.data_units",
 )  # fmt: skip
 

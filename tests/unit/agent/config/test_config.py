@@ -102,6 +102,13 @@ def test_flags_beat_environment_beats_project_beats_user(machine: Machine) -> No
     assert (settings.model, settings.max_turns, settings.timeout_s, settings.mode) == ("a/flag", 3, 2, "plan")
 
 
+def test_models_are_asked_as_the_configuration_or_the_table_of_a_provider_says(machine: Machine) -> None:
+    machine.write(machine.user_config, '[providers.x]\nbase_url = "http://x/v1"\ntransport = "http"')
+    machine.env["SANDBUR_TRANSPORT"] = "sdk"
+    settings = machine.load()
+    assert (settings.transport, settings.providers["x"].transport) == ("sdk", "http")
+
+
 def test_rules_and_folders_of_all_sources_add_up(machine: Machine) -> None:
     machine.write(machine.user_config, 'allow = ["grep"]\ndeny = ["read_file(.env)"]')
     machine.write(machine.project_config, 'allow = ["glob"]\nadd_dirs = ["sub"]')

@@ -46,6 +46,8 @@ BAD_FILES: list[tuple[bytes, str]] = [
     (b'[providers.x]\nbase_url = "ftp://x"', "`providers.x.base_url`"),
     (b'[providers.x]\nbase_ulr = "http://x"', "`base_url`"),
     (b'[providers.x]\nbase_url = "http://x"\nwire = "smoke"', "`providers.x.wire`"),
+    (b'[providers.x]\nbase_url = "http://x"\ntransport = "pigeon"', "`providers.x.transport`"),
+    (b'transport = "pigeon"', "`transport`"),
     (b'[providers.x]\nbase_url = "http://x"\napi_key_env = "not a name"', "`providers.x.api_key_env`"),
     (b'[context_windows]\n"a/b" = 1', "`context_windows.a/b`"),
     (b"\xef\xbb\xbfmax_turns = 1", "byte order mark"),

@@ -19,6 +19,7 @@ from model_wires import Wire, events_of
 
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy
+from sandbur.agent.models.providers import ProviderOverride
 from sandbur.agent.version import VERSION
 from sandbur.state.errors import ModelError, Overloaded, Unreachable
 from sandbur.state.messages import person_said
@@ -78,6 +79,20 @@ async def test_the_company_itself_is_reached_through_the_proxy_with_the_headers_
     assert ours.headers["x-own"] == "yes"
     assert ours.headers["authorization"] == "Bearer sk-own"
     assert ("openai-organization" in ours.headers) == (name == "openai")
+
+
+@pytest.mark.parametrize(("usual", "own", "user_agent"), [
+    ("http", None, "sandbur/"), ("sdk", None, "AsyncOpenAI"), ("http", "sdk", "AsyncOpenAI"),
+    ("sdk", "http", "sandbur/"),
+])  # fmt: skip
+async def test_a_provider_may_be_asked_in_another_way_than_all_others(
+    usual: str, own: str | None, user_agent: str
+):
+    async with ModelServer([say("a")]) as server:
+        mine = {"mine": ProviderOverride(server.base_url, transport=own)}  # pyright: ignore[reportArgumentType]
+        async with connected(server, "mine/m", env={}, providers=mine, transport=usual) as model:
+            await talk(model)
+        assert server.requests[0].headers["user-agent"].startswith(user_agent)
 
 
 @every_road
