@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..actions.events import Event, RunFinished, RunStarted
-from ..actions.turn.commands import COMMANDS, chosen_mode, parted
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
 from .open_session import attached, open_session, opened
@@ -43,6 +42,10 @@ def headless_prompt(words: str | None, continues: bool) -> str | None:
 
 def refuse_yolo(prompt: str) -> None:
     """Refuse a mode that a text asks for which nobody has typed at a terminal."""
+    if not prompt.lstrip().startswith("/"):
+        return
+    from ..actions.turn.commands import chosen_mode
+
     if chosen_mode(prompt) == "yolo":
         raise UsageError(
             "`/mode yolo` counts only where a person types it into the chat.", "Here: -y or --mode yolo."
@@ -115,6 +118,10 @@ async def run_headless(command: "ChatCommand") -> int:
 
 def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     """Return what a command of a markdown file says, if the prompt is one; else the prompt."""
+    if not prompt.lstrip().startswith("/"):
+        return prompt
+    from ..actions.turn.commands import COMMANDS, parted
+
     typed = parted(prompt)
     if typed is None or typed[0].lower() in COMMANDS:
         return prompt

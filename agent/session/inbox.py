@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...actions.turn.commands import is_command
 from ...state.application import InboxTaken
 from ...state.errors import UsageError
 from ...state.messages import encodable
@@ -47,6 +46,8 @@ class SessionInbox:
             raise UsageError("There is nothing in this message.")
         context = ""
         if kind == "steer":
+            from ...actions.turn.commands import is_command
+
             if is_command(said):
                 raise UsageError(
                     f"{said.split()[0][:40]} is a command: it cannot be said to a model that works.",

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
 from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer, Verdict
-from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
-from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, PendingCall
 from ...state.databases.database import overheard
@@ -135,7 +133,11 @@ class Session:
         Raises `UsageError` for a file that the model does not take.
         """
         said = self._taken(message)
-        answer = answer_command(said.strip(), self.state) if isinstance(said, str) else None
+        answer = None
+        if isinstance(said, str) and said.lstrip().startswith("/"):
+            from ...actions.turn.commands import answer_command
+
+            answer = answer_command(said.strip(), self.state)
         if answer is not None and self.next_action != "prompt":
             # The graph stands in the middle of a turn, and a command does not end it.
             self._position.change(**answer.changes)
@@ -367,6 +369,8 @@ class Session:
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
         if call.decision == "invalid" or call.decided_by == "person" or call.recovery.starts:
             return call
+        from ...actions.turn.proposals import judge
+
         again = judge(call, self._ports, mode)
         if call.decision == again.decision == "undecided" and call.binding is not None:
             # What the person was told, and is to decide about, stays.
