@@ -8,9 +8,7 @@ from ..state.messages import UserContent, assistant_said, person_said, runtime_s
 from .events import MessageAdded, Notice
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.commands import CommandAnswer, answer_command
 from .turn.steering import HEARD_FIELDS, heard_in, with_heard
-from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
     "workflow_mode": "chat",
@@ -74,12 +72,16 @@ async def prompt(
         return {**_NEW_TURN, "turn_open": False, **await taken_in(said, runs, closed, ports)}
     message = person_said(said)
     text = message.shown
-    answer = answer_command(text, state) if isinstance(said, str) and not noted else None
     if noted:
-        answer = CommandAnswer(noted)
-    if answer is not None:
-        ports.emit(Notice(answer.notice))
-        return {"user_input": text, **answer.changes}
+        ports.emit(Notice(noted))
+        return {"user_input": text}
+    if isinstance(said, str) and said.startswith("/"):
+        from .turn.commands import answer_command
+
+        answer = answer_command(text, state)
+        if answer is not None:
+            ports.emit(Notice(answer.notice))
+            return {"user_input": text, **answer.changes}
     advice = None if ports.advice is None else await ports.advice.on_prompt(text)
     if advice is not None and advice.refusal:
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
@@ -102,6 +104,7 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
     """Give what was interrupted its end, so that every call has a result and the model knows."""
     if not state.turn_open and not state.pending_tool_calls:
         return state
+    from .turn.step_turn import with_step
     from .turn.tool_results import close_calls
 
     is_open = state.turn_open
@@ -124,5 +127,7 @@ def _said_in(step: VibeStep) -> str:
     history = list(step.chat_history)
     if not history or not history[-1].marks_cut:
         return ""
+    from .turn.step_turn import MAX_SUMMARY_CHARS
+
     said = history[-2].text
     return f"\nIt had said so far: {said[:MAX_SUMMARY_CHARS]}"

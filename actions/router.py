@@ -1,5 +1,6 @@
 """The one model call that both decides and does: an answer, tool calls, or a plan."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..state.application import ApplicationState
@@ -10,7 +11,6 @@ from .ports import Ports, Reply
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import START_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
-from .turn.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .turn.steering import HEARD_FIELDS, with_heard
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Change
     reply = await ask(state, ports, histories, forced, output)
     if reply is None:
         return overflow(state, "router")
-    message = with_unique_ids(reply.message, ports)
+    message = _with_unique_ids(reply.message, ports)
     closed = None if _is_free(ports) else await _closed(state, ports, reply, message)
     changes = await _route(state, ports, reply, message) if closed is None else closed.changes
     pending: tuple[PendingCall, ...] = changes.get("pending_tool_calls", ())
-    await record_wishes(message, pending, ports)
+    await _record_wishes(message, pending, ports)
     if message.text:
         ports.emit(MessageAdded("assistant", message.shown))
     if reply.finish == "length" and not message.tool_uses:
@@ -65,6 +65,21 @@ async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Change
     for call in pending:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
     return {**replied(state, ports, histories, reply), **changes, **taken}
+
+
+def _with_unique_ids(message: Message, ports: Ports) -> Message:
+    if not message.tool_uses:
+        return message
+    from .turn.proposals import with_unique_ids
+
+    return with_unique_ids(message, ports)
+
+
+async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
+    if message.tool_uses:
+        from .turn.proposals import record_wishes
+
+        await record_wishes(message, pending, ports)
 
 
 def _is_free(ports: Ports) -> bool:
@@ -111,6 +126,8 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
         if reply.finish == "stop" and (more := await _going_on(before, ports, message.text)):
             return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
+    from .turn.proposals import answer_all, count_bad_rounds, propose
+
     may_plan = before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None
     if found is not None:

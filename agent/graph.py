@@ -1,7 +1,8 @@
 """The graph: nine actions, and every transition between them."""
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from importlib import import_module
 from typing import Any, cast
 
 from burr.core import Action, Application, ApplicationBuilder, Condition, State
@@ -9,16 +10,7 @@ from burr.core.graph import Graph, GraphBuilder
 from burr.core.persistence import AsyncBaseStatePersister
 from burr.core.typing import TypingSystem
 
-from ..actions.context_compressor import context_compressor
-from ..actions.execute_tools import execute_tools
-from ..actions.human_confirm import human_confirm
-from ..actions.prompt import prompt
-from ..actions.router import router
-from ..actions.step_summarizer import step_summarizer
-from ..actions.turn.burr_action import GraphAction
-from ..actions.vibe_planner import vibe_planner
-from ..actions.vibe_result_analyzer import vibe_result_analyzer
-from ..actions.vibe_step_executor import vibe_step_executor
+from ..actions.turn.burr_action import GraphAction, LoadedWhenRun
 from ..state.application import ApplicationState
 
 
@@ -41,17 +33,38 @@ class ApplicationTyping(TypingSystem[ApplicationState]):
         return State(dict(data), typing_system=self)
 
 
-ACTIONS: dict[str, GraphAction] = {
-    "prompt": prompt,
-    "router": router,
-    "vibe_planner": vibe_planner,
-    "vibe_step_executor": vibe_step_executor,
-    "human_confirm": human_confirm,
-    "execute_tools": execute_tools,
-    "vibe_result_analyzer": vibe_result_analyzer,
-    "step_summarizer": step_summarizer,
-    "context_compressor": context_compressor,
-}
+_NAMES = (
+    "prompt",
+    "router",
+    "vibe_planner",
+    "vibe_step_executor",
+    "human_confirm",
+    "execute_tools",
+    "vibe_result_analyzer",
+    "step_summarizer",
+    "context_compressor",
+)
+
+
+class _Actions(Mapping[str, GraphAction]):
+    """The actions by name, each from the module of its name, which is loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> GraphAction:
+        if name not in _NAMES:
+            raise KeyError(name)
+        return getattr(import_module(f"...actions.{name}", f"{__package__}.graph"), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+
+ACTIONS: Mapping[str, GraphAction] = _Actions()
 
 
 class TransitionCondition(Condition):
@@ -134,7 +147,8 @@ TRANSITIONS: Transitions = (
 @cache
 def build_graph(transitions: Transitions = TRANSITIONS) -> Graph:
     """Return the graph, one for all sessions: what an action needs from outside it is run with."""
-    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**ACTIONS))
+    actions = {name: LoadedWhenRun(partial(ACTIONS.__getitem__, name)) for name in ACTIONS}
+    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**actions))
     return builder.with_transitions(*transitions).build()
 
 

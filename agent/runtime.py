@@ -11,9 +11,8 @@ from ..state.application import ApplicationState
 from ..state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
 from ..state.session import OutputSchema, SandboxWish, SessionSettings, ToolChoice
 from ..state.store.store import Store
-from .config.at_rest import make_private
 from .config.load import load_settings
-from .config.paths import text_folders
+from .config.paths import make_private, text_folders
 from .config.settings import Said, Settings, joined
 from .extensions.definition import PLAIN, Definition, SessionPlace
 from .session.assembly import Assembly

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..actions.events import Event, RunFinished, RunStarted
-from ..actions.turn.commands import COMMANDS, chosen_mode, is_command, parted
 from ..state.calls import PendingCall
 from ..state.errors import OutputLost, SandburError, UsageError
 from .open_session import attached, open_session, opened
@@ -43,6 +42,10 @@ def headless_prompt(words: str | None, continues: bool) -> str | None:
 
 def refuse_yolo(prompt: str) -> None:
     """Refuse a mode that a text asks for which nobody has typed at a terminal."""
+    if not prompt.lstrip().startswith("/"):
+        return
+    from ..actions.turn.commands import chosen_mode
+
     if chosen_mode(prompt) == "yolo":
         raise UsageError(
             "`/mode yolo` counts only where a person types it into the chat.", "Here: -y or --mode yolo."
@@ -118,6 +121,8 @@ async def run_headless(command: "ChatCommand") -> int:
 
 async def _left_for(session: "Session") -> str | None:
     """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
+    from ..actions.turn.commands import is_command
+
     waiting = session.waiting_messages
     if session.next_action != "prompt":
         # What steers is heard where the turn goes on.
@@ -137,6 +142,10 @@ async def _tell_of_waiting(session: "Session") -> None:
 
 def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     """Return what a command of a markdown file says, if the prompt is one; else the prompt."""
+    if not prompt.lstrip().startswith("/"):
+        return prompt
+    from ..actions.turn.commands import COMMANDS, parted
+
     typed = parted(prompt)
     if typed is None or typed[0].lower() in COMMANDS:
         return prompt

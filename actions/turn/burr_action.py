@@ -5,7 +5,7 @@ from functools import wraps
 from typing import Any, cast
 
 from burr.core import State
-from burr.core.action import streaming_action
+from burr.core.action import FunctionBasedStreamingAction, streaming_action
 
 from ...state.application import ApplicationState
 
@@ -38,3 +38,23 @@ def graph_action(
         return cast(GraphAction, declare(run))
 
     return declared
+
+
+class LoadedWhenRun(FunctionBasedStreamingAction):
+    """An action of which the graph knows no more than its name until it runs: few runs need all of them."""
+
+    def __init__(self, load: Callable[[], GraphAction]) -> None:
+        # Nothing more of what Burr's own would set: what is missing is asked for.
+        self._name: str | None = None
+        self._tags = []
+        self._load = load
+
+    def __getattr__(self, attribute: str) -> Any:
+        if not attribute.startswith("_") or attribute.startswith("__") or attribute == "_load":
+            raise AttributeError(attribute)
+        known = vars(self)
+        found: Any = self._load()
+        known |= {**vars(found.action_function), **known}
+        if attribute not in known:
+            raise AttributeError(attribute)
+        return known[attribute]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 HOOKS_NAME = "hooks.json"
 """Beside the user's own configuration: hooks as other agents keep them."""
 _SQLITE = "sqlite:///"
+TOOLS_FOLDER = ".sandbur/tools"
+TOOLS_GROUP = "sandbur.tools"
+"""Entry points of it are a tool, a list of tools, or a function that returns one of these."""
 
 
 def default_store_url(home: Path) -> str:
@@ -293,6 +297,28 @@ def project_folders(cwd: Path) -> Iterator[Path]:
         yield folder
         if folder == root:
             return
+
+
+def may_find_tools(cwd: Path) -> bool:
+    """Tell whether there is anything that could bring tools which nobody names."""
+    return any((folder / TOOLS_FOLDER).is_dir() for folder in project_folders(cwd)) or has_entry_points()
+
+
+def has_entry_points() -> bool:
+    """Tell whether any installed package has such entry points, without reading all that they say."""
+    for place in sys.path:
+        try:
+            with os.scandir(place or ".") as entries:
+                infos = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for info in infos:
+            try:
+                if TOOLS_GROUP.encode() in Path(info, "entry_points.txt").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
 
 
 def _content(path: Path) -> bytes | None:

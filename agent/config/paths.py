@@ -128,3 +128,24 @@ def refuse_if_world_writable(path: Path) -> None:
     """Refuse a file that decides what may run, if any user of the machine can rewrite it."""
     if path.exists() and path.stat().st_mode & stat.S_IWOTH:
         raise ConfigError(f"{path} can be changed by every user of this machine.", f"Run: chmod o-w {path}")
+
+
+def make_private(home: Path) -> None:
+    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is.
+
+    Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
+    """
+    from ...state.databases.sqlite import require_own
+
+    if home.is_symlink() and not home.exists():
+        raise ConfigError(
+            f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
+        )
+    try:
+        require_own(home)
+        found = home.stat()
+        is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:
+            home.chmod(0o700)
+    except OSError:
+        return

@@ -10,15 +10,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...state.errors import ConfigError, SandburError
-from ..config.load import project_folders
+from ..config.load import TOOLS_FOLDER, TOOLS_GROUP, has_entry_points, project_folders
 from ..config.paths import read_bytes
 
 if TYPE_CHECKING:
     from ...actions.ports import Tool
 
-GROUP = "sandbur.tools"
-"""Entry points of it are a tool, a list of tools, or a function that returns one of these."""
-_FOLDER = ".sandbur/tools"
 _MOST_FILES = 50
 _MOST_BYTES = 1 << 20
 
@@ -51,7 +48,7 @@ class ProjectTools:
 def project_tools(cwd: Path) -> ProjectTools | None:
     """Return the files of the nearest folder up to the root of the repository; None if there are none."""
     for parent in project_folders(cwd):
-        folder = parent / _FOLDER
+        folder = parent / TOOLS_FOLDER
         names = sorted(path.name for path in folder.glob("*.py")) if folder.is_dir() else []
         if names:
             if len(names) > _MOST_FILES:
@@ -92,11 +89,11 @@ class FoundTools:
     async def aclose(self) -> None: ...
 
     def _installed(self) -> "Iterator[Tool]":
-        if not _has_entry_points():
+        if not has_entry_points():
             return
         from importlib.metadata import entry_points
 
-        for entry in entry_points(group=GROUP):
+        for entry in entry_points(group=TOOLS_GROUP):
             what = f"the entry point {entry.name} ({entry.value})"
             yield from self._loaded(what, lambda entry=entry, what=what: _tools_in(entry.load(), what))
 
@@ -149,20 +146,3 @@ def _tools_in(given: Any, what: str) -> "list[Tool]":
         if not isinstance(each, Tool):
             raise ConfigError(f"{what} brings {each!r}, which is no tool.", "Decorate it with sandbur.tool.")
     return tools
-
-
-def _has_entry_points() -> bool:
-    """Tell whether any installed package has such entry points, without reading all that they say."""
-    for place in sys.path:
-        try:
-            with os.scandir(place or ".") as entries:
-                infos = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
-        except OSError:
-            continue
-        for info in infos:
-            try:
-                if GROUP.encode() in Path(info, "entry_points.txt").read_bytes():
-                    return True
-            except OSError:
-                continue
-    return False

@@ -12,6 +12,7 @@ from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
 from ...state.session import SessionSettings
 from ...state.store.store import Store
+from ..config.load import may_find_tools
 from ..config.settings import Said, Settings
 from ..extensions.definition import Definition
 from ..extensions.toolset.equipment import Equipped, close_sources, equip, learn_secrets
@@ -60,7 +61,7 @@ class Assembly:
         self._sandboxes: list[Sandbox] = []
         self._servers: dict[Path, ToolSource] = {}
         """By the folder whose sessions use them."""
-        self._found: dict[Path, ToolSource] = {}
+        self._found: dict[Path, ToolSource | None] = {}
         """Tools of packages and projects, by the folder of the sessions that have them."""
         self._telemetry: Telemetry | None = None
         self._onions: dict[Session, tuple[Onion, Model]] = {}
@@ -223,10 +224,16 @@ class Assembly:
             return []
         cwd = Path(session.cwd)
         if cwd not in self._found:
-            from ..extensions.found_tools import FoundTools
+            self._found[cwd] = self._finder(cwd)
+        found = self._found[cwd]
+        return [] if found is None else [found]
 
-            self._found[cwd] = FoundTools(cwd, self._env)
-        return [self._found[cwd]]
+    def _finder(self, cwd: Path) -> "ToolSource | None":
+        if not may_find_tools(cwd):
+            return None
+        from ..extensions.found_tools import FoundTools
+
+        return FoundTools(cwd, self._env)
 
     def _http_tools_of(self, session: SessionSettings, definition: Definition) -> "list[ToolSource]":
         """Return what brings the HTTP tools of the configuration; an agent of somebody's own has its own."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...actions.turn.commands import is_command, own_command
 from ...state.application import InboxTaken
 from ...state.errors import UsageError
 from ...state.messages import encodable
@@ -105,7 +104,7 @@ class SessionInbox:
         if not waiting:
             return None
         first = waiting[0]
-        if is_command(first.text) or own_command(first.text) == "":
+        if _leads_to_no_step(first.text):
             if not await self._inbox.withdraw(first.number):
                 return await self.next_queued(taken)
             return first.text, taken
@@ -123,7 +122,16 @@ class SessionInbox:
 
 def _is_order(text: str) -> bool:
     """Tell whether a text would be a command where a person types it."""
+    from ...actions.turn.commands import is_command, own_command
+
     return is_command(text) or own_command(text) is not None
+
+
+def _leads_to_no_step(text: str) -> bool:
+    """Tell whether the chat itself does what a text wants; a command for the shell is a step."""
+    from ...actions.turn.commands import is_command, own_command
+
+    return is_command(text) or own_command(text) == ""
 
 
 async def leave_message(inbox: "Inbox", masker: "Masker", kind: InboxKind, text: str) -> WaitingMessage:

@@ -26,7 +26,6 @@ from ...actions.events import (
     UsageChanged,
 )
 from ...actions.ports import PORTS, Ports
-from ...actions.turn.proposals import denied_by_hooks
 from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
 from ...state.clock import now, text_of
@@ -422,6 +421,8 @@ class Run:
         if self._last != "execute_tools" or self._position.next_action != "human_confirm":
             return ()
         self._last = ""
+        from ...actions.turn.proposals import denied_by_hooks
+
         denied = await denied_by_hooks(self._position.state.pending_tool_calls, self._ports)
         self._check_hooks()
         return denied

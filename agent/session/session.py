@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
 from ...actions.ports import Gate, Model, Ports, Toolbox, ToolOffer, Verdict
-from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
-from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin, PendingCall
 from ...state.errors import StoreError, UsageError
@@ -134,7 +132,11 @@ class Session:
         Raises `UsageError` for a file that the model does not take.
         """
         said = self._taken(message)
-        answer = answer_command(said.strip(), self.state) if isinstance(said, str) else None
+        answer = None
+        if isinstance(said, str) and said.lstrip().startswith("/"):
+            from ...actions.turn.commands import answer_command
+
+            answer = answer_command(said.strip(), self.state)
         if answer is not None and self.next_action != "prompt":
             # The graph stands in the middle of a turn, and a command does not end it.
             self._position.change(**answer.changes)
@@ -365,6 +367,8 @@ class Session:
         is_persons = call.decided_by == "person" and not is_typed
         if call.decision == "invalid" or is_persons or call.recovery.starts:
             return call
+        from ...actions.turn.proposals import judge
+
         again = judge(call, self._ports, mode)
         if call.decision == again.decision == "undecided" and call.binding is not None:
             # What the person was told, and is to decide about, stays.

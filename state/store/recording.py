@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,7 +16,6 @@ from ..messages import Message, ToolResult, ToolUse, json_object
 from ..session import SessionSettings
 from ..trace import TraceRecord
 from .deltas import decode_message, merge
-from .files.contents import content
 
 Lineage = Sequence[tuple[str, int | None]]
 """A session after those that it was forked from, each with its last step that counts (None: all)."""
@@ -396,7 +394,13 @@ def tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
 
 def contents_of(database: Database) -> Source:
     """Return what reads the files of messages."""
-    return partial(content, database)
+
+    def read(sha256: str) -> bytes | None:
+        from .files.contents import content
+
+        return content(database, sha256)
+
+    return read
 
 
 def message_of(body: str, contents: Source | None = None) -> Message | None:

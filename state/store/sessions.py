@@ -14,7 +14,6 @@ from ..databases.database import Database, GuardedUpdate, Statement, listener, u
 from ..databases.schema import SESSION_TABLES
 from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ..session import SessionSettings, given_title, short_title
-from .files.contents import UNUSED_CONTENTS
 from .lease import Claim, head_update, held, went_on
 from .listing import (
     BEAT_S,
@@ -228,6 +227,8 @@ class SessionIndex:
             raise StoreError(
                 f"Session {session_id} is what {children[0][0]} was forked from.", "Delete the fork first."
             )
+        from .files.contents import UNUSED_CONTENTS
+
         try:
             delete_session(self._database, session_id, head.epoch, head.owner, UNUSED_CONTENTS)
         except GuardFailed:

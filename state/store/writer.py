@@ -17,7 +17,6 @@ from ..databases.chain import Chain, Entry, first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..errors import GuardFailed, SessionHeld, StoreError, damaged
 from .deltas import WrittenFields, decode_fields
-from .files.contents import used
 from .lease import Claim, head_update, held, lease_end, went_on
 from .message_log import SessionLogs, calls_after
 from .recording import stored_state
@@ -245,6 +244,10 @@ class SessionWriter:
     def use(self, files: Iterable[Attachment]) -> None:
         """Keep the files of messages, and that they are used, for the next commit."""
         new = {file.sha256: file for file in files if file.sha256 not in self._used}
+        if not new:
+            return
+        from .files.contents import used
+
         self._used |= new.keys()
         self.queue_loose(list(used(self.session_id, new.values())))
 

@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 PATIENCE_S = 240
 PROGRAMS = (
     ("startup",),
+    ("printing_commands",),
     ("turns",),
     ("store_commits",),
     ("shell_commands",),
