@@ -16,8 +16,8 @@ POINTS = (
     "started_before_commit",
     "started_after_commit",
     "tool_ran",
-    "store_before_commit:4",
-    "store_after_commit:4",
+    "store_before_commit:3",
+    "store_after_commit:3",
     "started_after_commit:2",
     "tool_ran:2",
 )

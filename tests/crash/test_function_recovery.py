@@ -9,12 +9,12 @@ import pytest
 from victims import run_victim
 
 MOMENTS = (
-    # The fourth commit holds the result of the call.
+    # The third commit holds the result of the call.
     "started_before_commit",
     "started_after_commit",
     "tool_ran",
-    "store_before_commit:4",
-    "store_after_commit:4",
+    "store_before_commit:3",
+    "store_after_commit:3",
     "reply_before_commit:2",
 )
 

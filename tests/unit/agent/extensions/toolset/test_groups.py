@@ -223,7 +223,7 @@ asyncio.run(agent.run("go", session_id="s1"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "point", ["tool_ran", "store_after_commit:3", "store_after_commit:4", "request_before_send:2"]
+    "point", ["tool_ran", "store_after_commit:2", "store_after_commit:3", "request_before_send:2"]
 )
 async def test_a_kill_after_the_activation_loses_nothing_of_it(env: dict[str, str], point: str) -> None:
     paths = os.pathsep.join((str(Path(__file__).parent), *sys.path))
