@@ -62,6 +62,14 @@ def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
     ports.journal.once_committed(sweep)
 
 
+async def sweep(state: ApplicationState, ports: Ports) -> None:
+    """Let go of what killed runs left, except of calls of which nobody knows what came of them."""
+    pending = [call.call_id for call in state.pending_tool_calls]
+    recorded = await ports.journal.recorded(pending)
+    started = [call_id for call_id, call in recorded.items() if call.move == "started"]
+    sweep_once_committed(ports, started)
+
+
 _UNKNOWN = (
     "This was running when the process died (started {at}). It may or may not have taken effect.{note}"
     " It was not run again: verify its effect before you repeat it. Output so far: {output}"

@@ -1,15 +1,21 @@
 """What "always" can mean for a call: exactly this, its prefix, or all edits in the workspace."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from ...actions.ports import Tool
+from ...actions.ports import BadArguments, Gate, Ports, Tool
 from ...state.application import ExecutionMode
+from ...state.calls import PendingCall
+from ...state.errors import UsageError
+from ...state.session import SessionSettings
 from .rules import exact_rule
 
 OfferKind = Literal["exact", "prefix", "edits"]
 EDITING: ExecutionMode = "auto-edit"
+GateOf = Callable[[SessionSettings], Gate]
+"""Makes the gate of settings."""
 
 
 class Offer(NamedTuple):
@@ -77,3 +83,25 @@ def rules_for(tool: Tool, arguments: Any) -> Iterator[Offer]:
         # Without a slash a pattern means every file of that name.
         is_name = "/" not in subject and subject in tool.paths(arguments)
         yield Offer("exact", exact_rule(tool.spec.name, f"./{subject}" if is_name else subject))
+
+
+def offers_for(
+    call: PendingCall, ports: Ports, settings: SessionSettings, gate_of: GateOf, mode: ExecutionMode
+) -> tuple[Offer, ...]:
+    """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
+    tool = ports.toolbox.get(call.tool)
+    if tool is None:
+        return ()
+    try:
+        arguments = tool.parse(call.arguments)
+    except BadArguments:
+        return ()
+    offered: list[Offer] = []
+    for offer in rules_for(tool, arguments):
+        with suppress(UsageError):  # of a command that no rule can be written for
+            gate = gate_of(settings.model_copy(update={"allow": (*settings.allow, offer.rule)}))
+            offered += [offer] if gate.judge(tool, arguments, mode).decision == "allow" else []
+    if tool.traits.writes_files and mode == "interactive":
+        edits = gate_of(settings).judge(tool, arguments, EDITING)
+        offered += [Offer("edits")] if edits.decision == "allow" else []
+    return tuple(offered)

@@ -1,12 +1,14 @@
 """Where a session stands: Burr's application and the store, kept in step with each other."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...actions.events import Notice
 from ...state.application import ApplicationState
+from ...state.databases.database import overheard
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.session import SessionSettings, short_title
 from ...state.store.lease import BEAT_S, new_runner
@@ -76,6 +78,21 @@ class Position:
         writer.claim = await self.store.index.claim(self.session_id, self._runner, known, settings, title)
         writer.once_committed(self._start_beating)
         self.renumber()
+
+    async def claimed(self, settings: SessionSettings, message: str) -> AsyncIterator[Notice]:
+        """Get the right to write; yield what is to be said while that takes its time."""
+        heard: asyncio.Queue[str | None] = asyncio.Queue()
+        claim = partial(self.claim, settings, message)
+        task = asyncio.ensure_future(overheard(heard.put_nowait, claim))
+        task.add_done_callback(lambda _: heard.put_nowait(None))
+        try:
+            while (text := await heard.get()) is not None:
+                yield Notice(text)
+            await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
 
     async def rename(self, title: str) -> None:
         """Call the session by this title from now on; one that is not stored yet, once it is."""

@@ -1,23 +1,20 @@
 """One conversation: takes messages and decisions in, and passes every event of a run on."""
 
-import asyncio
 import os
 import pwd
 from collections.abc import AsyncIterator, Callable, Sequence, Set
-from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import BadArguments, Gate, Model, Ports, Toolbox, ToolOffer, Verdict
+from ...actions.ports import Gate, Model, Ports, Toolbox, ToolOffer, Verdict
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, PendingCall
-from ...state.databases.database import overheard
 from ...state.errors import StoreError, UsageError
 from ...state.messages import UserContent, encodable, person_said
 from ...state.session import SessionSettings, WaitingMessage, given_title
@@ -152,7 +149,7 @@ class Session:
     async def _kept(self, notice: str) -> AsyncIterator[Event]:
         """Write the settings down in the middle of a turn, which stays where it is."""
         summary = self._position.store.index.summary(self.id)
-        async for waiting in self._claimed(""):
+        async for waiting in self._position.claimed(self.settings, ""):
             yield waiting
         try:
             await self._position.take()
@@ -303,25 +300,9 @@ class Session:
 
     def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
-        from ..policy.offers import EDITING, Offer, rules_for
+        from ..policy.offers import offers_for
 
-        tool = self._ports.toolbox.get(call.tool)
-        if tool is None:
-            return ()
-        try:
-            arguments = tool.parse(call.arguments)
-        except BadArguments:
-            return ()
-        mode = self.state.execution_mode
-        offered: list[Offer] = []
-        for offer in rules_for(tool, arguments):
-            with suppress(UsageError):  # of a command that no rule can be written for
-                gate = self._gate_of(self._allowing(offer.rule))
-                offered += [offer] if gate.judge(tool, arguments, mode).decision == "allow" else []
-        if tool.traits.writes_files and mode == "interactive":
-            edits = self._gate_of(self.settings).judge(tool, arguments, EDITING)
-            offered += [Offer("edits")] if edits.decision == "allow" else []
-        return tuple(offered)
+        return offers_for(call, self._ports, self.settings, self._gate_of, self.state.execution_mode)
 
     def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
         """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
@@ -334,9 +315,6 @@ class Session:
         from .aftermath import aftermath
 
         return await aftermath(call, self._ports)
-
-    def _allowing(self, rule: str) -> SessionSettings:
-        return self.settings.model_copy(update={"allow": (*self.settings.allow, rule)})
 
     def tool(self, name: str) -> "Tool | None":
         """Return what the session has of that name."""
@@ -394,7 +372,7 @@ class Session:
             self._position, self._ports, self._limits, first, inputs, record_only, is_command, self._observe
         )
         message = "" if is_command else person_said(inputs.get("user_input", "")).shown
-        async for notice in self._claimed(message):
+        async for notice in self._position.claimed(self.settings, message):
             yield notice
         try:
             await self.examine()
@@ -405,7 +383,10 @@ class Session:
                 self._position.change(bad_rounds=0, **self._tried_again())
             taken = self._taking(first, is_command)
             self._record_beginning(first)
-            await self._sweep()
+            if self._ports.scratch is not None and self._ports.scratch.is_dir():
+                from ...actions.turn.tool_results import sweep
+
+                await sweep(self.state, self._ports)
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
             self._is_running = True
             try:
@@ -451,32 +432,6 @@ class Session:
                 settings_sha256=self.settings.digest,
             )
         )
-
-    async def _sweep(self) -> None:
-        """Let go of what killed runs left, except of calls of which nobody knows what came of them."""
-        if self._ports.scratch is None or not self._ports.scratch.is_dir():
-            return
-        from ...actions.turn.tool_results import sweep_once_committed
-
-        pending = [call.call_id for call in self.state.pending_tool_calls]
-        recorded = await self._ports.journal.recorded(pending)
-        started = [call_id for call_id, call in recorded.items() if call.move == "started"]
-        sweep_once_committed(self._ports, started)
-
-    async def _claimed(self, message: str) -> AsyncIterator[Event]:
-        """Get the right to write; yield what is to be said while that takes its time."""
-        heard: asyncio.Queue[str | None] = asyncio.Queue()
-        claim = partial(self._position.claim, self.settings, message)
-        task = asyncio.ensure_future(overheard(heard.put_nowait, claim))
-        task.add_done_callback(lambda _: heard.put_nowait(None))
-        try:
-            while (text := await heard.get()) is not None:
-                yield Notice(text)
-            await task
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
 
     async def _answer(self, notice: str) -> AsyncIterator[Event]:
         """Answer a command without moving the graph."""

@@ -1,6 +1,5 @@
 """What ours promise beyond Burr's own persisters: small, durable, never silently wrong."""
 
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,30 +7,11 @@ import pytest
 from burr.core import State
 from burr.core.persistence import SQLitePersister
 from burr.core.serde import KEY, deserializer, serialize
-from burr_persisters import OURS, Subject, save, select, settled, subject, value
+from burr_persisters import Subject, save, select, settled, value
 
 from sandbur.state.burr.persister import SandburPersister
 from sandbur.state.errors import StoreError
 from sandbur.state.store.store import Store
-
-
-@pytest.fixture(params=OURS)
-async def runs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
-    with subject(*request.param, tmp_path) as opened:
-        yield opened
-        await opened.close()
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
-
-
-@pytest.fixture
-def persister(url: str) -> Iterator[SandburPersister]:
-    with SandburPersister.from_url(url) as opened:
-        opened.initialize()
-        yield opened
 
 
 async def test_the_same_step_may_be_saved_again(runs: Subject) -> None:

@@ -4,36 +4,16 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from burr.core import State
-from burr_persisters import OURS, Subject, save, subject, value
+from burr_persisters import Subject, save, value
 from databases import DATABASES, SERVERS, fresh_place, fresh_url
 from places import ROOT
 
 from sandbur.state.burr.persister import AsyncSandburPersister, SandburPersister
 from sandbur.state.errors import StoreError
-
-
-@pytest.fixture(params=OURS)
-async def runs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
-    with subject(*request.param, tmp_path) as opened:
-        yield opened
-        await opened.close()
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
-
-
-@pytest.fixture
-def persister(url: str) -> Iterator[SandburPersister]:
-    with SandburPersister.from_url(url) as opened:
-        opened.initialize()
-        yield opened
 
 
 @pytest.mark.parametrize("kind", DATABASES)

@@ -73,3 +73,16 @@ def judged(
 def command(workspace: Path, text: str, mode: Any = "interactive", **more: Any) -> Verdict:
     """Ask about a shell command."""
     return judged(workspace, "run_shell_command", mode, **more, command=text)
+
+
+def with_ways_out(place: Path) -> Path:
+    """Make a workspace with a repository, files, and links that lead outside of it; return its folder."""
+    folder = place / "work"
+    (folder / "src" / "deep").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "src" / "a.py").write_text("a")
+    (place / "secret").mkdir()
+    (place / "secret" / "key").write_text("k")
+    (folder / "way_out").symlink_to(place / "secret")
+    (folder / "src" / "link").symlink_to("/etc/passwd")
+    return folder

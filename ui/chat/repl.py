@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,8 +19,7 @@ from ...actions.turn.commands import MODES
 from ...agent.config.paths import data_home
 from ...agent.config.yolo import is_acknowledged
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
-from ..headless import DEMO_GOAL, clean, refuse_yolo, resume_line
-from ..open_session import attached, open_session, opened
+from ..headless import resume_line
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
@@ -29,7 +27,6 @@ from ..terminal.status import StatusFacts
 from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
-from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.completion import completer_for
@@ -40,8 +37,8 @@ from .input.live import LiveLine
 from .input.mentions import without_files
 from .input.suspend import Waking
 from .input.waiting import END_S, Answer, at_prompt
-from .picker import pick_session
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
+from .sending import Sending
 from .slash.dispatch import commanded
 from .slash.extras import more_commands
 from .standing import facts_of
@@ -51,15 +48,7 @@ if TYPE_CHECKING:
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
     from ...state.calls import CallDecision
-    from ...state.messages import Document, Image
-    from ..commands.chat import ChatCommand
     from .slash.command import SlashCommand
-
-
-def import_session() -> None:
-    """Import what opening a session needs."""
-    for name in ("session.session", "graph", "prompts", "wiring"):
-        import_module(f"...agent.{name}", __package__)
 
 
 def warm_up(runtime: "Runtime", model: str) -> None:
@@ -78,53 +67,9 @@ def warm_up(runtime: "Runtime", model: str) -> None:
     Thread(target=work, daemon=True).start()
 
 
-async def chat(command: "ChatCommand") -> int:
-    """Open the session of the flags and talk until the person leaves; return the exit code."""
-    async with opened(command) as runtime:
-        asks_for_yolo = runtime.settings.mode == "yolo" and not await knows_yolo(runtime.settings.home)
-        if not command.continues:
-            await ask_about_links(runtime.settings.cwd)
-            await ask_about_tools(runtime.settings.cwd)
-            await ask_about_texts(runtime.settings.cwd)
-        settings = runtime.settings
-        asked = [
-            await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
-        ]
-        if not any(asked) and not asks_for_yolo:
-            return await _chat(runtime, command)
-    mode = {"mode": "interactive"} if asks_for_yolo else {}
-    command = replace(command, said={**command.said, **mode})
-    async with opened(command) as runtime:
-        return await _chat(runtime, command)
-
-
-async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
-    first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
-    refuse_yolo(first or "")
-    talk = Chat(runtime, command.verbose, attached(command))
-    talk.greet()
-    try:
-        if command.continues or first is not None:
-            picked = None
-            if command.resume == "":
-                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store)
-            talk.enter(await open_session(runtime, command, picked, or_demo=True))
-            if command.continues:
-                talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
-        else:
-            first = await talk.read_while(open_session(runtime, command, or_demo=True))
-        return await talk.run(clean(first) if first is not None else None)
-    except Leave as leaving:
-        return talk.part(leaving.exit_code)
-
-
 class Chat:
-    def __init__(
-        self, runtime: "Runtime", verbose: bool = False, files: "Sequence[Image | Document]" = ()
-    ) -> None:
-        """Begin; `files` go with the first message."""
+    def __init__(self, runtime: "Runtime", sending: Sending, verbose: bool = False) -> None:
         self._runtime = runtime
-        self._files = self._sent_files = tuple(files)
         self._entered: Session | None = None
         self._has_run = False
         self._waits = False
@@ -142,6 +87,7 @@ class Chat:
         self.runtime = runtime
         self.renderer = self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
         self.questions = self._questions = Questions(self._renderer)
+        self._sending = sending
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
         folds: Does = {"output": self._renderer.toggle_output, "plan": self._renderer.toggle_plan}
@@ -214,7 +160,6 @@ class Chat:
         reading = asyncio.ensure_future(at_prompt(self._composer.read(), self._composer.leave))
         await asyncio.sleep(0)
         try:
-            await asyncio.to_thread(import_session)
             session = await opening
             if reading.done():
                 self.enter(session)
@@ -278,18 +223,16 @@ class Chat:
         if (result := await commanded(self, text)) is not None:
             return result.leaves
         if text.strip() and not (is_open and text.strip() == self._taken_back):
-            await self._turn(await self._send(text), text)
+            await self._turn(await self._sending.send(self._session, self._renderer, text), text)
         elif is_open:
             await self._turn(self._session.carry_on())
         return False
 
     async def send(self, text: str) -> None:
-        await self._turn(await self._send(text), text)
+        await self._turn(await self._sending.send(self._session, self._renderer, text), text)
 
     async def record(self, text: str) -> None:
-        # Nothing that a command names goes with it: the files of the flags wait for a message.
-        self._sent_files = ()
-        await self.follow(self._session.send(text))
+        await self.follow(self._sending.record(self._session, text))
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
         if self.asks:
@@ -299,28 +242,6 @@ class Chat:
 
     async def wait(self, answer: Coroutine[None, None, Answer], leave: Callable[[int], bool]) -> Answer:
         return await at_prompt(answer, leave)
-
-    async def _send(self, text: str) -> AsyncIterator[Event]:
-        """Send a message with what it names, the first one with the files of the flags, too.
-
-        A command leaves those for what comes after it.
-        """
-        from ...actions.turn.model_call import refusal_of
-        from .input.named_files import with_named_files
-
-        session = self._session
-        self._sent_files = () if text.startswith("/") else self._files
-        refusal = partial(refusal_of, session.model)
-        cwd = Path(session.settings.cwd)
-        named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
-        told = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.said]
-        self._renderer.lines(told, prose=True)
-        if not self._sent_files:
-            return session.send(named.content)
-        content = (named.content,) if isinstance(named.content, str) else named.content
-        events = session.send((*self._sent_files, *content))
-        self._files = ()
-        return events
 
     async def _turn(self, events: AsyncIterator[Event] | None, text: str = "") -> None:
         """Run until nothing waits for a decision any more; `text` is what the person has just sent."""
@@ -375,7 +296,7 @@ class Chat:
         self._composer.put_in(kept)
         self._draft = ""
         if not is_stored:
-            self._files = self._files or self._sent_files
+            self._sending.take_back()
         stands = self._session.next_action
         if kept or isinstance(other, SessionHeld) or stands == "prompt":
             return None, False

@@ -97,7 +97,7 @@ class ChatCommand(RunCommand):
 
             return await run_conversation(self)
         is_headless = self.print or self.output_format != "text" or not is_interactive()
-        module, function = ("headless", "run_headless") if is_headless else ("chat.repl", "chat")
+        module, function = ("headless", "run_headless") if is_headless else ("chat.opening", "chat")
         return await getattr(import_module(f"..{module}", __package__), function)(self)
 
 

@@ -4,14 +4,11 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.application import create_app_session
-from prompt_toolkit.input import PipeInput, create_pipe_input
-from prompt_toolkit.output import DummyOutput
-from rich.console import Console
+from prompt_toolkit.input import PipeInput
+from question_desk import Decisions, QuestionDesk, piped_keys
 
 from sandbur.agent.config.trust import trust
 from sandbur.agent.policy.circumstances import Circumstances
@@ -19,9 +16,8 @@ from sandbur.agent.policy.offers import Offer
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.ui.chat.decisions.always import Always
 from sandbur.ui.chat.decisions.approvals import Approvals
-from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped
 from sandbur.ui.chat.input.composer import Leave
-from sandbur.ui.terminal.render import Renderer
 
 pytestmark = pytest.mark.slow
 
@@ -40,44 +36,26 @@ class Rules:
         self.accepted.append(offer)
 
 
-class Desk:
-    """A person at the question: what is shown, what is typed, what is decided."""
-
+class Desk(QuestionDesk):
     def __init__(self, keys: PipeInput, cwd: Path) -> None:
-        self.out = StringIO()
+        super().__init__(keys)
         self.rules = Rules()
-        console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
-        self.questions = Questions(Renderer(console, answers=True))
         self.config = cwd / ".sandbur/config.toml"
         env = {"HOME": str(cwd / "home")}
         always = Always(self.questions, self.rules, cwd, env)
         self.approvals = Approvals(self.questions, always, str(cwd), self.about)
-        self._keys = keys
 
     def about(self, call: PendingCall, is_edited: bool) -> Circumstances:
         why = "the person changed it" if is_edited else call.reason
         return Circumstances(why, ("a.txt", "/etc/x (outside the workspace)"), ("x.example",), "off")
 
-    async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
-        asking = asyncio.ensure_future(self.approvals.ask(calls or [shell("df -h")]))
-        for text in typed:
-            await self.until(True, 5)
-            self._keys.send_text(text)
-            await self.until(False, 0.3)
-        async with asyncio.timeout(5):
-            return await asking
-
-    async def until(self, listening: bool, seconds: float) -> None:
-        """Wait until the question, or a line to type, is up or gone."""
-        for _ in range(int(seconds / 0.02)):
-            if self.questions.is_listening is listening:
-                return
-            await asyncio.sleep(0.02)
+    async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
+        return await self.answered(self.approvals.ask(calls or [shell("df -h")]), typed)
 
 
 @pytest.fixture
 def keys() -> Iterator[PipeInput]:
-    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+    with piped_keys() as pipe:
         yield pipe
 
 

@@ -4,58 +4,36 @@ import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 
 import pytest
-from prompt_toolkit.application import create_app_session
-from prompt_toolkit.input import PipeInput, create_pipe_input
-from prompt_toolkit.output import DummyOutput
-from rich.console import Console
+from prompt_toolkit.input import PipeInput
+from question_desk import Decisions, QuestionDesk, piped_keys
 
 from sandbur.agent.session.aftermath import Aftermath
 from sandbur.state.calls import CallDecision, PendingCall
-from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped, Questions
+from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped
 from sandbur.ui.chat.decisions.settling import Settling
 from sandbur.ui.terminal.lines import ago
-from sandbur.ui.terminal.render import Renderer
 
 pytestmark = pytest.mark.slow
 
 
-class Desk:
-    """A person at the question: what is shown, what is typed, what is decided."""
-
+class Desk(QuestionDesk):
     def __init__(self, keys: PipeInput) -> None:
-        self.out = StringIO()
-        console = Console(file=self.out, width=100, markup=False, highlight=False, emoji=False)
-        self.questions = Questions(Renderer(console, answers=True))
+        super().__init__(keys)
         self.settling = Settling(self.questions, "/some/place", self.look)
         self.left = Aftermath()
-        self._keys = keys
 
     async def look(self, call: PendingCall) -> Aftermath:
         return self.left
 
-    async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> list[CallDecision] | None:
-        asking = asyncio.ensure_future(self.settling.ask(calls or [unknown()]))
-        for text in typed:
-            await self.until(True, 5)
-            self._keys.send_text(text)
-            await self.until(False, 0.3)
-        async with asyncio.timeout(5):
-            return await asking
-
-    async def until(self, listening: bool, seconds: float) -> None:
-        """Wait until the question, or a line to type, is up or gone."""
-        for _ in range(int(seconds / 0.02)):
-            if self.questions.is_listening is listening:
-                return
-            await asyncio.sleep(0.02)
+    async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
+        return await self.answered(self.settling.ask(calls or [unknown()]), typed)
 
 
 @pytest.fixture
 def keys() -> Iterator[PipeInput]:
-    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+    with piped_keys() as pipe:
         yield pipe
 
 

@@ -3,20 +3,12 @@
 from pathlib import Path
 
 import pytest
-from gate import judged
+from gate import judged, with_ways_out
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / "src" / "deep").mkdir(parents=True)
-    (folder / ".git").mkdir()
-    (folder / "src" / "a.py").write_text("a")
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "key").write_text("k")
-    (folder / "way_out").symlink_to(tmp_path / "secret")
-    (folder / "src" / "link").symlink_to("/etc/passwd")
-    return folder
+    return with_ways_out(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["src/a.py", "src/deep/x", "src/../src/x", "./src/x", "src"])

@@ -3,22 +3,14 @@
 from pathlib import Path
 
 import pytest
-from gate import judged
+from gate import judged, with_ways_out
 
 from sandbur.actions.ports import Verdict
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / "src" / "deep").mkdir(parents=True)
-    (folder / ".git").mkdir()
-    (folder / "src" / "a.py").write_text("a")
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "key").write_text("k")
-    (folder / "way_out").symlink_to(tmp_path / "secret")
-    (folder / "src" / "link").symlink_to("/etc/passwd")
-    return folder
+    return with_ways_out(tmp_path)
 
 
 READS_INSIDE = [

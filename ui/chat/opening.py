@@ -1,0 +1,71 @@
+"""Opens a chat: what has to be asked before there is a session, and the session while somebody types."""
+
+import asyncio
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..headless import DEMO_GOAL, clean, refuse_yolo
+from ..open_session import attached, open_session, opened
+from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
+from .input.composer import Leave
+from .picker import pick_session
+from .repl import Chat
+from .sending import Sending
+
+if TYPE_CHECKING:
+    from ...agent.runtime import Runtime
+    from ...agent.session.session import Session
+    from ..commands.chat import ChatCommand
+
+
+async def chat(command: "ChatCommand") -> int:
+    """Open the session of the flags and talk until the person leaves; return the exit code."""
+    async with opened(command) as runtime:
+        asks_for_yolo = runtime.settings.mode == "yolo" and not await knows_yolo(runtime.settings.home)
+        if not command.continues:
+            await ask_about_links(runtime.settings.cwd)
+            await ask_about_tools(runtime.settings.cwd)
+            await ask_about_texts(runtime.settings.cwd)
+        settings = runtime.settings
+        asked = [
+            await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
+        ]
+        if not any(asked) and not asks_for_yolo:
+            return await _chat(runtime, command)
+    mode = {"mode": "interactive"} if asks_for_yolo else {}
+    command = replace(command, said={**command.said, **mode})
+    async with opened(command) as runtime:
+        return await _chat(runtime, command)
+
+
+async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
+    first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
+    refuse_yolo(first or "")
+    talk = Chat(runtime, Sending(attached(command)), command.verbose)
+    talk.greet()
+    try:
+        if command.continues or first is not None:
+            picked = None
+            if command.resume == "":
+                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store)
+            talk.enter(await open_session(runtime, command, picked, or_demo=True))
+            if command.continues:
+                talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
+        else:
+            first = await talk.read_while(_opened_behind(runtime, command))
+        return await talk.run(clean(first) if first is not None else None)
+    except Leave as leaving:
+        return talk.part(leaving.exit_code)
+
+
+async def _opened_behind(runtime: "Runtime", command: "ChatCommand") -> "Session":
+    """Open a new session without holding up who types meanwhile."""
+    await asyncio.to_thread(_import_session)
+    return await open_session(runtime, command, or_demo=True)
+
+
+def _import_session() -> None:
+    """Import what opening a session needs."""
+    for name in ("session.session", "graph", "prompts", "wiring"):
+        import_module(f"...agent.{name}", __package__)

@@ -1,0 +1,52 @@
+"""What goes with a message: the files that it names, and with the first one those of the flags."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...actions.events import Event
+from ..terminal.sanitize import one_line
+
+if TYPE_CHECKING:
+    from ...agent.session.session import Session
+    from ...state.messages import Document, Image
+    from ..terminal.render import Renderer
+
+
+class Sending:
+    """Sends messages, and knows what of the flags' files is not sent yet."""
+
+    def __init__(self, files: "Sequence[Image | Document]" = ()) -> None:
+        self._files = self._sent_files = tuple(files)
+
+    async def send(self, session: "Session", renderer: "Renderer", text: str) -> AsyncIterator[Event]:
+        """Send a message with what it names, the first one with the files of the flags, too.
+
+        A command leaves those for what comes after it.
+        """
+        from ...actions.turn.model_call import refusal_of
+        from .input.named_files import with_named_files
+
+        self._sent_files = () if text.startswith("/") else self._files
+        refusal = partial(refusal_of, session.model)
+        cwd = Path(session.settings.cwd)
+        named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
+        told = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.said]
+        renderer.lines(told, prose=True)
+        if not self._sent_files:
+            return session.send(named.content)
+        content = (named.content,) if isinstance(named.content, str) else named.content
+        events = session.send((*self._sent_files, *content))
+        self._files = ()
+        return events
+
+    def record(self, session: "Session", text: str) -> AsyncIterator[Event]:
+        """Send a command; nothing that it names goes with it."""
+        self._sent_files = ()
+        return session.send(text)
+
+    def take_back(self) -> None:
+        """Let the files of what was sent last, which was not taken in, go with the next message."""
+        self._files = self._files or self._sent_files
