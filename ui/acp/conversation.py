@@ -102,6 +102,9 @@ class Conversation:
         elif self.session.next_action != "prompt":
             words = f"The session was interrupted before its end. {CONTINUE} goes on from there."
             self._begin(self._say(words), is_prompted=False)
+        elif waiting := self.session.waiting_messages:
+            words = "\n".join(f"- {one_line(one.text)}" for one in waiting)
+            self._begin(self._say(f"These messages wait, and go along with your next one:\n{words}"), False)
 
     async def prompt(self, blocks: Iterable[PromptBlock]) -> PromptResponse:
         """Answer a message; raises `RequestError` and `SandburError`."""

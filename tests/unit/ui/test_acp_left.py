@@ -94,6 +94,23 @@ async def test_what_ran_for_an_editor_that_is_gone_is_stopped_and_told(command: 
     assert shown(command, session_id)["status"] == "done"
 
 
+async def test_what_was_said_from_elsewhere_is_told_and_goes_along(command: Command) -> None:
+    with ModelServer([say("one"), say("two"), say("three")]) as server:
+        async with editing(command, **of(server)) as editor:
+            session_id = await new(editor, command.folder)
+            await editor.prompt(session_id, "begin")
+        for words in (("use tabs",), ("--queue", "then test")):
+            assert command.run("steer", session_id, *words).code == 0
+        async with editing(command, **of(server)) as editor:
+            await load(editor, session_id, command.folder)
+            await editor.until(lambda: "- use tabs\n- then test" in editor.text())
+            await editor.prompt(session_id, "go on")
+    sent = [
+        [one["content"] for one in each.body["messages"] if one["role"] == "user"] for each in server.requests
+    ]
+    assert [each[-2:] for each in sent[1:]] == [["use tabs", "go on"], ["go on", "then test"]]
+
+
 @contextmanager
 def over_http(command: Command) -> Iterator[int]:
     port = free_port()
