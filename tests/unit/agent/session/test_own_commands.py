@@ -9,18 +9,22 @@ import pytest
 from audits import breaches
 from real_ports import open_real
 from reopening import reopened
+from reports import made
 from scripted import ScriptedModel, collect
+from tracking_reader import logs
 
 from sandbur.actions.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
 from sandbur.agent.history.insight.past_calls import past_calls
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.session.session import Session
+from sandbur.agent.tracking.backend import StoreBackend
 from sandbur.state.application import RUN_BY_PERSON
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.state.messages import Message
 from sandbur.state.store.persister import undecided_again
 from sandbur.state.store.store import Store
+from sandbur.state.store.timeline import timeline
 
 
 def own(session: Session) -> list[Message]:
@@ -269,3 +273,23 @@ async def test_a_fork_asks_about_what_was_typed_in_the_other_session(store: Stor
     session = await open_real(store, ScriptedModel(), tmp_path, mode="interactive")
     for call, asks in ((waiting, False), (undecided_again(waiting), True)):
         assert (session._judged_again(call).decision == "undecided") == asks
+
+
+async def test_timeline_report_and_tracking_page_tell_of_it(store: Store, tmp_path: Path) -> None:
+    session = await open_real(store, ScriptedModel("hello"), tmp_path, mode="interactive")
+    await collect(session.run_command("echo well done"))
+    await collect(session.send("say hello"))
+    told = [(step.kind, step.text) for step in timeline(store.database, "s1")]
+    assert told[0] == ("command", "!echo well done")
+    assert told[1][0] == "results"
+    assert "echo well done" in told[1][1]
+    for form in ("html", "markdown"):
+        report = made(store, form)
+        assert "echo well done" in report
+        assert "say hello" in report
+    backend = StoreBackend(store.url)
+    page = await logs(backend, "s1")
+    backend.close()
+    actions = [step.step_start_log.action for step in page.steps]
+    assert actions == ["prompt", "execute_tools", "prompt", "router"]
+    assert "well done" in page.model_dump_json()
