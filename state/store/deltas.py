@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ..content import Source
 from ..messages import Message
@@ -45,6 +45,14 @@ def encode_message(message: Message) -> str:
 def decode_message(body: str, contents: Source | None = None) -> Message:
     """Return a stored message; its files are read from `contents` when somebody needs them."""
     return Message.model_validate_json(body, context={"contents": contents})
+
+
+def message_of(body: str, contents: Source | None = None) -> Message | None:
+    """Return a stored message; None if it cannot be read."""
+    try:
+        return decode_message(body, contents)
+    except ValidationError:
+        return None
 
 
 PATCH = "$patch"

@@ -23,8 +23,8 @@ from ..messages import (
     tool_answered,
 )
 from ..transcript import Log, Transcript, TranscriptRange
-from .deltas import decode_message, encode_message
-from .recording import contents_of, message_of, message_rows
+from .deltas import decode_message, encode_message, message_of
+from .recording import contents_of, message_rows
 
 _TEXT = "(A record of this session was damaged on disk. What stood here is lost.)"
 

@@ -15,7 +15,7 @@ from ..errors import StoreError
 from ..messages import Message, ToolResult, ToolUse, json_object
 from ..session import SessionSettings
 from ..trace import TraceRecord
-from .deltas import decode_message, merge
+from .deltas import merge, message_of
 
 Lineage = Sequence[tuple[str, int | None]]
 """A session after those that it was forked from, each with its last step that counts (None: all)."""
@@ -401,14 +401,6 @@ def contents_of(database: Database) -> Source:
         return content(database, sha256)
 
     return read
-
-
-def message_of(body: str, contents: Source | None = None) -> Message | None:
-    """Return a stored message; None if it cannot be read."""
-    try:
-        return decode_message(body, contents)
-    except ValidationError:
-        return None
 
 
 def files_of(body: str) -> list[Attachment]:
