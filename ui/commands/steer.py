@@ -1,7 +1,6 @@
 """`sandbur steer`: says something to a session that another process runs, or that goes on later."""
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..grammar import ID, Command, switch, word
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from ...state.store.store import Store
 
 
-@dataclass(frozen=True, kw_only=True)
 class SteerCommand(Command):
     EXAMPLES = (
         ('sandbur steer 3f2a "use tabs"', "the model reads it before its next call"),
