@@ -212,3 +212,15 @@ async def test_a_fork_counts_on_from_its_parent(box: Talk) -> None:
     assert [one for one in talk(model.requests[-1]) if "to the" in one] == [
         "person: to the parent", "person: to the child",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["queue", "steer"])
+@pytest.mark.parametrize("order", ["!touch made", "/mode yolo"])
+async def test_no_command_of_somebody_elsewhere_is_carried_out(box: Talk, kind: Any, order: str) -> None:
+    await box.run("hello")
+    inbox = box.store.inbox(box.session.id)
+    await inbox.leave(kind, order)
+    await inbox.leave("queue", "go on")
+    assert await box.session.next_queued() == "go on"
+    assert [one.text for one in box.session.waiting_messages] == ["go on"]
+    assert not (box.folder / "made").exists()
