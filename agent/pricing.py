@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from ..state.application import Usage
 from ..state.errors import UsageError
-from .config.sources import Price
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
+
+    from .config.sources import Price
 
 PriceOf = Callable[[Usage], float | None]
 """US dollars of a usage; None if its input or output tokens are unknown."""
@@ -22,7 +23,7 @@ _CATALOGUE_IDS = {
 _NEVER_LISTED = {"demo", "ollama"}
 
 
-def paid(price: Price, usage: Usage) -> float | None:
+def paid(price: "Price", usage: Usage) -> float | None:
     """Return US dollars; None if input or output tokens are unknown."""
     counts = _counts(usage)
     if counts is None:
@@ -35,7 +36,7 @@ def paid(price: Price, usage: Usage) -> float | None:
     return (dollars + answered * price.output) / 1e6
 
 
-def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
+def price_of(model: str, overrides: "Mapping[str, Price]") -> PriceOf | None:
     """Return what prices a usage of `model` (`provider/model`), or None where no price is known.
 
     Where a provider does not report its cache, all input counts as uncached: the cost is then an upper
@@ -44,7 +45,7 @@ def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
     if override := overrides.get(model):
         return partial(paid, override)
     if model == "demo":
-        return partial(paid, Price(input=0, output=0))
+        return _nothing
     found = _listed(model)
     if found is None or not found[1].prices:
         return None
@@ -56,7 +57,11 @@ def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
     return listed_price
 
 
-def require_price(model: str, overrides: Mapping[str, Price]) -> PriceOf:
+def _nothing(usage: Usage) -> float | None:
+    return None if _counts(usage) is None else 0.0
+
+
+def require_price(model: str, overrides: "Mapping[str, Price]") -> PriceOf:
     """Return the price that a budget needs; raises `UsageError` where none is known."""
     price = price_of(model, overrides)
     if price is None:
