@@ -109,14 +109,14 @@ def test_a_line_sent_before_the_prompt_is_up_is_sent_and_ctrl_j_begins_one(termi
 
 
 def test_the_menu_and_the_list_of_keys_are_whole_at_the_foot_of_the_screen(terminal: Terminal) -> None:
-    terminal.start(height=30, **ASKED)
+    terminal.start(height=32, **ASKED)
     terminal.see("interactive · demo")
     for _ in range(2):
         terminal.keys("-l", "?")
         terminal.see("/          begins a command")
     terminal.keys("-l", "/")
     terminal.see("/permissions  list the rules")
-    rows = terminal.screen().rstrip().splitlines()[-30:]
+    rows = terminal.screen().rstrip().splitlines()[-32:]
     assert all(any(row.startswith(key.label) for row in rows) for key in KEYS if key.at_prompt)
     menu = rows[rows.index("❯ /") + 1 : -1]
     assert len(menu) == 10
