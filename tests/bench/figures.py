@@ -1,5 +1,10 @@
 """How a figure is told: what was measured, what it is a ratio to, and the limit that it is held to."""
 
+import os
+
+# Commands are measured with their modules compiled, as everybody has them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def tell(what: str, value: float, limit: float, unit: str = "", against: str = "") -> bool:
     """Print one figure with its limit, all in `unit`; return whether it keeps it."""

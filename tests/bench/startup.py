@@ -74,8 +74,7 @@ def first_prompt() -> float:
 
 def environment() -> dict[str, str]:
     home = HOME.name
-    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**own, "HOME": home, "SANDBUR_HOME": f"{home}/data", "PYTHONPATH": str(ROOT),
+    return {**os.environ, "HOME": home, "SANDBUR_HOME": f"{home}/data", "PYTHONPATH": str(ROOT),
             "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}  # fmt: skip
 
 

@@ -222,6 +222,7 @@ def main() -> None:
         long_ms = best(lambda: asyncio.run(opened(url, "s1")), rounds)
         new_ms = best(lambda: asyncio.run(opened(empty, "new")), rounds)
         print(f"opening in a running process: {TURNS} turns {long_ms:.1f} ms, a new session {new_ms:.1f} ms")
+        tell(f"reopening {TURNS} turns", long_ms, 40, " ms")
         long_ms = best(lambda: command(url, "-r", "s1"), rounds)
         new_ms = best(lambda: command(empty), rounds)
         against = f"{new_ms:.0f} ms"
