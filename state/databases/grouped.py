@@ -10,7 +10,6 @@ from queue import Empty, SimpleQueue
 
 from ..cancellation import settled
 from .database import GuardedUpdate, Statement
-from .troubles import failure_of
 
 _MOST_JOBS = 128
 _IDLE_S = 5.0
@@ -126,6 +125,15 @@ class GroupWriter:
                 if self._jobs.empty():
                     self._thread = None
                     return []
+
+
+def failure_of(work: Callable[[], None]) -> Exception | None:
+    """Do `work`; return how it failed, for whoever waits for it in another thread."""
+    try:
+        work()
+    except Exception as error:
+        return error
+    return None
 
 
 def _answer(jobs: Sequence[Job]) -> None:

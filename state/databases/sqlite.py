@@ -29,7 +29,6 @@ from .database import (
 )
 from .high_water import HighWater
 from .schema import SCHEMA_VERSION, TABLES, if_missing
-from .troubles import failure_of
 
 if TYPE_CHECKING:
     from .grouped import GroupWriter, Job
@@ -217,6 +216,8 @@ class SqliteDatabase:
             self._commit_alone(job)
 
     def _commit_alone(self, job: "Job") -> None:
+        from .grouped import failure_of
+
         error = failure_of(partial(self._commit, job.statements, job.guard))
         if isinstance(error, sqlite3.OperationalError) and _is_lock(error):
             raise error
@@ -225,6 +226,8 @@ class SqliteDatabase:
     def _failure_of(self, job: "Job") -> Exception | None:
         """Run a job as a part of the transaction; return why it is none."""
         self._connection.execute("SAVEPOINT job")
+        from .grouped import failure_of
+
         error = failure_of(partial(self._apply, job.statements, job.guard))
         if self._connection.in_transaction:
             if error is not None:

@@ -1,6 +1,5 @@
-"""What goes wrong with a database, sorted by what can be done about it, in words for people."""
+"""What goes wrong with a database server, sorted by what can be done about it, in words for people."""
 
-from collections.abc import Callable
 from typing import Literal
 
 from ..errors import StoreError
@@ -84,12 +83,3 @@ def other(text: str) -> Reading:
 def trouble_of(reading: Reading, name: str) -> Trouble:
     kind, what, hint = reading
     return Trouble(kind, StoreError(f"The store {name} {what}.", hint))
-
-
-def failure_of(work: Callable[[], None]) -> Exception | None:
-    """Do `work`; return how it failed, for whoever waits for it in another thread."""
-    try:
-        work()
-    except Exception as error:
-        return error
-    return None

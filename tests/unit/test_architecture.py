@@ -20,7 +20,7 @@ BROAD_BORDERS = {
     "agent/session/run.py",
     "agent/extensions/found_tools.py",  # runs modules of somebody else's
     "agent/sdk/loading.py",  # the same
-    "state/databases/troubles.py",  # the thread hands every failure to whoever waits
+    "state/databases/grouped.py",  # the thread hands every failure to whoever waits
     "ui/cli.py",
 }
 
