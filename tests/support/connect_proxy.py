@@ -56,12 +56,19 @@ class ConnectProxy:
             if not head.startswith("CONNECT "):
                 writer.write(b"HTTP/1.1 418 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
             else:
-                there = await asyncio.open_connection("127.0.0.1", self._target)
-                writer.write(b"HTTP/1.1 200 X\r\n\r\n")
-                await asyncio.gather(_passed(reader, there[1]), _passed(there[0], writer))
-        writer.close()
-        with suppress(ConnectionError, asyncio.CancelledError):
-            await writer.wait_closed()
+                far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+                try:
+                    writer.write(b"HTTP/1.1 200 X\r\n\r\n")
+                    await asyncio.gather(_passed(reader, far_writer), _passed(far_reader, writer))
+                finally:
+                    await _closed(far_writer)
+        await _closed(writer)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError, asyncio.CancelledError):
+        await writer.wait_closed()
 
 
 async def _passed(source: asyncio.StreamReader, goal: asyncio.StreamWriter) -> None:
