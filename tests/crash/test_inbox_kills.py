@@ -1,18 +1,15 @@
 """What is said while a run goes on is in the history exactly once, wherever the process dies."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import Ended
 from databases import DATABASES, fresh_url
-from places import ROOT
+from victims import run_victim
 
-VICTIM = ROOT / "tests" / "support" / "inbox_victim.py"
 POINTS = (
     "inbox_before_commit",
     "inbox_before_commit:2",
@@ -36,25 +33,19 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def run(url: str, folder: Path, point: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, str(VICTIM), url, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "SANDBUR_CRASH_AT": point},
-    )
+def run(url: str, folder: Path, point: str = "") -> Ended:
+    return run_victim("inbox_victim", url, str(folder), point=point)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_what_was_said_is_heard_once_wherever_the_process_dies(url: str, tmp_path: Path, point: str) -> None:
     died = run(url, tmp_path, point)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert died.code == -signal.SIGKILL, died.err
     acknowledged = (tmp_path / "told").read_text().split() if (tmp_path / "told").exists() else []
     resumed = run(url, tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    told = json.loads(resumed.stdout)
+    assert resumed.code == 0, resumed.err
+    told = json.loads(resumed.out)
     assert told["left"] == []
     said = told["said"]
     # What was acknowledged is heard once; what was not, never or once.

@@ -2,23 +2,20 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Ended
 from databases import DATABASES, fresh_url
-from places import PYTHONPATH, ROOT
+from victims import run_victim
 
 from sandbur.agent.history.replay.replay import replay
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
 
-VICTIM = ROOT / "tests" / "support" / "own_command_victim.py"
 POINTS = (
     "started_before_commit",
     "started_after_commit",
@@ -36,14 +33,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def run(url: str, folder: Path, point: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, str(VICTIM), url, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, "SANDBUR_CRASH_AT": point, "SANDBUR_LEASE_S": "1"},
-    )
+def run(url: str, folder: Path, point: str = "") -> Ended:
+    return run_victim("own_command_victim", url, str(folder), point=point, SANDBUR_LEASE_S="1")
 
 
 @pytest.mark.slow
@@ -52,10 +43,10 @@ def test_it_is_done_at_most_once_and_told_once_wherever_the_process_dies(
     url: str, tmp_path: Path, point: str
 ) -> None:
     died = run(url, tmp_path, point)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert died.code == -signal.SIGKILL, died.err
     resumed = run(url, tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    found: dict[str, Any] = json.loads(resumed.stdout)
+    assert resumed.code == 0, resumed.err
+    found: dict[str, Any] = json.loads(resumed.out)
     was_unknown = "outcome_unknown" in found["asked"]
     assert len(found["effects"]) == 1 or (was_unknown and not found["effects"])
     assert len(found["ran"]) == 1
@@ -65,8 +56,8 @@ def test_it_is_done_at_most_once_and_told_once_wherever_the_process_dies(
 
 def test_what_a_kill_left_verifies_and_replays(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    assert run(url, tmp_path, "effect_mid").returncode == -signal.SIGKILL
-    assert run(url, tmp_path).returncode == 0
+    assert run(url, tmp_path, "effect_mid").code == -signal.SIGKILL
+    assert run(url, tmp_path).code == 0
     store = Store.open(url)
     assert not audit(store.database, ["s1"]).breaches
     assert asyncio.run(replay(store, "s1")).divergence is None

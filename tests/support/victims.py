@@ -9,10 +9,10 @@ from warm_start import warm_start
 _MOST_S = 120
 
 
-def run_victim(name: str, *words: str, point: str = "") -> Ended:
-    """Run `NAME.py` with these words until it ends, or dies at a crash point."""
+def run_victim(name: str, *words: str, point: str = "", **settings: str) -> Ended:
+    """Run `NAME.py` with these words and variables until it ends, or dies at a crash point."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("SANDBUR_")}
-    env = {**kept, "PYTHONPATH": str(ROOT), "SANDBUR_CRASH_AT": point}
+    env = {**kept, "PYTHONPATH": str(ROOT), "SANDBUR_CRASH_AT": point, **settings}
     victim = warm_start().start(words, ROOT, env, program=SUPPORT / f"{name}.py")
     code, out, err = victim.ended(_MOST_S)
     return Ended(code, out.decode(), err.decode())

@@ -23,20 +23,6 @@ pytestmark = pytest.mark.slow
 JSON = ("--output-format", "json")
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Command:
-    (tmp_path / "here").mkdir()
-    return Command(tmp_path / "here")
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Command:
-    """The same folder with a store of its own."""
-    command = Command(tmp_path / "here")
-    command.env["SANDBUR_HOME"] = str(tmp_path / "there")
-    return command
-
-
 def talk(command: Command, *words: str) -> str:
     return command.run("-p", *words, "-m", "demo", *JSON).result["session_id"]
 

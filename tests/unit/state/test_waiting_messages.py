@@ -15,20 +15,6 @@ from sandbur.ui.tracking.waiting import overview
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Command:
-    (tmp_path / "here").mkdir()
-    return Command(tmp_path / "here")
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Command:
-    """The same folder with a store of its own."""
-    command = Command(tmp_path / "here")
-    command.env["SANDBUR_HOME"] = str(tmp_path / "there")
-    return command
-
-
 def waited_for(command: Command, *words: str) -> str:
     """Return the id of a session for which these messages wait."""
     said = command.run("-p", "hello", "-m", "demo", "--output-format", "json")

@@ -16,11 +16,6 @@ _LIST = "/mcp"
 _BEGINS = "/mcp__"
 
 
-def is_server_prompt(text: str) -> bool:
-    """Tell whether it is a prompt of a server, or the wish to see them."""
-    return text.strip() == _LIST or text.strip().startswith(_BEGINS)
-
-
 async def show(context: SlashContext, words: str) -> SlashResult:
     prompts = context.runtime.server_prompts(context.session)
     tell(context, *await prompt_lines(prompts))
