@@ -20,6 +20,7 @@ PROGRAMS = (
     ("store_commits",),
     ("shell_commands",),
     ("many_sessions", "200"),
+    ("crowd",),
     ("network_commits",),
     ("sdk", "1"),
     ("middleware", "1"),

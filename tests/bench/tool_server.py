@@ -3,7 +3,7 @@
 Who asks for no stream gets the answer as a whole.
 
 The base URL says what to do: `http://127.0.0.1:PORT/RUN/TURNS/ARGUMENT_BYTES/v1`; the turns of RUN, which is
-any name, are counted.
+any name, are counted. Where RUN begins with `crowd`, each conversation counts its own, and waits 50 ms.
 A POST to `/RUN/last/0` answers with the newest request of RUN.
 """
 
@@ -12,6 +12,8 @@ import json
 import sys
 from collections import Counter
 from typing import ClassVar
+
+_CROWD_WAITS_S = 0.05
 
 
 def _whole(number: int, turns: int, argument_bytes: int) -> bytes:
@@ -90,9 +92,17 @@ class _Connection(asyncio.Protocol):
             self.newest[run] = bytes(self._body)
             is_streamed = json.loads(self._body).get("stream")
             self.counts[run] += 1
+            is_crowd = run.startswith("crowd")
+            number = self._body.count(b'"tool_call_id"') + 1 if is_crowd else self.counts[run]
             made = _events if is_streamed else _whole
-            body = made(self.counts[run], int(turns), int(argument_bytes))
+            body = made(number, int(turns), int(argument_bytes))
             kind = "text/event-stream" if is_streamed else "application/json"
+            if is_crowd:
+                asyncio.get_running_loop().call_later(_CROWD_WAITS_S, self._write, body, kind)
+                return
+        self._write(body, kind)
+
+    def _write(self, body: bytes, kind: str) -> None:
         head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._transport.write(head.encode() + body)
 
