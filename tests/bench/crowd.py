@@ -89,7 +89,8 @@ def measured(kind: str, server: str, sessions: int, turns: int) -> Crowd:
     found = Crowd(*json.loads(done.stdout))
     print(
         f"{kind}, {sessions} x {turns}: {found.wall_s:.1f} s, CPU {found.cpu_s:.1f} s,"
-        f" {found.memory_mb:.0f} MB, {found.descriptors} descriptors, longest stall {found.stall_s:.2f} s", flush=True,
+        f" {found.memory_mb:.0f} MB, {found.descriptors} descriptors,"
+        f" longest stall {found.stall_s:.2f} s", flush=True,
     )  # fmt: skip
     return found
 
