@@ -1,20 +1,31 @@
-"""What a transaction costs on a server, measured in bare ones: `python tests/bench/network_commits.py`."""
+"""What a transaction costs on a server, in bare ones, and a turn, in turns on SQLite.
 
+python tests/bench/network_commits.py
+"""
+
+import asyncio
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rows import head, put, step
+from figures import tell
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
-from databases import fresh_place, is_there
+from databases import fresh_place, fresh_url, is_there
+from rows import head, put, step
+from scripted import Recorder, ScriptedModel, collect, open_session
 
 from sandbur.state.databases.database import open_database
+from sandbur.state.store.store import Store
 
 ROUNDS = 400
+TURNS = 100
+TRIES = 5
+LIMIT = 1.2
 
 
 def median_ms(work: Callable[[], object]) -> float:
@@ -48,8 +59,40 @@ def measure(kind: str) -> None:
     )
 
 
-for each in ("postgresql", "mysql"):
-    if is_there(each):
+async def turns(url: str, name: str) -> float:
+    """Return the milliseconds of CPU of one tool turn of a run, its commits and all."""
+    store = Store.open(url)
+    scripted = [[("act", {"text": "z" * 500})]] * TURNS
+    session = await open_session(store, ScriptedModel(*scripted, "done"), Recorder(), session_id=name)
+    began = time.process_time()
+    _, end = await collect(session.send("go"))
+    took = time.process_time() - began
+    assert end.status == "done", end
+    store.close()
+    return took / TURNS * 1000
+
+
+def compare(kinds: list[str]) -> None:
+    """Tell what a turn costs on servers, next to SQLite in the same rounds."""
+    spent: dict[str, list[float]] = {kind: [] for kind in ("sqlite", *kinds)}
+    for number in range(TRIES + 1):
+        for kind, times in spent.items():
+            with tempfile.TemporaryDirectory() as name, fresh_url(kind, Path(name)) as url:
+                took = asyncio.run(turns(url, f"r{number}"))
+            if number:  # the first round imports
+                times.append(took)
+    bare = statistics.median(spent["sqlite"])
+    for kind in kinds:
+        ratio = statistics.median(spent[kind]) / bare
+        tell(f"CPU of a turn on {kind}", ratio, LIMIT, against=f"one on SQLite, {bare:.1f} ms")
+
+
+def main() -> None:
+    found = [each for each in ("postgresql", "mysql") if is_there(each)]
+    for each in found:
         measure(each)
-    else:
-        print(f"{each:>10}: no server answers here")
+    compare(found)
+
+
+if __name__ == "__main__":
+    main()
