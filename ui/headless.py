@@ -121,13 +121,15 @@ async def run_headless(command: "ChatCommand") -> int:
 
 async def _left_for(session: "Session") -> str | None:
     """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
-    from ..actions.turn.commands import is_command
+    from ..actions.turn.commands import is_command, own_command
 
     waiting = session.waiting_messages
     if session.next_action != "prompt":
         # What steers is heard where the turn goes on.
         return None
-    if waiting and is_command(waiting[0].text) and not any(one.kind == "steer" for one in waiting):
+    first = waiting[0].text if waiting else ""
+    is_order = is_command(first) or own_command(first) is not None
+    if is_order and not any(one.kind == "steer" for one in waiting):
         return None
     return await session.next_queued()
 

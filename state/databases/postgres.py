@@ -93,6 +93,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
 class PostgresServer:
     """A database on a PostgreSQL server; its tables are in the first schema of the role's search path."""
 
@@ -185,15 +188,14 @@ class PostgresConnection:
             return self._connection.execute(_bytes(sql), self._plain(parameters)).fetchall()
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
-        """Send everything at once; whatever fails keeps the COMMIT after it from being run."""
+        """Send everything as one text; whatever fails keeps the COMMIT after it from being run."""
         ready = [(sql, self._plain(parameters)) for sql, parameters in statements]
         if claim is not None:
             ready.insert(0, (_failing(claim[0]), self._plain(claim[1])))
-        with self._sorted(), self._connection.pipeline(), self._connection.cursor() as cursor:
-            cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-            for sql, parameters in ready:
-                cursor.execute(_bytes(sql), parameters)
-            cursor.execute("COMMIT")
+        with self._sorted(), psycopg.ClientCursor(self._connection) as cursor:
+            # One message costs a third less than a statement each in a pipeline.
+            written = [cursor.mogrify(_bytes(sql), parameters) for sql, parameters in ready]
+            cursor.execute(";".join((_BEGIN, *written, "COMMIT")).encode())
 
     def close(self) -> None:
         self._connection.close()

@@ -91,7 +91,8 @@ class ServedRuns:
 
     async def watch(self, run: str, after: int, wait_s: float) -> dict[str, Any]:
         """Return what a run told after line `after`, and how it ended; wait for news if there is none."""
-        session_id = self._runtime.store.find(run)
+        # One that was just started may not be in the store yet.
+        session_id = run if run in self._runs else self._runtime.store.find(run)
         served = self._runs.get(session_id)
         if served is None:
             return self._stored(session_id)
