@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 from ..state.application import ApplicationState
 from ..state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
@@ -46,6 +47,7 @@ class Runtime:
         """Of new sessions, and of all of them in a program of somebody's own."""
         self._loads = not is_embedded
         self._assembly = Assembly(said, settings, store, env, of_command=not is_embedded)
+        self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @classmethod
     def open(
@@ -112,6 +114,7 @@ class Runtime:
         from .session.secrets import masker_for
         from .wiring import settings_of_session
 
+        await self._take_turns()
         definition = self._definition or PLAIN
         session_id = session_id or str(uuid.uuid4())
         model, notices = self._chosen_model(or_demo)
@@ -153,6 +156,7 @@ class Runtime:
 
         Without its model a session can record decisions, and nothing else.
         """
+        await self._take_turns()
         stored = self.store.index.settings(session_id)
         session = self._with_flags(stored)
         session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
@@ -180,6 +184,11 @@ class Runtime:
         opened.notices = (*self.settings.notices, *said, *opened.notices, *damages)
         await self._clear_up()
         return opened
+
+    async def _take_turns(self) -> None:
+        """Let sessions that start at once begin one by one, with whatever else the loop does in between."""
+        async with self._turnstiles.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            await asyncio.sleep(0)
 
     async def _with_skills(
         self, system: str, definition: Definition

@@ -175,7 +175,7 @@ async def commits(folder: Path) -> tuple[float, float]:
 
 
 async def long_session(folder: Path) -> str:
-    store = Store.open(f"sqlite:///{folder}/long.db")
+    store = Store.open(f"sqlite:///{folder}/long.db", home=folder / "home")
     turns: list[Any] = [[("act", {"text": "y" * RESULT_BYTES})]] * TURNS
     session = await open_session(store, ScriptedModel(*turns, "end", context_window=10**7), Recorder())
     await collect(session.send("go"))
@@ -183,10 +183,10 @@ async def long_session(folder: Path) -> str:
     return f"sqlite:///{folder}/long.db"
 
 
-async def opened(url: str, session_id: str) -> float:
+async def opened(url: str, session_id: str, home: Path) -> float:
     """Return the milliseconds from nothing to a session that takes the next message."""
     began = time.perf_counter()
-    store = Store.open(url)
+    store = Store.open(url, home=home)
     if store.index.exists(session_id):
         store.heal(session_id)
     await open_session(store, ScriptedModel(), Recorder(), session_id=session_id)
@@ -218,9 +218,9 @@ def main() -> None:
         tell_written(folder)
         url = asyncio.run(long_session(folder))
         empty = f"sqlite:///{folder}/empty.db"
-        asyncio.run(opened(empty, "new"))
-        long_ms = best(lambda: asyncio.run(opened(url, "s1")), rounds)
-        new_ms = best(lambda: asyncio.run(opened(empty, "new")), rounds)
+        asyncio.run(opened(empty, "new", folder / "home"))
+        long_ms = best(lambda: asyncio.run(opened(url, "s1", folder / "home")), rounds)
+        new_ms = best(lambda: asyncio.run(opened(empty, "new", folder / "home")), rounds)
         print(f"opening in a running process: {TURNS} turns {long_ms:.1f} ms, a new session {new_ms:.1f} ms")
         tell(f"reopening {TURNS} turns", long_ms, 40, " ms")
         long_ms = best(lambda: command(url, "-r", "s1"), rounds)

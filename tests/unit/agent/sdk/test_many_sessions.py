@@ -1,5 +1,6 @@
 """Many sessions of one agent in one process, on a server that takes nothing but TLS."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from certificates import Authority
 from model_server import Answer, ModelServer, Request, call, say
 
 import sandbur
+from sandbur.testing import ScriptedModel, temporary_store
 
 PROGRAM = Path(__file__).parents[3] / "support" / "many_sessions.py"
 MOST_IDLE_CONNECTIONS = 100
@@ -80,3 +82,29 @@ def test_the_class_agent_loads_no_provider_no_graph_and_no_terminal() -> None:
     assert not found & (HEAVY - {"pydantic"})
     assert not {name for name in found if name.startswith(("sandbur.ui", "sandbur.agent.extensions.mcp"))}
     assert sandbur.Agent.__module__ in found
+
+
+async def test_sessions_that_start_at_once_begin_one_by_one(tmp_path: Path) -> None:
+    moments: list[int] = []
+    rounds = 0
+
+    async def count() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    def instructions(place: object) -> str:
+        moments.append(rounds)
+        return "Be brief."
+
+    with temporary_store() as store:
+        agent = sandbur.Agent(
+            ScriptedModel(lambda request: "done"), instructions=instructions, cwd=tmp_path, store=store.url,
+            env=store.env,
+        )  # fmt: skip
+        async with agent:
+            counting = asyncio.create_task(count())
+            await asyncio.gather(*(agent.run("go") for _ in range(20)))
+            counting.cancel()
+    assert len(set(moments)) == 20
