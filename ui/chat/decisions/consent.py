@@ -3,17 +3,19 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from ....agent.config.disclosure import Disclosure, disclosed
 from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
-from ....agent.config.trust import trust, trust_file, trust_link
 from ....agent.config.yolo import acknowledge, is_acknowledged
 from ....state.errors import ConfigError
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import make_console
 from .questions import OneKey
+
+if TYPE_CHECKING:
+    from ....agent.config.disclosure import Disclosure
 
 MAX_HARMLESS_LINES = 20
 MAX_TEXTS = 40
@@ -27,6 +29,9 @@ async def newly_trusted(config: Path | None) -> bool:
     found = None if config is None else read_bytes(config, MAX_CONFIG_BYTES)
     if config is None or found is None:
         return False
+    from ....agent.config.disclosure import disclosed
+    from ....agent.config.trust import trust, trust_file
+
     console, content = make_console(sys.stdout), found[0]
     told = disclosed(content, config)
     if told.problem:
@@ -46,7 +51,7 @@ async def newly_trusted(config: Path | None) -> bool:
     return True
 
 
-def _lines(told: Disclosure) -> list[str]:
+def _lines(told: "Disclosure") -> list[str]:
     """Return what is to be read: whatever can do harm, all of it, and the beginning of the rest."""
     more = len(told.rest) - MAX_HARMLESS_LINES
     dangerous = [f"  ! {said}" for said in told.dangerous]
@@ -69,6 +74,8 @@ async def ask_about_links(cwd: Path) -> None:
         _print(console, f"{found.link} is a link out of this project, to {found.target}.")
         _print(console, f"To take trust back later: sandbur trust --remove {found.link}")
         if await _says_yes("Read it, and tell the model what it says?"):
+            from ....agent.config.trust import trust_link
+
             trust_link(found.link, found.target, os.environ)
 
 

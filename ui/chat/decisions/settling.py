@@ -1,12 +1,15 @@
 """Asks the person what came of calls that nobody knows the outcome of."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from ....agent.session.aftermath import Aftermath
 from ....state.calls import CallDecision, PendingCall, Settlement
 from ...terminal.lines import Line, unknown_lines
 from ...terminal.sanitize import one_line
 from .questions import Questions
+
+if TYPE_CHECKING:
+    from ....agent.session.aftermath import Aftermath
 
 _CHOICES = {
     "i": "inspect: everything it wrote until then, and what is there now",
@@ -18,7 +21,7 @@ _CHOICES = {
 _SETTLED: dict[str, Settlement] = {"d": "done", "f": "failed", "m": "check"}
 _TELL = "What the model should know (Enter: nothing more): "
 
-Look = Callable[[PendingCall], Awaitable[Aftermath]]
+Look = Callable[[PendingCall], Awaitable["Aftermath"]]
 """Looks at what a call may have left."""
 
 
@@ -69,7 +72,7 @@ class Settling:
         text = f"{one_line(call.tool)} was running when the process died; nobody knows what came of it"
         self._questions.show(text, [*unknown_lines(call, self._cwd, is_whole), *self._found(found)])
 
-    def _found(self, found: Aftermath) -> Iterator[Line]:
+    def _found(self, found: "Aftermath") -> Iterator[Line]:
         """Yield what is seen of it now."""
         told = self._questions.told
         if found.made:
