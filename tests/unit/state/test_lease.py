@@ -21,6 +21,8 @@ from sandbur.state.store.lease import new_runner
 from sandbur.state.store.listing import is_gone
 from sandbur.state.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 ELSEWHERE = "elsewhere:77:1:abcd"
 
 

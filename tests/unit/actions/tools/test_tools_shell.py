@@ -14,6 +14,8 @@ from sandbur.actions.tools.shell.marks import shell_environment
 from sandbur.actions.tools.shell.output import plain, plain_piece, split_unfinished
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
+pytestmark = pytest.mark.slow
+
 
 async def run(
     folder: Path,

@@ -24,6 +24,8 @@ from sandbur.agent.version import VERSION
 from sandbur.state.errors import ModelError, Overloaded, Unreachable
 from sandbur.state.messages import person_said
 
+pytestmark = pytest.mark.slow
+
 every_wire = pytest.mark.parametrize("wire", WIRES)
 every_road = pytest.mark.parametrize("road", ROADS)
 OF_EVERY_REQUEST = {

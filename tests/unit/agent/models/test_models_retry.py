@@ -17,6 +17,8 @@ from sandbur.agent.models.model import RetryPolicy, Tries, TryLimits
 from sandbur.state.errors import Overloaded
 from sandbur.state.messages import person_said
 
+pytestmark = pytest.mark.slow
+
 every_wire = pytest.mark.parametrize("wire", ROADS)
 HALF = Turn("half an answer", (ToolCall("run_shell_command", '{"command": "rm -rf x"}'),))
 

@@ -14,6 +14,8 @@ from sandbur.actions.ports import BadArguments
 from sandbur.agent.extensions.mcp.questions import Elicitation, ElicitationAnswer, Host
 from sandbur.agent.extensions.mcp.transport.keeper import MOST_ERROR_BYTES
 
+pytestmark = pytest.mark.slow
+
 
 async def outcome_of(behaviour: str, folder: Path, arguments: str = "{}", **table: object) -> tuple[str, str]:
     async with opened(hostile(behaviour, folder, **table), folder=folder) as (tools, source):
