@@ -12,8 +12,6 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.application import run_in_terminal
-
 from ...actions.events import Event, RunFinished
 from ...actions.turn.commands import MODES, own_command
 from ...agent.config.paths import data_home
@@ -29,6 +27,7 @@ from .decisions.always import Always
 from .decisions.approvals import Approvals
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
+from .input.above import show_above
 from .input.completion import completer_for
 from .input.composer import Composer, Leave
 from .input.history import input_history
@@ -183,7 +182,7 @@ class Chat:
 
     async def _enter_above(self, session: "Session", reading: "asyncio.Future[str]") -> None:
         """Enter it above the prompt; that waits no longer than there is a prompt."""
-        entering = asyncio.ensure_future(run_in_terminal(lambda: self.enter(session)))
+        entering = asyncio.ensure_future(show_above(lambda: self.enter(session)))
         await asyncio.wait([entering, reading], return_when=asyncio.FIRST_COMPLETED)
         if reading.done() and reading.exception() is not None:
             entering.cancel()
@@ -339,7 +338,7 @@ class Chat:
         shown = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
         self._renderer.know(session.state.pending_tool_calls)
         show = partial(self._renderer.lines, shown, prose=True)
-        await run_in_terminal(show)
+        await show_above(show)
 
     async def _elsewhere(self) -> StoreError | None:
         """Return why the session could not go on here now, if another process is the reason."""
@@ -368,7 +367,7 @@ class Chat:
                 await self._reload()
         elif isinstance(other, SessionHeld):
             if other.message != self._told_of:
-                await run_in_terminal(partial(self._tell_of, other))
+                await show_above(partial(self._tell_of, other))
         elif self._has_run and self._session.next_action == "prompt" and not self._composer.draft:
             with suppress(StoreError):
                 await self._session.read_inbox()

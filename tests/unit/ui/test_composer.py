@@ -1,6 +1,9 @@
 """The input line, driven by keys through a pipe."""
 
 import asyncio
+import os
+import pty
+import select
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,8 +14,10 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output import DummyOutput
 
+from sandbur.ui.chat.input.above import show_above
 from sandbur.ui.chat.input.completion import SlashCompleter
 from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave
 from sandbur.ui.chat.input.history import input_history
@@ -62,6 +67,33 @@ async def test_an_enter_that_came_before_the_news_could_be_read_sends_nothing(ke
     await asyncio.sleep(UNREAD_S)
     keys.send_text("\r")
     assert await reading == "my own words"
+
+
+@pytest.fixture
+def typed() -> Iterator[Callable[[bytes], None]]:
+    """Types on a real terminal, and waits until it has arrived at the line."""
+    near, far = pty.openpty()
+
+    def type_keys(keys: bytes) -> None:
+        os.write(near, keys)
+        assert select.select([far], [], [], 60)[0]
+
+    with os.fdopen(far) as stream, create_app_session(input=Vt100Input(stream), output=DummyOutput()):
+        yield type_keys
+    os.close(near)
+
+
+async def test_an_enter_that_is_typed_while_something_is_shown_above_sends_the_line(
+    typed: Callable[[bytes], None],
+) -> None:
+    line = composer()
+    reading = asyncio.ensure_future(line.read())
+    await until(lambda: line.is_reading)
+    typed(b"hello")
+    await until(lambda: line.draft == "hello")
+    await show_above(lambda: typed(b"\r"))
+    async with asyncio.timeout(60):
+        assert await reading == "hello"
 
 
 async def test_enter_sends_the_line(keys: PipeInput) -> None:

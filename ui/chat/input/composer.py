@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, in_terminal, run_in_terminal
+from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
@@ -33,6 +33,7 @@ from ...headless import clean
 from ...terminal.sanitize import one_line
 from ...terminal.status import StatusFacts, status_cells
 from ...terminal.terminal import Glyphs
+from .above import show_above
 from .editor import EditorFailed, chosen_editor, in_editor
 from .history import WholeTexts
 from .keys import Action, Does, quick_escape, sequences_of
@@ -221,7 +222,7 @@ class Composer:
 
         def act(event: KeyPressEvent) -> None:
             if action in self._does:
-                run_in_terminal(self._does[action])
+                show_above(self._does[action])
 
         return act
 
