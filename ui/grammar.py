@@ -9,8 +9,16 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
-from ..agent.config.declared import Declaration, Declared
-from ..agent.config.settings import EFFORTS, MODES, SANDBOXES, SETTINGS, Kind, Said
+from ..agent.config.settings import (
+    EFFORTS,
+    MODES,
+    SANDBOXES,
+    SETTINGS,
+    Declaration,
+    Declared,
+    Kind,
+    Said,
+)
 from ..state.errors import UsageError
 from .argument_types import amount, count, names, one_of, path
 from .terminal.terminal import put

@@ -19,11 +19,11 @@ from ...state.session import WaitingMessage
 from ...state.trace import TraceRecord
 from ..events import Event
 from ..masking.references import References
-from ..tools.functions.run_scope import RunScope
 from .model import Model, TokenCounter, ToolSpec
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
 
 if TYPE_CHECKING:
+    from ..tools.functions.run_scope import RunScope
     from ..turn.output.format import OutputFormat
     from .advice import Advice
 
@@ -210,6 +210,24 @@ class EventPort:
     listener: Callable[[Event], None] = _unheard
 
 
+@dataclass(slots=True)
+class SharedByCalls:
+    """What the calls of a run share: most runs call nothing that opens anything."""
+
+    _scope: "RunScope | None" = None
+
+    def scope(self) -> "RunScope":
+        if self._scope is None:
+            from ..tools.functions.run_scope import RunScope
+
+            self._scope = RunScope()
+        return self._scope
+
+    async def aclose(self) -> list[str]:
+        """Close what was opened; return what went wrong, a sentence each."""
+        return [] if self._scope is None else await self._scope.aclose()
+
+
 PORTS = "ports"
 """The input that every action of the graph is run with: the graph is one for all sessions of a process."""
 
@@ -256,8 +274,8 @@ class Ports:
     masks_replies: bool = True
     """False where a model's replies are recorded ones, which stay what they were."""
     events: EventPort = field(default_factory=EventPort)
-    scope: RunScope = field(default_factory=RunScope)
-    """What the calls of a run share; whoever drives the run closes it at its end."""
+    shared: SharedByCalls = field(default_factory=SharedByCalls)
+    """Whoever drives the run closes it at its end."""
     session_id: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """See `ToolContext.variables`."""

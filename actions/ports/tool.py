@@ -14,11 +14,11 @@ from ...state.messages import (
     Outcome,
     Text,
 )
-from ..tools.functions.run_scope import RunScope
 from ..workspace.beneath import ANYWHERE, Reach
 from .model import ToolSpec
 
 if TYPE_CHECKING:
+    from ..tools.functions.run_scope import RunScope
     from ..workspace.backends.backend import FileBackend
     from .session import Masker
 
@@ -141,7 +141,7 @@ class ToolContext:
     """What earlier calls gave back; None: nothing of it can be read."""
     known: Mapping[str, str] | None = None
     """The versions of files that the model has read last, see `ToolOutcome.seen`. None: that is not kept."""
-    scope: RunScope | None = None
+    scope: "RunScope | None" = None
     """What lives as long as the run; None: what a call opens it closes itself."""
     written: str = ""
     """The JSON text of the arguments as it was judged and recorded: without secrets."""

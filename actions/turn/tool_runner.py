@@ -203,7 +203,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         session_id=ports.session_id,
         variables=ports.variables,
         idempotency_key=f"{ports.session_id}:{call.call_id}",
-        scope=ports.scope,
+        scope=ports.shared.scope(),
         written=call.arguments,
         scratch=scratch_of(ports, call.call_id),
         cache=ports.cache,

@@ -378,7 +378,7 @@ class Run:
         try:
             await self._drive_in_time()
         finally:
-            for problem in await self._ports.scope.aclose():
+            for problem in await self._ports.shared.aclose():
                 self._ports.emit(Notice(problem))
 
     async def _drive_in_time(self) -> None:

@@ -27,9 +27,8 @@ from .decisions.always import Always
 from .decisions.approvals import Approvals
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
-from .input.above import show_above
 from .input.completion import completer_for
-from .input.composer import Composer, Leave
+from .input.composer import Composer, Leave, show_above
 from .input.history import input_history
 from .input.keys import Does, key_lines
 from .input.live import LiveLine

@@ -17,9 +17,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output import DummyOutput
 
-from sandbur.ui.chat.input.above import show_above
 from sandbur.ui.chat.input.completion import SlashCompleter
-from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave
+from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave, show_above
 from sandbur.ui.chat.input.history import input_history
 from sandbur.ui.chat.input.keys import Does
 from sandbur.ui.chat.slash.table import COMMANDS

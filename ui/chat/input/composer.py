@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from math import inf
 from typing import Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application import Application, get_app, in_terminal, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
@@ -33,7 +33,6 @@ from ...headless import clean
 from ...terminal.sanitize import one_line
 from ...terminal.status import StatusFacts, status_cells
 from ...terminal.terminal import Glyphs
-from .above import show_above
 from .editor import EditorFailed, chosen_editor, in_editor
 from .history import WholeTexts
 from .keys import Action, Does, quick_escape, sequences_of
@@ -78,6 +77,20 @@ def leave_app(app: Application[Any] | None, exit_code: int) -> bool:
 
 def _is_waiting(app: Application[Any]) -> bool:
     return app.is_running and not app.is_done
+
+
+def show_above(work: Callable[[], None]) -> Awaitable[None]:
+    """Do `work`, which prints, with the line that is being typed out of its way.
+
+    The terminal stays in raw mode meanwhile: in cooked mode an Enter arrives as Ctrl-J, and begins a line.
+    """
+    source = get_app().input
+
+    def shown() -> None:
+        with source.raw_mode():
+            work()
+
+    return run_in_terminal(shown)
 
 
 class Composer:

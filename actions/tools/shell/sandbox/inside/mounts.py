@@ -95,8 +95,9 @@ def _make_place(descriptor: int, place: bytes) -> None:
     """Make what the mount will cover, where it is below another mount that has nothing there."""
     if os.path.exists(place):  # noqa: PTH110
         return
+    # The sandbox of a command that begins at the same moment may make it, too.
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        os.makedirs(place, 0o700)  # noqa: PTH103
+        os.makedirs(place, 0o700, exist_ok=True)  # noqa: PTH103
         return
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)  # noqa: PTH103, PTH120
     os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
