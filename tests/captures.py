@@ -10,11 +10,11 @@ import time
 from io import StringIO
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from rich.console import Console
 from rich.text import Text
-from tmux_window import ASKS, DEAF_S, Terminal, opened
+from support.screens.tmux_window import ASKS, DEAF_S, Terminal, opened
 
 COLUMNS, ROWS = 96, 34
 FOLDER = Path(__file__).parent.parent / "docs/captures"

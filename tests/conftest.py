@@ -10,11 +10,11 @@ from pathlib import Path
 os.environ.setdefault("SANDBUR_LEASE_S", "4")
 
 import pytest
-from command import Command
-from databases import DATABASES, UrlOf, fresh_url
-from old_stores import STORES, UNTRACED
-from reopening import close_all
-from tmux_window import Terminal, opened
+from support.commands.command import Command
+from support.screens.tmux_window import Terminal, opened
+from support.stores.databases import DATABASES, UrlOf, fresh_url
+from support.stores.old_stores import STORES, UNTRACED
+from support.stores.reopening import close_all
 
 from sandbur.state.databases.schema import SESSION_TABLES
 from sandbur.state.store.store import Store

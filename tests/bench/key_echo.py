@@ -21,9 +21,9 @@ from typing import Any
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from terminal_pair import Terminal
+from support.screens.terminal_pair import Terminal
 
 CHUNKS_A_SECOND = 500
 PAUSE_S = 0.05

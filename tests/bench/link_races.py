@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from link_races import SECRET, Race, race
+from support.victims.link_races import SECRET, Race, race
 
 from sandbur.actions.tools.edit_file import EditFile
 from sandbur.actions.tools.glob import Glob

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "support"), str(TESTS.parent)]
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
-from databases import fresh_url  # noqa: E402
 from figures import tell  # noqa: E402
-from scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
+from support.stores.databases import fresh_url  # noqa: E402
 
 from sandbur.agent.session.session import Session  # noqa: E402
 from sandbur.state.databases.network import CONNECTIONS  # noqa: E402

@@ -17,10 +17,10 @@ from figures import tell
 
 # This folder, in which this very file would be found for the library, makes place.
 sys.path.pop(0)
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from mcp import Client, StdioServerParameters
-from mcp_servers import HOSTILE, hostile, opened
+from support.tool_servers.configured import HOSTILE, hostile, opened
 
 from sandbur.actions.ports import Tool, ToolContext
 

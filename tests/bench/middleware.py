@@ -17,9 +17,9 @@ from typing import Any
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from scripted import open_session
+from support.models.scripted import open_session
 from turns import Answer, TimedModel, tool_server
 
 from sandbur.actions.events import ToolFinished

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from databases import fresh_place, fresh_url, is_there
-from rows import head, put, step
-from scripted import Recorder, ScriptedModel, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session
+from support.stores.databases import fresh_place, fresh_url, is_there
+from support.stores.rows import head, put, step
 
 from sandbur.state.databases.database import open_database
 from sandbur.state.store.store import Store

@@ -15,8 +15,7 @@ from statistics import median, quantiles
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "terminal"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from rich.console import Console
 

@@ -13,10 +13,10 @@ from statistics import median
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from real_ports import open_real
-from scripted import Call, ScriptedModel, collect
+from support.models.real_ports import open_real
+from support.models.scripted import Call, ScriptedModel, collect
 
 from sandbur.agent.history.replay.replay import replay
 from sandbur.state.store.store import Store

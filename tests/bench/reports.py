@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from scripted import Recorder, ScriptedModel, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 
 from sandbur.actions.ports import ToolOutcome
 from sandbur.agent.history.insight.stats import stats_of

@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from figures import tell
-from model_server import Answer, ModelServer, Request, say
+from support.models.server import Answer, ModelServer, Request, say
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 11

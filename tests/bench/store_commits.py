@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "support"), str(TESTS.parent)]
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from figures import tell  # noqa: E402
-from scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
 
 from sandbur.actions.ports import ToolOutcome  # noqa: E402
 from sandbur.state.application import ApplicationState  # noqa: E402

@@ -18,10 +18,10 @@ from statistics import median
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from command import Command
-from scripted import open_session
+from support.commands.command import Command
+from support.models.scripted import open_session
 from turns import Answer, TimedModel, tool_server
 
 from sandbur.actions.events import ToolFinished
@@ -37,7 +37,7 @@ CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
 
 @contextmanager
 def collector() -> Iterator[str]:
-    command = [sys.executable, str(Path(__file__).parent.parent / "support/otlp_receiver.py")]
+    command = [sys.executable, "-m", "support.network.otlp_receiver"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pydantic import BaseModel, Field, TypeAdapter
-from tool_calls import context
+from support.tools.tool_calls import context
 
 from sandbur import Depends, RunContext, tool
 from sandbur.actions.tools.functions.reading import ToolOptions

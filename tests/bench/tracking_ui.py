@@ -18,12 +18,12 @@ from typing import Any
 
 from figures import tell
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import httpx2
-from browser import opened_browser
-from scripted import Recorder, ScriptedModel, open_session
-from tracked import Served, served
+from support.models.scripted import Recorder, ScriptedModel, open_session
+from support.screens.browser import opened_browser
+from support.screens.tracked import Served, served
 
 from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import ToolOutcome

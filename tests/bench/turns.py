@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from figures import tell
-from scripted import Recorder, open_session
+from support.models.scripted import Recorder, open_session
 
 from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolOutcome

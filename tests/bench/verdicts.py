@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from command_samples import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
-from gate import TOOLS, command
+from support.samples.commands import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
+from support.tools.gate import TOOLS, command
 
 from sandbur.agent.policy.gate import Policy
 from sandbur.agent.policy.rules import parse_rules

@@ -7,12 +7,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
-import crash_plans
 import pytest
-from crash_points import in_code
-from crash_scenarios import SCENARIOS
-from crash_trials import Outcome, Trial, in_parallel
-from databases import SERVERS, fresh_url
+from support.crash import plans
+from support.crash.points import in_code
+from support.crash.scenarios import SCENARIOS
+from support.crash.trials import Outcome, Trial, in_parallel
+from support.stores.databases import SERVERS, fresh_url
 
 SEED = int(os.environ.get("SANDBUR_MATRIX_SEED", "1"))
 WORKERS = (os.cpu_count() or 1) + 1
@@ -23,24 +23,24 @@ OTHERS = ("in a command", "any moment", "twice at random", "again in recovery")
 @pytest.fixture(scope="module")
 def recorded() -> list[Outcome]:
     """Every scenario, undisturbed."""
-    return [future.result() for future in in_parallel(crash_plans.recordings(), WORKERS, record=True)]
+    return [future.result() for future in in_parallel(plans.recordings(), WORKERS, record=True)]
 
 
 @pytest.fixture(scope="module")
 def started(recorded: list[Outcome]) -> Iterator[dict[str, list[tuple[Trial, "Future[Outcome]"]]]]:
     """The trials of each point, all of them running at once."""
-    singles = crash_plans.named(recorded)
-    chosen = crash_plans.sample(singles, 2, SEED)
+    singles = plans.named(recorded)
+    chosen = plans.sample(singles, 2, SEED)
     trials = [
         *chosen,
-        *crash_plans.of_the_rest(singles, chosen, 2, SEED),
-        *crash_plans.sample(crash_plans.in_commands(), 6, SEED),
-        *crash_plans.at_random_moments(recorded, 4, SEED),
-        *crash_plans.in_recovery(singles, 6, SEED),
+        *plans.of_the_rest(singles, chosen, 2, SEED),
+        *plans.sample(plans.in_commands(), 6, SEED),
+        *plans.at_random_moments(recorded, 4, SEED),
+        *plans.in_recovery(singles, 6, SEED),
     ]
     rows: dict[str, list[tuple[Trial, Future[Outcome]]]] = {}
     for trial, future in zip(trials, in_parallel(trials, WORKERS), strict=True):
-        rows.setdefault(crash_plans.point_of(trial), []).append((trial, future))
+        rows.setdefault(plans.point_of(trial), []).append((trial, future))
     yield rows
     for row in rows.values():
         for _, future in row:
@@ -51,7 +51,7 @@ def started(recorded: list[Outcome]) -> Iterator[dict[str, list[tuple[Trial, "Fu
 def test_a_run_on_a_database_server_is_finished_later(
     recorded: list[Outcome], kind: str, tmp_path: Path
 ) -> None:
-    trials = [trial for trial in crash_plans.named(recorded) if not SCENARIOS[trial.scenario].needs_sqlite]
+    trials = [trial for trial in plans.named(recorded) if not SCENARIOS[trial.scenario].needs_sqlite]
     chosen = random.Random(f"{SEED} {kind}").sample(trials, 6)
     with fresh_url(kind, tmp_path) as url:
         started = in_parallel([replace(trial, store=url) for trial in chosen], WORKERS)

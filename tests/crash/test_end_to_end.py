@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command, Ended
-from model_server import Answer, ModelServer, Request, ToolCall, call, calls, cut, fail, say
+from support.commands.command import Command, Ended
+from support.models.server import Answer, ModelServer, Request, ToolCall, call, calls, cut, fail, say
 
 WIRES = ("openai-chat", "openai-responses", "anthropic")
 every_wire = pytest.mark.parametrize("provider", WIRES)

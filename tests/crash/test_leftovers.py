@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command import Command
-from processes import supervisors
+from support.commands.command import Command
+from support.tools.processes import supervisors
 
 from sandbur.state.store.lease import new_runner
 

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from crash_checks import check_journal, check_requests, check_world
-from crash_place import Ended, Place
-from crash_scenarios import SCENARIOS
-from model_server import ModelServer
+from support.crash.checks import check_journal, check_requests, check_world
+from support.crash.place import Ended, Place
+from support.crash.scenarios import SCENARIOS
+from support.models.server import ModelServer
 
 EFFECTS = SCENARIOS["effects"]
 FULL = bool(os.environ.get("SANDBUR_FULL"))

@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from at_once import Case, Started, at_once
-from crash_checks import UNKNOWN, check_journal, check_requests
-from crash_past import Past
-from crash_place import Place
-from crash_scenarios import SCENARIOS
-from model_server import Answer, ModelServer, Request, say
-from model_turns import stall
-from terminal_pair import Terminal
+from support.at_once import Case, Started, at_once
+from support.crash.checks import UNKNOWN, check_journal, check_requests
+from support.crash.past import Past
+from support.crash.place import Place
+from support.crash.scenarios import SCENARIOS
+from support.models.server import Answer, ModelServer, Request, say
+from support.models.turns import stall
+from support.screens.terminal_pair import Terminal
 
 from sandbur.agent.config.yolo import acknowledge
 

@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from at_once import Case, Started, at_once
-from crash_past import Past
-from crash_place import Place
-from model_server import Answer, ModelServer, Request, ToolCall, Turn, say
-from places import ROOT
-from terminal_pair import Terminal
+from support.at_once import Case, Started, at_once
+from support.crash.past import Past
+from support.crash.place import Place
+from support.models.server import Answer, ModelServer, Request, ToolCall, Turn, say
+from support.places import ROOT
+from support.screens.terminal_pair import Terminal
 
 from sandbur.agent.config.yolo import acknowledge
 

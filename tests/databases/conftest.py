@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from burr_persisters import OURS, Subject, subject
+from support.stores.burr_persisters import OURS, Subject, subject
 
 from sandbur.state.burr.persister import SandburPersister
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from burr.core import State
 from burr.core.serde import KEY, deserializer, serialize
-from burr_persisters import EVERY_KIND, Subject, settled, subject
 from pydantic import BaseModel
+from support.stores.burr_persisters import EVERY_KIND, Subject, settled, subject
 
 from sandbur.state.errors import StoreError
 

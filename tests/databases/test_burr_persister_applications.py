@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import burr_applications as apps
 import pytest
-from burr_applications import step
-from burr_persisters import EVERY_KIND, Subject, settled, subject
+from support.stores import burr_applications as apps
+from support.stores.burr_applications import step
+from support.stores.burr_persisters import EVERY_KIND, Subject, settled, subject
 
 
 @pytest.fixture(params=EVERY_KIND)
@@ -127,12 +127,12 @@ async def test_an_application_may_start_from_an_older_state_of_its_own(runs: Sub
 
 async def test_typed_state_comes_back_typed(runs: Subject) -> None:
     persister = await runs.open()
-    persister.set_serde_kwargs({"allowlist": ["burr_applications"]})
+    persister.set_serde_kwargs({"allowlist": ["support.stores.burr_applications"]})
     app = await apps.typed_chat(runs, persister)
     for _ in range(4):
         await step(app, runs)
     persister = await runs.open()
-    persister.set_serde_kwargs({"allowlist": ["burr_applications"]})
+    persister.set_serde_kwargs({"allowlist": ["support.stores.burr_applications"]})
     again = await apps.typed_chat(runs, persister)
     assert again.state.data == app.state.data
     assert isinstance(again.state.data.chat_history[3], apps.Message)

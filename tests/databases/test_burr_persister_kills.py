@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from databases import DATABASES, fresh_url
-from places import SUPPORT
+from support.places import SUPPORT
+from support.stores.databases import DATABASES, fresh_url
 
 from sandbur.state.burr.persister import SandburPersister
 
-VICTIM = SUPPORT / "burr_victim.py"
+VICTIM = SUPPORT / "victims/burr_victim.py"
 KILLS = 5
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from burr_persisters import OURS, Subject, run_sql, save, settled, subject, value
+from support.stores.burr_persisters import OURS, Subject, run_sql, save, settled, subject, value
 
 from sandbur.state.burr.rows import AppKey
 from sandbur.state.errors import StoreError

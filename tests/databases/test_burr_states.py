@@ -7,7 +7,7 @@ import pytest
 from burr.core import State
 from burr.core.persistence import SQLitePersister
 from burr.core.serde import KEY, deserializer, serialize
-from burr_persisters import Subject, save, select, settled, value
+from support.stores.burr_persisters import Subject, save, select, settled, value
 
 from sandbur.state.burr.persister import SandburPersister
 from sandbur.state.errors import StoreError

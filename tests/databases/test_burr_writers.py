@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from burr.core import State
-from burr_persisters import Subject, save, value
-from databases import DATABASES, SERVERS, fresh_place, fresh_url
-from places import ROOT
+from support.places import ROOT
+from support.stores.burr_persisters import Subject, save, value
+from support.stores.databases import DATABASES, SERVERS, fresh_place, fresh_url
 
 from sandbur.state.burr.persister import AsyncSandburPersister, SandburPersister
 from sandbur.state.errors import StoreError

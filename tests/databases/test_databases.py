@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from databases import DATABASES, SERVERS, Place, fresh_place, fresh_url
-from rows import head, keys, put, step
+from support.stores.databases import DATABASES, SERVERS, Place, fresh_place, fresh_url
+from support.stores.rows import head, keys, put, step
 
 from sandbur.state.databases.database import Database, GuardedUpdate, open_database
 from sandbur.state.databases.schema import SCHEMA_VERSION

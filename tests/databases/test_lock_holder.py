@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command import Command
+from support.commands.command import Command
 
 from sandbur.state.databases.lock_holder import lock_holder
 

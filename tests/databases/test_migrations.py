@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from old_stores import DONE, FORK, KILLED, STORES, WAITING, opened
-from scripted import Recorder, ScriptedModel, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session
+from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, opened
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.databases.schema import SCHEMA_VERSION

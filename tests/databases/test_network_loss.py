@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from databases import SERVERS, Place, fresh_place
-from proxy import Proxy
-from rows import head, keys, put, step
+from support.network.proxy import Proxy
+from support.stores.databases import SERVERS, Place, fresh_place
+from support.stores.rows import head, keys, put, step
 
 from sandbur.state.databases.database import Database, open_database, overheard
 from sandbur.state.databases.mysql import MysqlServer

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fresh_place, run
-from proxy import Proxy
-from rows import head, put, step
+from support.network.proxy import Proxy
+from support.stores.databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fresh_place, run
+from support.stores.rows import head, put, step
 
 from sandbur.state.databases.database import open_database
 from sandbur.state.databases.schema import SCHEMA_VERSION

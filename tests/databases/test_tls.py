@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from certificates import Authority
-from tls_servers import only_with, tls_server
+from support.network.certificates import Authority
+from support.network.tls_servers import only_with, tls_server
 
 from sandbur.state.errors import StoreError
 from sandbur.state.store.store import Store

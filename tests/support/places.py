@@ -7,5 +7,5 @@ ROOT = TESTS.parent
 SUPPORT = TESTS / "support"
 FIXTURES = TESTS / "fixtures"
 RECORDINGS = TESTS / "recordings"
-PYTHONPATH = f"{SUPPORT}:{ROOT}"
+PYTHONPATH = f"{TESTS}:{ROOT}"
 """For programs that a test starts."""

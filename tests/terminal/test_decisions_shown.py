@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from model_server import ModelServer, ToolCall, call, calls, say
-from tmux_window import ASKS, DEAF_S, Terminal
+from support.models.server import ModelServer, ToolCall, call, calls, say
+from support.screens.tmux_window import ASKS, DEAF_S, Terminal
 
 WIDTHS = [40, 80, 160]
 WISHES = (

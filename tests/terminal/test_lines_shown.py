@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from command import Command
-from model_server import ModelServer, say
-from terminal_pair import Terminal as Pair
-from tmux_window import Terminal
+from support.commands.command import Command
+from support.models.server import ModelServer, say
+from support.screens.terminal_pair import Terminal as Pair
+from support.screens.tmux_window import Terminal
 
 from sandbur.state.session import short_title
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from io import StringIO
 
 import pytest
-from command import Command
-from model_server import ModelServer, say
 from rich.console import Console
-from screen import Screen
-from terminal_pair import Terminal as Pair
+from support.commands.command import Command
+from support.models.server import ModelServer, say
+from support.screens.screen import Screen
+from support.screens.terminal_pair import Terminal as Pair
 
 from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.live import LiveRegion

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tmux_window import ASKS, DEAF_S, Terminal
+from support.screens.tmux_window import ASKS, DEAF_S, Terminal
 
 
 def last_row(screen: str) -> str:

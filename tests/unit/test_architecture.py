@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 LAYERS = ("state", "actions", "agent", "ui")
 HEAVY = ("openai", "anthropic", "burr", "rich", "prompt_toolkit", "genai_prices", "pydantic", "jsonschema_rs")
@@ -162,6 +162,13 @@ def test_a_folder_shows_at_most_sixteen_entries() -> None:
             if parts[-1] != "__init__.py":
                 entries["/".join(parts[:depth])].add(parts[depth])
     assert {folder for folder, inside in entries.items() if len(inside) > MAX_ENTRIES} == set()
+
+
+def test_a_folder_of_tests_shows_no_more_than_one_of_the_product() -> None:
+    programs = ROOT / "tests/bench"
+    folders = {path.parent for path in (ROOT / "tests").rglob("*.py") if programs not in path.parents}
+    shown = {folder: [one for one in folder.iterdir() if one.name != "__pycache__"] for folder in folders}
+    assert {folder for folder, inside in shown.items() if len(inside) > MAX_ENTRIES} == set()
 
 
 def test_files_hold_one_idea_of_sixty_to_five_hundred_lines() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
-from model_files import PDF, base64_of, png
-from model_server import ModelServer, say
-from places import ROOT
+from support.commands.command import Command
+from support.models.files import PDF, base64_of, png
+from support.models.server import ModelServer, say
+from support.places import ROOT
 
 from sandbur.testing import ScriptedModel, ToolCall
 

@@ -2,7 +2,7 @@
 
 import re
 
-from places import ROOT
+from support.places import ROOT
 
 from sandbur.agent.graph import ACTIONS
 from sandbur.state.databases.schema import TABLES

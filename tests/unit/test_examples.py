@@ -13,8 +13,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from command import Command
-from places import ROOT
+from support.commands.command import Command
+from support.places import ROOT
 
 EXAMPLES = ROOT / "examples"
 PRINTED = {

@@ -5,7 +5,7 @@ import inspect
 import re
 from typing import Any
 
-from places import ROOT
+from support.places import ROOT
 
 from sandbur.testing import ScriptedModel, ToolCall, temporary_store
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 from sandbur.ui.arguments import parse
 

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 OWN = "class Agent:\n    mine = True\n"
 USES = """

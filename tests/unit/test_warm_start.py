@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import Command, Ended
-from warm_start import warm_start
+from support.commands.command import Command, Ended
+from support.commands.warm_start import warm_start
 
 pytestmark = pytest.mark.slow
 

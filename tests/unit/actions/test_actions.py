@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from burr.core import ApplicationBuilder, State, action
 from burr.core.persistence import AsyncBaseStateSaver
-from places import ROOT
-from scripted import Recorder, ScriptedModel, scripted_ports
+from support.models.scripted import Recorder, ScriptedModel, scripted_ports
+from support.places import ROOT
 
 from sandbur.actions.events import Event, Notice, ToolFinished, ToolStarted
 from sandbur.actions.turn.burr_action import Changes, graph_action

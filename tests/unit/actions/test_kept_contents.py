@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from real_ports import open_real
-from scripted import Call, ScriptedModel, collect
-from secret_samples import drawn
+from support.models.real_ports import open_real
+from support.models.scripted import Call, ScriptedModel, collect
+from support.samples.secret import drawn
 
 from sandbur.state.store.store import Store
 

@@ -4,7 +4,7 @@ import base64
 import random
 
 import pytest
-from secret_samples import FORMATS, PLACES, drawn
+from support.samples.secret import FORMATS, PLACES, drawn
 
 from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_ports import open_real
-from scripted import ScriptedModel, collect
+from support.models.real_ports import open_real
+from support.models.scripted import ScriptedModel, collect
 
 from sandbur.actions.events import Notice
 from sandbur.agent.session.session import Session

@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from harmless_samples import LINES
-from row_by_row import for_each
-from secret_samples import FORMATS, PLACES, Sample
+from support.row_by_row import for_each
+from support.samples.harmless import LINES
+from support.samples.secret import FORMATS, PLACES, Sample
 
 from sandbur.actions.masking.masker import PLACEHOLDER, TextMasker
 

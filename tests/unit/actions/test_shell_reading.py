@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from row_by_row import for_each
+from support.row_by_row import for_each
 
 from sandbur.actions.tools.shell.read_only import is_read_only
 from sandbur.actions.tools.shell.tool import RunShellCommand

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mounts import mounted, needs_mounts
+from support.tools.mounts import mounted, needs_mounts
 
 from sandbur.actions.workspace.snapshot import Snapshot
 from sandbur.state.calls import FileChange

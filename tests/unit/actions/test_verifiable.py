@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from mounts import mounted, needs_mounts
+from support.tools.mounts import mounted, needs_mounts
 
 from sandbur.actions.ports import Prepared, ToolContext, ToolOutcome, Verifiable
 from sandbur.actions.tools.edit_file import EditFile

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from model_files import JPEG, PDF, png
+from support.models.files import JPEG, PDF, png
 
 import sandbur
 from sandbur.state.content import MAX_TEXT_BYTES, attached, attachment, spoken_size

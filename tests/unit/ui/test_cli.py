@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from command import Command
-from places import ROOT
+from support.commands.command import Command
+from support.places import ROOT
 
 from sandbur.ui.grammar import COMMANDS
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any, Self
 
 import pytest
-from command import TIMEOUT_S, Command, Ended
-from model_server import ModelServer, call, say, stall
+from support.commands.command import TIMEOUT_S, Command, Ended
+from support.models.server import ModelServer, call, say, stall
 
 FORMATS = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
 

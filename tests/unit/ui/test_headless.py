@@ -8,8 +8,8 @@ import time
 from typing import IO
 
 import pytest
-from command import Command
-from processes import alive
+from support.commands.command import Command
+from support.tools.processes import alive
 
 from sandbur.agent.config.trust import trust
 

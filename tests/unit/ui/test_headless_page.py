@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from command import Command
-from places import ROOT
+from support.commands.command import Command
+from support.places import ROOT
 
 from sandbur.ui.commands.setup.help import EXIT_CODES
 from sandbur.ui.conversation.lines import GarbageLine, parsed

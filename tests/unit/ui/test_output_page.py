@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from command import Command
-from model_server import ModelServer, say
-from model_talk import environment
-from places import ROOT
+from support.commands.command import Command
+from support.models.server import ModelServer, say
+from support.models.talk import environment
+from support.places import ROOT
 
 from sandbur.ui.arguments import parse
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from command import Command
-from places import ROOT
+from support.commands.command import Command
+from support.places import ROOT
 
 from sandbur.ui.chat.decisions.approvals import Approvals
 from sandbur.ui.chat.decisions.settling import Settling

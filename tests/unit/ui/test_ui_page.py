@@ -4,7 +4,7 @@ import re
 import shlex
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall

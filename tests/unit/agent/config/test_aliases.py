@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from command import Command
-from machine import Machine
+from support.commands.command import Command
+from support.commands.machine import Machine
 
 from sandbur import Agent
 from sandbur.state.errors import ConfigError

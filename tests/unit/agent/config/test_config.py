@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import Machine
-from places import ROOT
+from support.commands.machine import Machine
+from support.places import ROOT
 
 from sandbur.agent.config.settings import Settings
 from sandbur.agent.config.trust import is_trusted, trust

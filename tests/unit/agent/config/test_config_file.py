@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from machine import Machine
+from support.commands.machine import Machine
 
 from sandbur.agent.config.trust import trust
 from sandbur.state.errors import ConfigError

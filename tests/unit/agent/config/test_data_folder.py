@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from command import Command
+from support.commands.command import Command
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")
 STRANGER = 12345

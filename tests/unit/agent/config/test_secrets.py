@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from secret_samples import drawn
+from support.samples.secret import drawn
 
 from sandbur.actions.tools.shell.marks import shell_environment
 from sandbur.agent.models.providers import ProviderOverride, key_names

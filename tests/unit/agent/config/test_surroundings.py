@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command import Command, Ended
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from model_server import ModelServer, fail
+from support.commands.command import Command, Ended
+from support.models.server import ModelServer, fail
 
 FREE = "http://127.0.0.1:9/v1"
 """Nothing listens at the discard port."""

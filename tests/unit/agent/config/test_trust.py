@@ -5,9 +5,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from command import Command
-from model_server import ModelServer
-from model_turns import say
+from support.commands.command import Command
+from support.models.server import ModelServer
+from support.models.turns import say
 
 from sandbur.agent.config.trust import is_trusted, is_trusted_link, take_back, trust, trust_link, trusted
 from sandbur.state.errors import ConfigError

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from demo_walk import Walk, ask, shell
+from support.models.demo_walk import Walk, ask, shell
 
 from sandbur.agent.models.demo.diagnosis import DISK, FOLDERS, LOAD, WEB
 from sandbur.state.messages import Outcome, ToolUse, person_said

@@ -1,7 +1,7 @@
 """What the demo makes of single requests and results."""
 
 import pytest
-from demo_walk import answered, ask, call, shell
+from support.models.demo_walk import answered, ask, call, shell
 
 from sandbur.actions.ports import Reply
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED

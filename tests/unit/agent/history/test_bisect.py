@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command, Ended
-from demo_runs import DemoRuns
-from killed import killed_in_a_command
+from support.commands.command import Command, Ended
+from support.commands.killed import killed_in_a_command
+from support.models.demo_runs import DemoRuns
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_runs import DemoRuns
+from support.models.demo_runs import DemoRuns
 
 from sandbur.agent.history.time_travel.bisect import Bisection, Bisector
 from sandbur.agent.history.time_travel.touched_files import TouchedFiles

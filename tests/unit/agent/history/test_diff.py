@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
-from demo_runs import DemoRuns
-from scripted import Recorder, ScriptedModel, act, collect, open_session
-from terminal_pair import Terminal
+from support.commands.command import Command
+from support.models.demo_runs import DemoRuns
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.screens.terminal_pair import Terminal
 
 from sandbur.agent.history.insight.diff import Comparison, Parting, aligned, compare, parting
 from sandbur.agent.session.session import Session

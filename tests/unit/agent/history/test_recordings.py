@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import ROOT, Command, Ended
-from demo_runs import DemoRuns
-from places import RECORDINGS
+from support.commands.command import ROOT, Command, Ended
+from support.models.demo_runs import DemoRuns
+from support.places import RECORDINGS
 
 from sandbur.ui.commands.replay import name_of
 from sandbur.ui.pytest_plugin import Replay, sandbur_replay  # noqa: F401

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import DATABASES, UrlOf
-from real_ports import open_real
-from recorded import READ, SHELL, WRITE, everything, record
-from reopening import reopened
-from scripted import START, ScriptedModel, collect, finish, plan
+from support.commands.recorded import READ, SHELL, WRITE, everything, record
+from support.models.real_ports import open_real
+from support.models.scripted import START, ScriptedModel, collect, finish, plan
+from support.stores.databases import DATABASES, UrlOf
+from support.stores.reopening import reopened
 
 from sandbur.actions.events import ToolOutput
 from sandbur.agent.history.replay.replay import Replayed, replay

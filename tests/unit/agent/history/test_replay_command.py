@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command, Ended
-from killed import ALLOW, killed_in_a_command
-from old_stores import DONE, KILLED, opened
+from support.commands.command import Command, Ended
+from support.commands.killed import ALLOW, killed_in_a_command
+from support.stores.old_stores import DONE, KILLED, opened
 
 JSON = ("--output-format", "json")
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 from burr.core.graph import Graph, GraphBuilder
-from real_ports import open_real
-from recorded import READ, SHELL, WRITE, record
-from scripted import START, DenyAll, ScriptedModel, collect, finish, plan
+from support.commands.recorded import READ, SHELL, WRITE, record
+from support.models.real_ports import open_real
+from support.models.scripted import START, DenyAll, ScriptedModel, collect, finish, plan
 
 from sandbur.actions.ports import Tool
 from sandbur.actions.tools.registry import builtin_tools

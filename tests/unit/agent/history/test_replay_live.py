@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_ports import open_real
-from recorded import READ, SHELL, WRITE, everything, record
-from scripted import START, ScriptedModel, collect, finish, plan
+from support.commands.recorded import READ, SHELL, WRITE, everything, record
+from support.models.real_ports import open_real
+from support.models.scripted import START, ScriptedModel, collect, finish, plan
 
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.agent.history.replay.recorded_ports import Divergence

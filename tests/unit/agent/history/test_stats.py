@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from command import Command
-from killed import killed_in_a_command
-from places import FIXTURES
-from reopening import reopened
-from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from terminal_pair import Terminal
+from support.commands.command import Command
+from support.commands.killed import killed_in_a_command
+from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from support.places import FIXTURES
+from support.screens.terminal_pair import Terminal
+from support.stores.reopening import reopened
 
 from sandbur.agent.history.insight.stats import Stats, Tally, stats_of
 from sandbur.agent.history.time_travel.branches import branch

@@ -5,9 +5,9 @@ import time
 from typing import Any
 
 import pytest
-from command import Command
-from killed import effects, killed_in_a_command
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.commands.command import Command
+from support.commands.killed import effects, killed_in_a_command
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import timeline

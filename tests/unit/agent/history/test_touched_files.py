@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from demo_runs import DemoRuns
+from support.models.demo_runs import DemoRuns
 
 from sandbur.agent.history.time_travel.touched_files import TouchedFiles
 from sandbur.agent.history.time_travel.workspace_copy import WorkspaceCopy

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cloud_server import CloudServer, chunk_frame, frame
-from command import Command
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from model_talk import QUICK, Talk, asked, results, talk
-from model_turns import Raw, ToolCall, Turn, cut, say
+from support.commands.command import Command
+from support.models.clouds import CloudServer, chunk_frame, frame
+from support.models.talk import QUICK, Talk, asked, results, talk
+from support.models.turns import Raw, ToolCall, Turn, cut, say
 
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import WireModel

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command, Ended
-from model_server import Answer, ModelServer, Turn, call, cut, fail, say, stream_of
-from model_talk import NAMES, WIRES, connected
-from scripted import collect, open_session
+from support.commands.command import Command, Ended
+from support.models.scripted import collect, open_session
+from support.models.server import Answer, ModelServer, Turn, call, cut, fail, say, stream_of
+from support.models.talk import NAMES, WIRES, connected
 
 from sandbur.actions.events import RunFinished
 from sandbur.actions.ports import Model

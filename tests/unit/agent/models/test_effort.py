@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from command import Command
-from model_server import Answer, ModelServer, Request, fail, say
-from model_talk import WIRES, asked, connected, talk
+from support.commands.command import Command
+from support.models.server import Answer, ModelServer, Request, fail, say
+from support.models.talk import WIRES, asked, connected, talk
 
 from sandbur.state.messages import person_said
 from sandbur.state.session import SessionSettings

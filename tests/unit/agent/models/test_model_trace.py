@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
-from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
 from sandbur.actions.events import Notice, TextDelta, ThinkingDelta
 from sandbur.actions.ports import ModelEvent, ModelRequest

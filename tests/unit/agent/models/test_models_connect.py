@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from model_server import ModelServer, say
-from model_talk import QUICK, connected, environment, talk
+from support.models.server import ModelServer, say
+from support.models.talk import QUICK, connected, environment, talk
 
 from sandbur.agent.models.connect import connect, prewarm
 from sandbur.agent.models.providers import PROFILES, ProviderOverride

@@ -1,8 +1,8 @@
 """What a provider answers instead of a reply: judged once, told in one sentence."""
 
 import pytest
-from model_server import ModelServer, Raw, fail, html, say, stream_of
-from model_talk import ROADS, connected, talk
+from support.models.server import ModelServer, Raw, fail, html, say, stream_of
+from support.models.talk import ROADS, connected, talk
 
 from sandbur.state.errors import CredentialsError, ModelError, Overloaded
 

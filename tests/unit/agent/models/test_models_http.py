@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from certificates import Authority
-from connect_proxy import ConnectProxy
-from model_server import ModelServer, Raw, say
-from model_talk import NAMES, QUICK, ROADS, WIRES, asked, connected, environment, talk
-from model_wires import Wire, events_of
+from support.models.server import ModelServer, Raw, say
+from support.models.talk import NAMES, QUICK, ROADS, WIRES, asked, connected, environment, talk
+from support.models.wires import Wire, events_of
+from support.network.certificates import Authority
+from support.network.connect_proxy import ConnectProxy
+from support.places import TESTS
 
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy
@@ -333,8 +334,8 @@ async def test_an_address_of_no_host_is_a_failure_in_words(url: str):
 
 def test_asking_over_http_imports_no_sdk():
     code = (
-        "import asyncio, sys\nfrom model_server import ModelServer, say\n"
-        "from model_talk import WIRES, connected, talk\n"
+        "import asyncio, sys\nfrom support.models.server import ModelServer, say\n"
+        "from support.models.talk import WIRES, connected, talk\n"
         "async def main():\n"
         "    for wire in WIRES:\n"
         "        async with ModelServer([say('a')]) as server, connected(server, wire) as model:\n"
@@ -344,6 +345,6 @@ def test_asking_over_http_imports_no_sdk():
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
-        cwd=Path(__file__).parents[3] / "support",
+        cwd=TESTS,
     )  # fmt: skip
     assert done.stdout.strip() == "[]"

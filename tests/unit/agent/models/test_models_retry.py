@@ -8,8 +8,8 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from model_server import ModelServer, ToolCall, Turn, cut, fail, say, stall, unfinished
-from model_talk import QUICK, ROADS, asked, connected, converse, talk
+from support.models.server import ModelServer, ToolCall, Turn, cut, fail, say, stall, unfinished
+from support.models.talk import QUICK, ROADS, asked, connected, converse, talk
 
 from sandbur.actions.events import Notice
 from sandbur.agent.models.failures import Transient

@@ -4,9 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_samples import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
-from gate import command, judged
-from row_by_row import for_each
+from support.row_by_row import for_each
+from support.samples.commands import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
+from support.tools.gate import command, judged
 
 RULES = ["run_shell_command(rm *)"]
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from burr.core import State
 from burr.core.graph import Graph, GraphBuilder
-from command import Command
-from places import ROOT
+from support.commands.command import Command
+from support.places import ROOT
 
 from sandbur.actions.ports import Ports
 from sandbur.actions.turn.burr_action import Changes, graph_action

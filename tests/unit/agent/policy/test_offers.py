@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.agent.policy.offers import Offer, prefix_of
 from sandbur.agent.runtime import Runtime

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from gate import judged, with_ways_out
+from support.tools.gate import judged, with_ways_out
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import tree_sitter_bash
-from command_samples import DENIED, MENTIONS, READS
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from support.samples.commands import DENIED, MENTIONS, READS
 from tree_sitter import Language, Node, Parser
 
 from sandbur.actions.tools.shell.parser import ShellReader

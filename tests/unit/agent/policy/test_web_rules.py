@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from web_site import gate
+from support.network.web_site import gate
 
 from sandbur.actions.ports import Verdict
 from sandbur.actions.tools.network.http_request import HttpRequest, HttpRequestArguments

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from certificates import Authority
-from model_server import Answer, ModelServer, Request, call, say
+from support.models.server import Answer, ModelServer, Request, call, say
+from support.network.certificates import Authority
+from support.places import SUPPORT
 
 import sandbur
 from sandbur.testing import ScriptedModel, temporary_store
 
-PROGRAM = Path(__file__).parents[3] / "support" / "many_sessions.py"
+PROGRAM = SUPPORT / "victims/many_sessions.py"
 MOST_IDLE_CONNECTIONS = 100
 """What the client keeps of connections that nobody uses."""
 

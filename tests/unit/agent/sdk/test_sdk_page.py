@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
-from places import ROOT
+from support.commands.command import Command
+from support.places import ROOT
 
 import sandbur
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command, Ended
-from model_server import ModelServer, call, say
-from web_site import Seen, WebSite, page, silence
+from support.commands.command import Command, Ended
+from support.models.server import ModelServer, call, say
+from support.network.web_site import Seen, WebSite, page, silence
 
 import sandbur
 from sandbur.agent.config.disclosure import disclosed

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audits import audited
-from model_files import PDF, base64_of, png
-from real_ports import open_real
-from recorded import everything
-from reopening import reopened
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.commands.recorded import everything
+from support.models.files import PDF, base64_of, png
+from support.models.real_ports import open_real
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.stores.audits import audited
+from support.stores.reopening import reopened
 
 from sandbur.actions.events import MessageAdded, ToolFinished
 from sandbur.actions.ports import ModelEvent, ModelRequest, Reply, ToolContext, ToolOutcome

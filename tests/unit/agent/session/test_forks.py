@@ -1,9 +1,9 @@
 """A fork goes its own way: it writes nothing into its parent and repeats none of its effects."""
 
 import pytest
-from histories import assert_every_call_is_answered, results
-from reopening import reopened
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.stores.histories import assert_every_call_is_answered, results
+from support.stores.reopening import reopened
 
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store

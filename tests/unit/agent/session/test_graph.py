@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
 from sandbur.agent.graph import ACTIONS, TRANSITIONS, dot, mermaid, next_action
 from sandbur.state.application import ApplicationState

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_ports import open_real
-from reopening import reopened
-from scripted import START, ScriptedModel, Turn, collect, finish, plan
+from support.models.real_ports import open_real
+from support.models.scripted import START, ScriptedModel, Turn, collect, finish, plan
+from support.stores.reopening import reopened
 
 from sandbur.actions.events import MessageAdded
 from sandbur.actions.ports import ModelRequest

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from command import Command
+from support.commands.command import Command
 
 from sandbur.agent.config.trust import trust_link
 from sandbur.agent.extensions.definition import SessionPlace

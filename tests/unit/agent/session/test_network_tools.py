@@ -6,9 +6,9 @@ from asyncio.subprocess import DEVNULL
 from pathlib import Path
 from typing import Any
 
-from command import Command
-from model_server import ModelServer, call, say
-from web_site import WebSite, page, silence
+from support.commands.command import Command
+from support.models.server import ModelServer, call, say
+from support.network.web_site import WebSite, page, silence
 
 from sandbur.actions.tools.registry import NETWORK_TOOLS
 from sandbur.state.session import SessionSettings

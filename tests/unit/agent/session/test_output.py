@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering import BAD, GOOD, REPORT, Done, done, final, reporting
-from places import PYTHONPATH
-from real_ports import open_real
-from recorded import READ, WRITE
-from reopening import reopened
-from scripted import START, ScriptedModel, collect, finish, plan
+from support.commands.recorded import READ, WRITE
+from support.models.answering import BAD, GOOD, REPORT, Done, done, final, reporting
+from support.models.real_ports import open_real
+from support.models.scripted import START, ScriptedModel, collect, finish, plan
+from support.places import PYTHONPATH
+from support.stores.reopening import reopened
 
 from sandbur.actions.events import MessageAdded, Notice
 from sandbur.actions.tools.registry import builtin_tools
@@ -256,9 +256,9 @@ async def test_what_a_tool_ends_with_is_the_output_if_it_fits(
 DIES = """
 import asyncio, sys
 from pathlib import Path
-from scripted import collect
+from support.models.scripted import collect
 from sandbur.state.store.store import Store
-from answering import BAD, GOOD, final, reporting
+from support.models.answering import BAD, GOOD, final, reporting
 
 async def main(url, folder, by_tool):
     wrong = final(verdict="fine", score=3) if by_tool else BAD

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audits import breaches
-from real_ports import open_real
-from reopening import reopened
-from reports import made
-from scripted import ScriptedModel, collect
-from tracking_reader import logs
+from support.models.real_ports import open_real
+from support.models.scripted import ScriptedModel, collect
+from support.screens.reports import made
+from support.screens.tracking_reader import logs
+from support.stores.audits import breaches
+from support.stores.reopening import reopened
 
 from sandbur.actions.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
 from sandbur.agent.history.insight.past_calls import past_calls

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import Verdict

@@ -6,9 +6,19 @@ import json
 from typing import Any
 
 import pytest
-from histories import assert_every_call_is_answered, results
-from reopening import reopened
-from scripted import START, DenyAll, Recorder, ScriptedModel, act, collect, finish, open_session, plan
+from support.models.scripted import (
+    START,
+    DenyAll,
+    Recorder,
+    ScriptedModel,
+    act,
+    collect,
+    finish,
+    open_session,
+    plan,
+)
+from support.stores.histories import assert_every_call_is_answered, results
+from support.stores.reopening import reopened
 
 from sandbur.actions.events import (
     ApprovalNeeded,

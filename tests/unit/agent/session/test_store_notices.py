@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from scripted import Recorder, ScriptedModel, open_session
+from support.models.scripted import Recorder, ScriptedModel, open_session
 
 from sandbur.actions.events import Notice
 from sandbur.agent.session.session import Session

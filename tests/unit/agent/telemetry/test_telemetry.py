@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
-from killed import killed_in_a_command
-from model_server import ModelServer, call, calls, cut, fail, say
-from model_turns import ToolCall
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
-from otlp_receiver import OtlpReceiver, Span
-from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from support.commands.command import Command
+from support.commands.killed import killed_in_a_command
+from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from support.models.server import ModelServer, call, calls, cut, fail, say
+from support.models.turns import ToolCall
+from support.network.otlp_receiver import OtlpReceiver, Span
 
 from sandbur.agent.telemetry import names
 from sandbur.agent.telemetry.telemetry import Telemetry

@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from command import Command, Ended
-from model_server import ModelServer, call, say
-from otlp_receiver import OtlpReceiver
-from scripted import Recorder, ScriptedModel, collect, open_session
+from support.commands.command import Command, Ended
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session
+from support.models.server import ModelServer, call, say
+from support.network.otlp_receiver import OtlpReceiver
 
 from sandbur.agent.telemetry.telemetry import Telemetry
 from sandbur.state.store.store import Store

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import ROOT, Command
+from support.commands.command import ROOT, Command
 
 from sandbur.agent.telemetry.settings import telemetry_settings
 from sandbur.agent.telemetry.telemetry import Telemetry

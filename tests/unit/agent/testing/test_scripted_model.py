@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from scripted import Recorder, collect, open_session
+from support.models.scripted import Recorder, collect, open_session
 
 from sandbur.actions.events import TextDelta, ThinkingDelta
 from sandbur.actions.ports import ModelRequest, Reply

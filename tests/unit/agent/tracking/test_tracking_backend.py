@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from burr.tracking.server import schema
 from fastapi import HTTPException
-from scripted import START, Recorder, ScriptedModel, collect, open_session
-from tracked import approved, chat, dead, disown, ended_badly, failed, planned
-from tracking_reader import HERE, answer, asking, attributes, ended, logs, named
+from support.models.scripted import START, Recorder, ScriptedModel, collect, open_session
+from support.screens.tracked import approved, chat, dead, disown, ended_badly, failed, planned
+from support.screens.tracking_reader import HERE, answer, asking, attributes, ended, logs, named
 
 from sandbur.agent.tracking.backend import StoreBackend
 from sandbur.state.calls import CallDecision

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from answering import GOOD, reporting
 from burr.tracking.server import schema
 from fastapi import HTTPException
-from old_stores import opened
-from scripted import collect
-from secret_samples import drawn
-from tracked import chat, every_kind, planned
-from tracking_reader import HERE, answer, asking, attributes, ended, logs
+from support.models.answering import GOOD, reporting
+from support.models.scripted import collect
+from support.samples.secret import drawn
+from support.screens.tracked import chat, every_kind, planned
+from support.screens.tracking_reader import HERE, answer, asking, attributes, ended, logs
+from support.stores.old_stores import opened
 
 from sandbur.agent.tracking.backend import StoreBackend
 from sandbur.state.session import SessionSettings

@@ -5,10 +5,10 @@ import time
 from typing import Any
 
 import pytest
-from foreign_schemas import Foreign, functions, questions
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_calls import call, context
+from support.tool_servers.foreign_schemas import Foreign, functions, questions
+from support.tools.tool_calls import call, context
 
 from sandbur import RunContext
 from sandbur.actions.ports import BadArguments

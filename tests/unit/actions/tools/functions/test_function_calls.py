@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_calls import call, context
+from support.tools.tool_calls import call, context
 
 from sandbur import RunContext, ToolError, tool
 from sandbur.actions.ports import Tool, ToolOutcome

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
-from tool_calls import context
+from support.tools.tool_calls import context
 
 from sandbur import tool
 from sandbur.agent.policy.gate import Policy

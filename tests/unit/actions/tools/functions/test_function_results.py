@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from tool_calls import call, context
+from support.tools.tool_calls import call, context
 
 from sandbur import TaskComplete, ToolError, tool
 from sandbur.actions.ports import ToolOutcome

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from scripted import ScriptedModel
+from support.models.scripted import ScriptedModel
 
 from sandbur import Agent, Depends, RunContext, ToolError, tool
 from sandbur.actions.events import Event, Notice, RunFinished, ToolFinished, ToolOutput

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from tool_calls import call, context
+from support.tools.tool_calls import call, context
 
 from sandbur import Depends, RunContext, tool
 from sandbur.actions.ports import ToolOutcome

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from web_site import Seen, WebSite, page, redirect, silence
+from support.network.web_site import Seen, WebSite, page, redirect, silence
 
 from sandbur import http_tools
 from sandbur.actions.ports import BadArguments, ToolContext, ToolOutcome

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
-from web_site import Seen, WebSite, page
+from support.network.web_site import Seen, WebSite, page
 
 from sandbur import openapi_tools
 from sandbur.actions.ports import BadArguments, Tool, ToolContext, ToolOutcome

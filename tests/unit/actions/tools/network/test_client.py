@@ -7,7 +7,7 @@ import time
 import zlib
 
 import pytest
-from web_site import Seen, WebSite, called, page, silence
+from support.network.web_site import Seen, WebSite, called, page, silence
 
 from sandbur.actions.tools.network.client import WebClient, WebLimits
 from sandbur.actions.tools.network.http_request import HttpRequest

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from certificates import Authority
-from web_site import WebSite, called, page, redirect
+from support.network.certificates import Authority
+from support.network.web_site import WebSite, called, page, redirect
 
 from sandbur.actions.tools.network.client import WebClient, WebLimits
 from sandbur.actions.tools.network.guard import Resolve

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from web_site import WebSite, called, page
+from support.network.web_site import WebSite, called, page
 
 from sandbur.actions.ports import BadArguments, ToolOutcome
 from sandbur.actions.tools.network.http_request import HttpRequest

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from required import require_module
-from web_site import Seen, WebSite, called, page
+from support.network.web_site import Seen, WebSite, called, page
+from support.required import require_module
 
 from sandbur.actions.ports import ToolOutcome
 from sandbur.actions.tools.network import page_text

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from web_site import Say, WebSite, called, page, redirect
+from support.network.web_site import Say, WebSite, called, page, redirect
 
 from sandbur.actions.ports import ToolOutcome
 from sandbur.actions.tools.network.search_services import SearchSetup, search_service

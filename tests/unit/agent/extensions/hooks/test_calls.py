@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import assert_every_call_is_answered, results
-from real_ports import open_real
-from reopening import reopened
-from scripted import ScriptedModel, collect
+from support.models.real_ports import open_real
+from support.models.scripted import ScriptedModel, collect
+from support.stores.histories import assert_every_call_is_answered, results
+from support.stores.reopening import reopened
 
 from sandbur.actions.events import Event, Notice, RunFinished, ToolRequested
 from sandbur.agent.history.replay.replay import replay

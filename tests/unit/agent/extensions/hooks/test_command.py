@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from command import Command
+from support.commands.command import Command
 
 pytestmark = pytest.mark.slow
 

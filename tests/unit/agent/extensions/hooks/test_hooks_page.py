@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 from sandbur.agent.config.sources import parse_hooks
 from sandbur.agent.config.values import parse_config

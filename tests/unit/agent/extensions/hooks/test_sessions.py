@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_ports import open_real
-from scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
+from support.models.real_ports import open_real
+from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
 from sandbur.actions.events import Notice
 from sandbur.agent.extensions.hooks.hooks import Hooks

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering import GOOD, Done, done, final, reporting
-from histories import assert_every_call_is_answered, results
-from real_ports import open_real
-from scripted import START, ScriptedModel, collect, plan
+from support.models.answering import GOOD, Done, done, final, reporting
+from support.models.real_ports import open_real
+from support.models.scripted import START, ScriptedModel, collect, plan
+from support.stores.histories import assert_every_call_is_answered, results
 
 from sandbur.actions.events import Notice
 from sandbur.actions.tools.registry import builtin_tools

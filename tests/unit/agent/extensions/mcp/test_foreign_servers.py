@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from foreign_mcp import everything_at, free_port, program
-from mcp_servers import called, configured, opened
-from processes import alive
-from web_site import WebSite, page
+from support.network.web_site import WebSite, page
+from support.tool_servers.configured import called, configured, opened
+from support.tool_servers.foreign import everything_at, free_port, program
+from support.tools.processes import alive
 
 from sandbur.actions.ports import Tool
 from sandbur.agent.config.mcp_servers import McpServer

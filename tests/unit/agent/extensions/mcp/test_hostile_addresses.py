@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_servers import configured, opened
+from support.tool_servers.configured import configured, opened
 
 Answer = Callable[[asyncio.StreamWriter, Any], Awaitable[None]]
 TOOLS = [{"name": "act", "inputSchema": {"type": "object"}}]

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from mcp_servers import called, configured, hostile, opened
-from processes import alive
+from support.tool_servers.configured import called, configured, hostile, opened
+from support.tools.processes import alive
 
 from sandbur.actions.ports import BadArguments
 from sandbur.agent.extensions.mcp.questions import Elicitation, ElicitationAnswer, Host

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
-from mcp_servers import called, configured, opened
-from model_server import ModelServer, call, say
+from support.commands.command import Command
+from support.models.server import ModelServer, call, say
+from support.places import SUPPORT
+from support.tool_servers.configured import called, configured, opened
 
 from sandbur.actions.ports import BadArguments
 from sandbur.agent.extensions.mcp.inquiry import ANSWER
 
-ASKING = str(Path(__file__).parents[4] / "support" / "asking_mcp.py")
+ASKING = str(SUPPORT / "tool_servers/asking.py")
 BOOK = "mcp__it__book"
 QUESTION = "Under which name in Rome?"
 

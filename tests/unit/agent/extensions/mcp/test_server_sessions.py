@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command, Ended
-from mcp_servers import HOSTILE
-from model_server import ModelServer, call, say
-from places import ROOT
-from processes import alive
+from support.commands.command import Command, Ended
+from support.models.server import ModelServer, call, say
+from support.places import ROOT
+from support.tool_servers.configured import HOSTILE
+from support.tools.processes import alive
 
 from sandbur.agent.config.trust import trust_file
 

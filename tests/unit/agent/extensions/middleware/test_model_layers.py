@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.actions.events import Event, MessageAdded, Notice, TextDelta
 from sandbur.actions.ports import ModelEvent, ModelRequest, Reply

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur import Agent
 from sandbur.actions.events import Event, Notice, RunFinished, ToolFinished

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import results
-from real_ports import open_real
-from scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.models.real_ports import open_real
+from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.stores.histories import results
 
 from sandbur.actions.events import Notice
 from sandbur.actions.ports import UNCHANGED, Changed, ToolContext, ToolOutcome

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import Command
+from support.commands.command import Command
 
 from sandbur.agent.extensions.found_tools import FoundTools, project_tools
 from sandbur.agent.runtime import Runtime

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_ports import open_real
-from scripted import collect
+from support.models.real_ports import open_real
+from support.models.scripted import collect
 
 import sandbur
 from sandbur import Agent, tool

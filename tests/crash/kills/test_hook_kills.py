@@ -1,0 +1,84 @@
+"""The agent dies while a hook runs: it runs again for what was not proposed, and never for what was."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.crash.place import Place
+from support.crash.scenarios import effect
+from support.crash.worlds import configured
+from support.models.server import ModelServer, Request, Turn, say
+from support.models.turns import calls
+
+pytestmark = pytest.mark.slow
+
+LOG = 'grep -o \'\\"tool_use_id\\": \\"[^\\"]*\' | cut -d \'\\"\' -f 4 >> ../hooks.log'
+CONFIG = """\
+[[hooks.PreToolUse]]
+hooks = [{{type = "command", command = "{}", timeout = 600}}]
+"""
+
+
+def place_in(folder: Path, server: ModelServer, command: str = LOG) -> Place:
+    place = Place(folder, server)
+    configured(place.folder, CONFIG.format(command))
+    return place
+
+
+def respond(request: Request) -> Turn:
+    told = [message for message in request.body["messages"] if message["role"] == "tool"]
+    return say("done") if told else calls(effect("one"))
+
+
+def runs(place: Place) -> list[int]:
+    """Return how often the hook ran for each call."""
+    return list(Counter((place.folder / "hooks.log").read_text().split()).values())
+
+
+@pytest.mark.parametrize("point", ["hook_starts", "hook_ran", "advice_taken", "started_before_commit"])
+def test_a_hook_is_asked_again_about_a_call_that_was_not_recorded(tmp_path: Path, point: str) -> None:
+    with ModelServer(respond) as server:
+        place = place_in(tmp_path, server)
+        assert place.begin(crash=point).code == -9
+        assert place.left_running() == []
+        ended = place.resume()
+        assert (ended.code, ended.result["result"], place.effects) == (0, "done", ["one", "one-end"])
+        assert sum(runs(place)) == (1 if point == "hook_starts" else 2)
+
+
+@pytest.mark.parametrize("point", ["started_after_commit", "tool_ran"])
+def test_no_hook_is_asked_again_about_a_call_that_was_recorded(tmp_path: Path, point: str) -> None:
+    with ModelServer(respond) as server:
+        place = place_in(tmp_path, server)
+        assert place.begin(crash=point).code == -9
+        assert place.resume().code == 0
+        assert runs(place) == [1]
+
+
+def test_a_kill_while_a_hook_looks_at_a_result_makes_no_outcome_unknown(tmp_path: Path) -> None:
+    kill = "echo ran >> ../hooks.log; kill -9 $(cat ../agent.pid); sleep 600"
+    with ModelServer(respond) as server:
+        place = Place(tmp_path, server)
+        configured(place.folder, CONFIG.replace("PreToolUse", "PostToolUse").format(kill))
+        assert place.begin().code == -9
+        assert place.left_running() == []
+        ended = place.resume()
+        assert (ended.code, ended.result["result"], place.effects) == (0, "done", ["one", "one-end"])
+        told = [one["content"] for one in server.requests[-1].body["messages"] if one["role"] == "tool"]
+        assert "may or may not" not in told[0]
+        assert (place.folder / "hooks.log").read_text() == "ran\n"
+
+
+def test_no_process_of_a_hook_outlives_a_killed_agent(tmp_path: Path) -> None:
+    slow = f"{LOG}; sleep 600 & kill -9 $(cat ../agent.pid); sleep 600"
+    with ModelServer(respond) as server:
+        place = place_in(tmp_path, server, slow)
+        assert place.begin().code == -9
+        assert place.left_running() == []
+        assert place.effects == []
+        left = [path for path in (place.home / "scratch").rglob("*") if path.is_file()]
+        (place.folder / ".config/sandbur/config.toml").write_text(CONFIG.format(LOG))
+        assert place.resume().code == 0
+        assert place.effects == ["one", "one-end"]
+        assert left
+        assert not [path for path in left if path.exists()]

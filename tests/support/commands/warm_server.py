@@ -1,0 +1,149 @@
+"""Forks `sandbur` from a process that has imported what it needs: warm_server.py SOCKET.
+
+Most of what a short command takes is imports. A command from here is a process of its own with its own
+streams, folder and environment, and runs the same `main`; it only finds its modules there.
+"""
+
+import atexit
+import gc
+import json
+import os
+import random
+import runpy
+import selectors
+import socket
+import sys
+import threading
+from contextlib import suppress
+from importlib import import_module, reload
+from typing import Any, NoReturn
+
+MODULES = (
+    "sandbur.ui.cli", "sandbur.ui.headless", "sandbur.ui.json_output", "sandbur.ui.open_session",
+    "sandbur.ui.terminal.lines", "sandbur.ui.terminal.live", "sandbur.ui.terminal.markdown",
+    "sandbur.ui.terminal.render",
+    "sandbur.agent.runtime", "sandbur.agent.session.session", "sandbur.agent.graph", "sandbur.agent.prompts",
+    "sandbur.agent.wiring", "sandbur.agent.session.secrets", "sandbur.agent.policy.hidden_files",
+    "sandbur.agent.policy.shell.catastrophe", "sandbur.agent.policy.shell.reads",
+    "sandbur.agent.policy.shell.repository", "sandbur.agent.policy.shell.seen_commands",
+    "sandbur.agent.models.demo.model", "sandbur.agent.models.connect", "sandbur.agent.models.transport.http",
+    "sandbur.agent.models.openai_chat", "sandbur.agent.models.openai_responses",
+    "sandbur.agent.models.anthropic_messages",
+    "sandbur.actions.tools.builtin", "sandbur.actions.tools.edit_file", "sandbur.actions.tools.glob",
+    "sandbur.actions.tools.grep", "sandbur.actions.tools.list_directory", "sandbur.actions.tools.read_file",
+    "sandbur.actions.tools.write_file", "sandbur.actions.tools.network.http_request",
+    "sandbur.actions.tools.network.web_fetch", "sandbur.actions.tools.network.web_search",
+    "sandbur.actions.tools.search.engine", "sandbur.actions.tools.shell.advice",
+    "sandbur.actions.tools.shell.operands", "sandbur.actions.tools.shell.process",
+    "sandbur.actions.tools.shell.read_only", "sandbur.actions.tools.shell.tool",
+    "sandbur.actions.workspace.planned_write", "sandbur.actions.workspace.snapshot",
+    "sandbur.state.store.timeline",
+    "rich.markdown", "rich.table", "httpx2", "anyio._backends._asyncio", "httpcore2", "h11",
+    "truststore", "genai_prices.data", "genai_prices.data_snapshot", "genai_prices.data_units",
+)  # fmt: skip
+
+
+class Server:
+    """Listens at a socket until its stdin ends."""
+
+    def __init__(self, path: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(0, selectors.EVENT_READ)
+
+    def serve(self) -> dict[str, Any] | None:
+        """Answer requests; return in each forked child with its request, else at the end with None."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj == 0:
+                    return None
+                if key.fileobj is self._listener:
+                    request = self._accepted()
+                    if request is not None:
+                        return request
+                else:
+                    self._ended(key)
+
+    def _accepted(self) -> dict[str, Any] | None:
+        connection, _ = self._listener.accept()
+        size, fds, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
+        with connection.makefile("rb") as stream:
+            request = json.loads(stream.read(int.from_bytes(size, "big")))
+        assert threading.active_count() == 1
+        pid = os.fork()
+        if pid == 0:
+            return self._become(request, fds, connection)
+        for fd in fds:
+            os.close(fd)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(f"{pid}\n".encode())
+        self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
+        return None
+
+    def _become(self, request: dict[str, Any], fds: list[int], connection: socket.socket) -> dict[str, Any]:
+        """Turn a fork into a process as the command line would have started it."""
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                key.data[1].close()
+                os.close(key.fd)
+        for each in (self._selector, self._listener, connection):
+            each.close()
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number)
+            os.close(fd)
+        return request
+
+    def _ended(self, key: selectors.SelectorKey) -> None:
+        pid, connection = key.data
+        self._selector.unregister(key.fd)
+        os.close(key.fd)
+        _, status = os.waitpid(pid, 0)
+        # Who has stopped to wait, such as a test that has failed, needs no answer.
+        with connection, suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def main() -> None:
+    # `python -m sandbur.ui.cli` has its folder there.
+    del sys.path[0]
+    for name in MODULES:
+        import_module(name)
+    from sandbur.state import crashpoints
+
+    gc.collect()
+    gc.freeze()
+    request = Server(sys.argv[1]).serve()
+    if request is None:
+        return
+    if request["leads_session"]:
+        os.setsid()
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    reload(crashpoints)  # they are armed by the environment, once
+    random.seed()
+    sys.path.insert(0, request["cwd"])
+    sys.argv = ["sandbur", *request["words"]]
+    if request["program"]:
+        # As for any program.
+        paths = request["env"]["PYTHONPATH"].split(os.pathsep)
+        sys.path[:0] = [os.path.dirname(request["program"]), *paths]  # noqa: PTH120
+        runpy.run_path(request["program"], run_name="__main__")
+        _end(0)
+    from sandbur.ui.cli import main as run
+
+    _end(run())
+
+
+def _end(code: int) -> NoReturn:
+    """End as Python does after `main`, but take no module apart: that takes longer than a short command."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

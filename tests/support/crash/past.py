@@ -1,0 +1,146 @@
+"""What a model request says about the run so far, the same for all three wire formats."""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from support.models.server import Request
+
+_LIST = {"chat": "messages", "responses": "input", "messages": "messages"}
+_BRIEFING = re.compile(r"Step (\d+) of \d+: ")
+SUMMARIZE = "Below is the older part of this session"
+SUMMARIZED = "Summary of what came before"
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message, call or result."""
+
+    kind: Literal["user", "assistant", "call", "result"]
+    text: str
+    """Of a call: its arguments."""
+    id: str = ""
+    tool: str = ""
+    of: int = 0
+    """The number of the message it is part of."""
+
+
+class Past:
+    """The history in one request."""
+
+    def __init__(self, request: Request, trial: str = "") -> None:
+        """`trial` is a name of its own, for trials that share a store."""
+        self.request = request
+        self.trial = trial
+        read = {"chat": _chat, "responses": _responses, "messages": _messages}[request.wire]
+        self.said = list(read(request.body[_LIST[request.wire]]))
+
+    @property
+    def wants_plan(self) -> bool:
+        choice = self.request.body.get("tool_choice")
+        return isinstance(choice, dict) and "submit_plan" in json.dumps(choice)
+
+    @cached_property
+    def step(self) -> str:
+        """The plan step whose own history this is; empty for the global history."""
+        found = [_BRIEFING.match(said.text) for said in self.said if said.kind == "user"]
+        return next((match[1] for match in reversed(found) if match), "")
+
+    @property
+    def summarizes(self) -> bool:
+        return any(SUMMARIZE in said.text for said in self.said)
+
+    @property
+    def is_summarized(self) -> bool:
+        return any(SUMMARIZED in said.text for said in self.said)
+
+    @property
+    def thread(self) -> str:
+        """Names the history; each request of one extends the request before."""
+        if self.summarizes:
+            return "summary"
+        return f"{'short ' if self.is_summarized else ''}{self.step and 'step ' + self.step}"
+
+    @property
+    def rounds(self) -> int:
+        """How many times the model asked for tools since the last words to it."""
+        newest = max((n for n, said in enumerate(self.said) if said.kind == "user"), default=0)
+        return len({said.of for said in self.said[newest:] if said.kind == "call"})
+
+    @property
+    def users(self) -> list[str]:
+        return [said.text for said in self.said if said.kind == "user"]
+
+    @property
+    def results(self) -> dict[str, tuple[str, str]]:
+        """Call arguments -> (call id, what the model was told)."""
+        answers = {said.id: said.text for said in self.said if said.kind == "result"}
+        return {said.text: (said.id, answers[said.id]) for said in self.said if said.kind == "call"}
+
+    @cached_property
+    def head(self) -> str:
+        """System prompt and tools: the same for a whole session."""
+        body = self.request.body
+        first = body["messages"][0] if self.request.wire == "chat" else None
+        return json.dumps([body.get("tools"), body.get("system"), body.get("instructions"), first])
+
+    @cached_property
+    def core(self) -> str:
+        """The messages as they were sent, without the brackets that close them."""
+        raw = self.request.raw.decode()
+        name = f'"{_LIST[self.request.wire]}":'
+        start = raw.index(name) + len(name)
+        while raw[start] == " ":
+            start += 1
+        _, end = json.JSONDecoder().raw_decode(raw, start)
+        return raw[start:end].rstrip("]}")
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text", "") for block in content or ())
+
+
+def _chat(messages: list[dict[str, Any]]) -> Any:
+    for number, message in enumerate(messages):
+        role = message["role"]
+        if role == "tool":
+            yield Said("result", message["content"], message["tool_call_id"], of=number)
+        elif role != "system":
+            if message.get("content"):
+                yield Said(role, _text(message["content"]), of=number)
+            for wanted in message.get("tool_calls") or ():
+                asked = wanted["function"]
+                yield Said("call", asked["arguments"], wanted["id"], asked["name"], number)
+
+
+def _responses(items: list[dict[str, Any]]) -> Any:
+    group, before = 0, ""
+    for item in items:
+        kind = item.get("type", "message")
+        if kind != before:
+            group += 1
+        before = kind
+        if kind == "function_call_output":
+            yield Said("result", item["output"], item["call_id"], of=group)
+        elif kind == "function_call":
+            yield Said("call", item["arguments"], item["call_id"], item["name"], group)
+        elif kind == "message":
+            yield Said(item["role"], _text(item["content"]), of=group)
+
+
+def _messages(messages: list[dict[str, Any]]) -> Any:
+    for number, message in enumerate(messages):
+        content = message["content"]
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            match block["type"]:
+                case "text":
+                    yield Said(message["role"], block["text"], of=number)
+                case "tool_use":
+                    arguments = json.dumps(block["input"])
+                    yield Said("call", arguments, block["id"], block["name"], number)
+                case "tool_result":
+                    yield Said("result", _text(block["content"]), block["tool_use_id"], of=number)

@@ -1,0 +1,27 @@
+"""The named crash points: which the code has, and which a run reached."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.places import ROOT
+
+_REACHED = re.compile(r'\breach\("([a-z0-9_]+)"\)')
+FOLDERS = ("state", "actions", "agent")
+
+
+def in_code() -> frozenset[str]:
+    """Return every name that the code can reach."""
+    return frozenset(_found())
+
+
+def _found() -> Iterator[str]:
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            yield from _REACHED.findall(path.read_text())
+
+
+def reached(trace: Path) -> Counter[str]:
+    """Return how often each point was reached."""
+    return Counter(trace.read_text().split()) if trace.exists() else Counter()

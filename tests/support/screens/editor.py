@@ -1,0 +1,124 @@
+"""An editor that speaks the Agent Client Protocol: the library's own client around a real `sandbur acp`."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from acp import RequestError, spawn_agent_process, text_block
+from acp.schema import (
+    AllowedOutcome,
+    DeniedOutcome,
+    PermissionOption,
+    PromptResponse,
+    RequestPermissionResponse,
+    ToolCallUpdate,
+)
+from support.commands.command import Command
+
+Answer = Callable[["Asked"], str | None]
+"""Picks an option by its id; None leaves the question without an answer."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    session_id: str
+    call: ToolCallUpdate
+    options: list[PermissionOption]
+
+    @property
+    def ids(self) -> list[str]:
+        return [option.option_id for option in self.options]
+
+    @property
+    def words(self) -> str:
+        """All that the question shows."""
+        parts = (getattr(part, "content", None) for part in self.call.content or ())
+        return "\n".join(getattr(part, "text", "") for part in parts)
+
+
+@dataclass
+class Editor:
+    """Takes updates in, and answers questions as `answer` says."""
+
+    answer: Answer = lambda asked: "once"
+    updates: list[tuple[str, Any]] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    agent: Any = None
+    process: Any = None
+
+    def on_connect(self, conn: Any) -> None:
+        pass
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append((session_id, update))
+        self.news.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
+    ) -> RequestPermissionResponse:
+        asked = Asked(session_id, tool_call, options)
+        self.asked.append(asked)
+        self.news.set()
+        picked = self.answer(asked)
+        if picked is None:
+            await asyncio.Event().wait()
+        if picked == "cancelled":
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=str(picked)))
+
+    async def prompt(self, session_id: str, *blocks: Any) -> PromptResponse:
+        parts = [text_block(block) if isinstance(block, str) else block for block in blocks]
+        return await asyncio.wait_for(self.agent.prompt(session_id=session_id, prompt=parts), 60)
+
+    def kinds(self, session_id: str | None = None) -> list[str]:
+        return [update.session_update for owner, update in self.updates if session_id in (None, owner)]
+
+    def of(self, kind: str) -> list[Any]:
+        return [update for _, update in self.updates if update.session_update == kind]
+
+    @property
+    def output(self) -> str:
+        """What the calls wrote so far, as it was shown."""
+        parts = [part for update in self.of("tool_call_update") for part in update.content or ()]
+        return "\n".join(getattr(getattr(part, "content", None), "text", "") for part in parts)
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        return "".join(update.content.text for update in self.of(kind))
+
+    async def until(self, holds: Callable[[], Any]) -> None:
+        """Wait for something to be told or asked."""
+        async with asyncio.timeout(60):
+            while not holds():
+                self.news.clear()
+                await self.news.wait()
+
+
+@asynccontextmanager
+async def editing(
+    command: Command, *words: str, answer: Answer = lambda asked: "once", **env: str
+) -> AsyncGenerator[Editor]:
+    """Yield an editor with `sandbur acp` behind it."""
+    editor = Editor(answer)
+    line = command.line("acp", *words)
+    with Path(os.devnull).open("w") as nothing:  # noqa: ASYNC230
+        async with spawn_agent_process(
+            editor, line[0], *line[1:], env={**command.env, **env}, cwd=command.folder,
+            transport_kwargs={"stderr": nothing, "shutdown_timeout": 60.0}, use_unstable_protocol=True,
+        ) as (agent, process):  # fmt: skip
+            editor.agent, editor.process = agent, process
+            await agent.initialize(protocol_version=1)
+            yield editor
+
+
+async def refused(work: Any) -> RequestError:
+    """Return the protocol's error that something ends with."""
+    try:
+        await work
+    except RequestError as error:
+        return error
+    raise AssertionError("nothing was refused")

@@ -1,0 +1,18 @@
+"""Runs the programs of this folder that die where a test wants it."""
+
+import os
+
+from support.commands.command import Ended
+from support.commands.warm_start import warm_start
+from support.places import PYTHONPATH, ROOT, SUPPORT
+
+_MOST_S = 120
+
+
+def run_victim(name: str, *words: str, point: str = "", **settings: str) -> Ended:
+    """Run `NAME.py` with these words and variables until it ends, or dies at a crash point."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("SANDBUR_")}
+    env = {**kept, "PYTHONPATH": PYTHONPATH, "SANDBUR_CRASH_AT": point, **settings}
+    victim = warm_start().start(words, ROOT, env, program=SUPPORT / f"victims/{name}.py")
+    code, out, err = victim.ended(_MOST_S)
+    return Ended(code, out.decode(), err.decode())

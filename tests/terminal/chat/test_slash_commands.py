@@ -1,0 +1,67 @@
+"""Commands as they are typed: at a question, on a narrow screen, in a project that brings its own."""
+
+import time
+
+from support.screens.tmux_window import ASKS, DEAF_S, Terminal
+
+
+def test_a_rule_typed_at_the_question_lets_the_call_run(terminal: Terminal) -> None:
+    terminal.start()
+    terminal.see("interactive · demo")
+    terminal.type("run touch made")
+    terminal.see(ASKS)
+    time.sleep(DEAF_S)
+    terminal.type("/clear")
+    terminal.see("/clear waits until the question is answered.")
+    terminal.see(ASKS, after="waits until")
+    time.sleep(DEAF_S)
+    terminal.type("/permissions allow run_shell_command(touch *)")
+    screen = terminal.see("exit 0", after="runs unasked in this session")
+    assert "Nothing is lost" not in screen
+    assert (terminal.folder / "made").exists()
+    terminal.see("❯", after="model calls")
+    terminal.type("/compact")
+    terminal.see("A summary stands for")
+    terminal.type("/uncompact")
+    terminal.see("messages are back")
+    terminal.type("/exit")
+    terminal.see("exit=0")
+    terminal.close()
+    terminal.start("-c")
+    terminal.see("Resumed:")
+    terminal.type("/permissions")
+    terminal.see("run_shell_command(touch *)", after="Mode interactive")
+
+
+def test_help_tears_no_word_on_a_narrow_screen(terminal: Terminal) -> None:
+    terminal.start(width=40, height=100, COLUMNS="", LINES="")
+    terminal.see("interactive")
+    terminal.type("/help")
+    screen = terminal.see("a message to the")
+    lines = [line.strip() for line in screen.splitlines()]
+    assert "/compact [FOCUS]" in lines
+    assert "put a summary in the place of older" in lines
+    assert "messages" in lines
+
+
+def test_what_a_project_brings_is_asked_about_and_then_there(terminal: Terminal) -> None:
+    commands = terminal.folder / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "greet.md").write_text("---\ndescription: Say hello\nargument-hint: NAME\n---\nhello $1")
+    skill = terminal.folder / ".agents/skills/drawing"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: drawing\ndescription: How we draw\n---\nUse pens.")
+    (terminal.folder / ".git").mkdir()
+    terminal.start(HOME=str(terminal.folder / "home"))
+    for name in ("drawing/SKILL.md", "greet.md"):
+        terminal.see("until one of them changes?", after=name)
+        time.sleep(DEAF_S)
+        terminal.keys("y")
+    terminal.see("interactive · demo")
+    terminal.keys("/", "g", "r")
+    terminal.see("Say hello")
+    terminal.keys("C-u")
+    terminal.type("/greet you")
+    terminal.see("I am the demo", after="hello you")
+    terminal.type("/skill")
+    terminal.see("How we draw")

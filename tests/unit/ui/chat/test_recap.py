@@ -1,0 +1,46 @@
+"""What a resumed chat says of where an interrupted run stopped."""
+
+import json
+
+import pytest
+from support.commands.command import Command
+from support.commands.killed import killed_in_a_command
+
+from sandbur.state.store.store import Store
+from sandbur.ui.chat.recap import recap_lines, stopped_lines
+from sandbur.ui.terminal.terminal import glyphs_for
+
+FORMAT = ("--output-format", "json")
+
+
+def told(command: Command, session_id: str) -> list[str]:
+    """Return what is said of a session where it stands."""
+    shown = json.loads(command.run("sessions", "show", session_id, "--json").out)
+    store = Store.open(f"sqlite:///{command.folder / 'data/sandbur.db'}")
+    view = store.show(session_id)
+    lines = [*recap_lines("name", view.state, glyphs_for("utf-8"))]
+    lines += stopped_lines(store, session_id, view.state, shown["next_action"])
+    store.close()
+    return [text for _, text in lines]
+
+
+def test_a_call_that_was_running_is_in_the_middle_and_enter_runs_nothing_twice(command: Command) -> None:
+    lines = told(command, killed_in_a_command(command))
+    assert "Resumed: name" in lines
+    assert "In the middle: run_shell_command echo half; echo x >> effects; sleep 600" in lines
+    assert "Enter finds out what came of it; what nobody can know is asked, and nothing runs twice." in lines
+    assert not any(line.startswith("Not begun") for line in lines)
+
+
+def test_a_call_that_was_approved_and_has_not_begun_is_said_to_run(command: Command) -> None:
+    asked = command.run("-p", "run touch made", "-m", "demo", *FORMAT).result
+    command.run("approve", asked["session_id"], "--record-only")
+    lines = told(command, asked["session_id"])
+    assert "Not begun:     run_shell_command touch made" in lines
+    assert "Enter runs what has not begun, as it was approved." in lines
+    assert not (command.folder / "made").exists()
+
+
+@pytest.mark.parametrize(("value", "code"), [("go", 0), ("ask", 0), ("never", 52)])
+def test_whether_the_chat_waits_is_a_setting(command: Command, value: str, code: int) -> None:
+    assert command.run("config", "get", "resume", SANDBUR_RESUME=value).code == code

@@ -1,0 +1,61 @@
+"""What `/rewind` lists: the messages of the person, each with what files changed since."""
+
+import asyncio
+from collections.abc import Iterator
+from io import StringIO
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+from support.commands.command import Command
+
+from sandbur.state.store.store import Store
+from sandbur.state.store.timeline import timeline
+from sandbur.ui.chat.slash.rewind import _choice, _message_lines, _since, picked_step
+from sandbur.ui.terminal.render import Renderer
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        yield pipe
+
+
+def said(command: Command, *messages: str) -> tuple[Store, str]:
+    """Say each message to the demo in one session."""
+    more: tuple[str, ...] = ()
+    session_id = ""
+    for message in messages:
+        ended = command.run("-p", message, "-m", "demo", "-y", "--output-format", "json", *more)
+        session_id = ended.result["session_id"]
+        more = ("-r", session_id)
+    return Store.open(f"sqlite:///{command.folder / 'data/sandbur.db'}"), session_id
+
+
+async def test_messages_are_listed_and_not_the_steps(command: Command, keys: PipeInput) -> None:
+    store, session_id = said(command, "create file a.txt with one", "replace one with two in a.txt", "hello")
+    steps = [step for step in timeline(store.database, session_id) if step.kind == "message"]
+    changed = [(found.seq, found.change.path) for found in store.file_changes(session_id).recorded()]
+    counts = [len(_since(changed, step.seq)) for step in steps]
+    assert counts == [1, 1, 0]
+    lines = [_choice(step, count).line for step, count in zip(steps, counts, strict=True)]
+    assert lines[0].endswith("1 file since    create file a.txt with one")
+    assert "replace one with two in a.txt" in lines[1]
+    assert "file" not in lines[2]
+    shown = _message_lines(
+        store, session_id, steps[1].seq, _since(changed, steps[1].seq), str(command.folder)
+    )
+    assert list(shown) == ["you: replace one with two in a.txt", "Changed since: a.txt"]
+    keys.send_text("replace\r")
+    renderer = Renderer(Console(file=StringIO(), width=80), answers=True)
+
+    async def at_prompt(answer: object, leave: object) -> str:
+        return await answer  # pyright: ignore
+
+    async with asyncio.timeout(20):
+        picked = await picked_step(store, session_id, [], renderer, at_prompt)
+    assert picked is not None
+    assert picked.seq == steps[1].seq
+    store.close()

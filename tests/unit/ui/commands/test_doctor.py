@@ -1,0 +1,203 @@
+"""The doctor looks into every corner of the store, and says what it found."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.commands.command import Command
+from support.commands.killed import killed_in_a_command
+from support.required import lacks
+from support.stores.databases import SERVERS, fresh_url
+from support.stores.tampering import add_behind
+from support.tools.small_disk import fill, mounted, needs_root
+
+from sandbur.state.store.store import Store
+
+FIX = " " * 18
+"""In front of the line that puts it right."""
+
+
+def talk(command: Command, *words: str) -> str:
+    ended = command.run("-p", "hello", "-m", "demo", "--output-format", "json", *words)
+    return ended.result["session_id"]
+
+
+def change(command: Command, sql: str, *values: object) -> None:
+    with sqlite3.connect(command.folder / "data" / "sandbur.db") as database:
+        database.execute(sql, values)
+    database.close()
+
+
+def test_a_sound_store_is_called_intact(command: Command) -> None:
+    talk(command)
+    ended = command.run("doctor")
+    assert ended.code == 0
+    assert "sandbur.db, 1 session, intact" in ended.out
+
+
+def test_one_changed_letter_in_a_message_is_found(command: Command) -> None:
+    session_id = talk(command)
+    change(command, "UPDATE messages SET body = REPLACE(body, 'hello', 'hallo') WHERE idx = 0")
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert f"{session_id[:8]}: The message 0/0 is not what was written." in ended.out
+    assert "1 session, damaged" in ended.out
+
+
+def test_what_was_set_aside_is_told_and_no_failure(command: Command) -> None:
+    session_id = talk(command)
+    change(command, "UPDATE messages SET body = REPLACE(body, 'hello', 'hallo') WHERE idx = 0")
+    command.run("-p", "-r", session_id, "more")
+    ended = command.run("doctor")
+    assert ended.code == 0, ended.out
+    assert f"{session_id[:8]}: 1 damaged record is set aside" in ended.out
+
+
+def test_a_dropped_tail_is_found(command: Command) -> None:
+    session_id = talk(command)
+    change(command, "DELETE FROM steps WHERE seq = 1")
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert f"{session_id[:8]}: 1 record is missing" in ended.out
+
+
+def test_a_record_after_the_end_is_found(command: Command) -> None:
+    session_id = talk(command)
+    store = Store.open(f"sqlite:///{command.folder}/data/sandbur.db")
+    add_behind(store, "steps", session_id)
+    store.close()
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert f"{session_id[:8]}: The step 2 stands behind the end of the chain." in ended.out
+    assert "1 session, damaged" in ended.out
+
+
+def killed(command: Command, *words: str) -> None:
+    """Leave a store as a killed run does: with its log beside it, so that it can still be read anywhere."""
+    ended = command.run("-p", "hello", "-m", "demo", *words, SANDBUR_CRASH_AT="store_after_commit:2")
+    assert ended.code == -signal.SIGKILL
+
+
+@pytest.fixture
+def disk(command: Command) -> Iterator[Path]:
+    """A small disk with a store on it."""
+    with mounted(command.folder / "disk", "4M") as folder:
+        killed(command, "--store", f"sqlite:///{folder}/sandbur.db")
+        yield folder
+
+
+def assert_not_writable(command: Command, folder: Path, reason: str) -> None:
+    ended = command.run("doctor", "--store", f"sqlite:///{folder}/sandbur.db")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert "sandbur.db, 1 session, cannot be written" in ended.out
+    assert reason in ended.out
+
+
+@needs_root
+def test_a_store_on_a_read_only_disk_is_not_called_intact(command: Command, disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert_not_writable(command, disk, "attempt to write a readonly database. Make the file and its folder")
+
+
+@needs_root
+def test_a_store_on_a_full_disk_is_not_called_intact(command: Command, disk: Path) -> None:
+    fill(disk, leave=0)
+    assert_not_writable(command, disk, f"{disk} cannot be written: No space left on device.")
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"), [("sandbur.db", "a readonly database"), (".", "cannot be written: ")]
+)
+def test_a_store_that_may_not_be_written_is_not_called_intact(
+    command: Command, what: str, reason: str
+) -> None:
+    killed(command)
+    with unwritable(command.folder / "data" / what):
+        assert_not_writable(command, command.folder / "data", reason)
+
+
+@contextmanager
+def unwritable(target: Path) -> Iterator[None]:
+    """Take the right to write from everybody, from root with the flag that even root heeds."""
+    is_root = os.geteuid() == 0
+    off, on = (["chattr", "+i"], ["chattr", "-i"]) if is_root else (["chmod", "a-w"], ["chmod", "u+w"])
+    if subprocess.run([*off, str(target)], capture_output=True, check=False).returncode:
+        lacks("this file system has no such flag")
+    try:
+        yield
+    finally:
+        subprocess.run([*on, str(target)], check=True)
+
+
+def test_looking_whether_a_store_can_be_written_leaves_nothing(command: Command) -> None:
+    talk(command)
+    before = sorted(path.name for path in (command.folder / "data").rglob("*"))
+    assert command.run("doctor").code == 0
+    assert sorted(path.name for path in (command.folder / "data").rglob("*")) == before
+    with sqlite3.connect(command.folder / "data" / "sandbur.db") as database:
+        assert database.execute("SELECT name FROM meta").fetchall() == [("schema",)]
+    database.close()
+
+
+def test_a_damaged_page_is_found(command: Command) -> None:
+    talk(command)
+    change(command, "PRAGMA wal_checkpoint(TRUNCATE)")
+    path = command.folder / "data" / "sandbur.db"
+    content = bytearray(path.read_bytes())
+    for at in range(4096 * 3, len(content), 1024):
+        content[at : at + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    ended = command.run("doctor")
+    assert ended.code == 1
+    assert "Traceback" not in ended.err
+
+
+def test_files_that_others_can_read_are_named(command: Command) -> None:
+    talk(command)
+    marks = command.folder / "data" / "sandbur.db-marks"
+    for mark in marks.iterdir():
+        mark.chmod(0o644)
+    ended = command.run("doctor")
+    assert ended.code == 0
+    for mark in marks.iterdir():
+        assert f"others can read {mark}, which is 0644\n{FIX}chmod 600 {mark}\n" in ended.out
+
+
+def test_runs_that_wait_to_go_on_are_counted(command: Command) -> None:
+    killed_in_a_command(command)
+    assert f"1 run waits to go on\n{FIX}sandbur resume --due\n" in command.run("doctor").out
+
+
+def test_what_calls_of_other_sessions_left_is_named(command: Command) -> None:
+    talk(command)
+    stray = command.folder / "data" / "scratch" / "0123456789abcdef01234567" / "call"
+    stray.mkdir(parents=True)
+    (stray / "output").write_bytes(b"x" * 2000)
+    ended = command.run("doctor")
+    assert ended.code == 0
+    assert "1 folder in " in ended.out
+    assert "(2.0 KB) of sessions that are not in this store" in ended.out
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_server_is_checked_and_its_password_is_not_shown(
+    kind: str, command: Command, tmp_path: Path
+) -> None:
+    with fresh_url(kind, tmp_path) as url:
+        talk(command, "--store", url)
+        ended = command.run("doctor", "--store", url)
+    assert ended.code == 0, ended.out
+    assert "1 session, intact" in ended.out
+    assert "plain-words" not in ended.out
+
+
+def test_a_server_that_is_not_there_is_one_line(command: Command) -> None:
+    ended = command.run("doctor", "--store", "postgresql://nobody@127.0.0.1:1/none")
+    assert ended.code == 1
+    assert ended.out.splitlines()[-2].split()[1] == "store"
+    assert "Traceback" not in ended.err
