@@ -38,7 +38,8 @@ CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
 @contextmanager
 def collector() -> Iterator[str]:
     command = [sys.executable, "-m", "support.network.otlp_receiver"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe, tests = subprocess.PIPE, Path(__file__).parent.parent
+    with subprocess.Popen(command, cwd=tests, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.terminate()

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import cache
 from io import StringIO
 
 import pytest
@@ -116,32 +117,34 @@ class Streamed:
         self.view.finish()
         self.live.clear()
 
-    @property
-    def bytes(self) -> int:
-        """As many as arrive at the terminal: the driver adds a return to each line end."""
-        data = self.out.getvalue()
-        return len(data.encode()) + data.count("\n")
+
+def arriving(data: str) -> int:
+    """Return how many bytes arrive at the terminal: the driver adds a return to each line end."""
+    return len(data.encode()) + data.count("\n")
+
+
+@cache
+def written(name: str, columns: int, rows: int) -> str:
+    """Return what is written of an answer that streams in."""
+    view = Streamed(columns, rows)
+    view.stream(ANSWERS[name])
+    view.end()
+    return view.out.getvalue()
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_is_left_is_the_answer_as_it_is_printed_in_one_piece(name: str, columns: int, rows: int) -> None:
-    answer = ANSWERS[name]
-    streamed, screen = Streamed(columns, rows), Screen(columns, rows)
-    streamed.stream(answer)
-    streamed.end()
-    screen.feed(streamed.out.getvalue())
-    assert screen.text == printed(answer, columns).text
-    assert screen.styled == printed(answer, columns).styled
+    screen, whole = Screen(columns, rows), printed(ANSWERS[name], columns)
+    screen.feed(written(name, columns, rows))
+    assert screen.text == whole.text
+    assert screen.styled == whole.styled
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES[:3])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_takes_at_most_three_times_its_bytes(name: str, columns: int, rows: int) -> None:
-    streamed = Streamed(columns, rows)
-    streamed.stream(ANSWERS[name])
-    streamed.end()
-    assert streamed.bytes <= MOST * len(ANSWERS[name].encode())
+    assert arriving(written(name, columns, rows)) <= MOST * len(ANSWERS[name].encode())
 
 
 def test_a_row_whose_width_terminals_see_differently_is_written_from_there_on() -> None:
@@ -159,10 +162,10 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     foot = streamed.live.rows("working")
     now = 1e6
     streamed.view.draw(now, foot)
-    before = streamed.bytes
+    before = arriving(streamed.out.getvalue())
     for later in range(100):
         streamed.view.draw(now + later, foot)
-    assert streamed.bytes == before
+    assert arriving(streamed.out.getvalue()) == before
 
 
 def test_text_that_comes_in_is_on_the_screen_before_its_block_ends() -> None:

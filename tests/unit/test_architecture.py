@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.places import ROOT, TESTS
 
 LAYERS = ("state", "actions", "agent", "ui")
 HEAVY = ("openai", "anthropic", "burr", "rich", "prompt_toolkit", "genai_prices", "pydantic", "jsonschema_rs")
@@ -165,9 +165,12 @@ def test_a_folder_shows_at_most_sixteen_entries() -> None:
 
 
 def test_a_folder_of_tests_shows_no_more_than_one_of_the_product() -> None:
-    programs = ROOT / "tests/bench"
-    folders = {path.parent for path in (ROOT / "tests").rglob("*.py") if programs not in path.parents}
-    shown = {folder: [one for one in folder.iterdir() if one.name != "__pycache__"] for folder in folders}
+    shown: dict[str, set[str]] = defaultdict(set)
+    for path in TESTS.rglob("*"):
+        parts = path.relative_to(TESTS).parts
+        if path.is_file() and path.suffix != ".pyc" and parts[0] not in ("bench", "fixtures", "recordings"):
+            for depth, entry in enumerate(parts):
+                shown["/".join(parts[:depth])].add(entry)
     assert {folder for folder, inside in shown.items() if len(inside) > MAX_ENTRIES} == set()
 
 

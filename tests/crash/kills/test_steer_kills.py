@@ -56,7 +56,6 @@ def test_whoever_runs_the_session_dies(tmp_path: Path, point: str) -> None:
     with ModelServer(respond) as server:
         command.env |= {
             "SANDBUR_MODEL": "openai/gpt-test", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.base_url,
-            "SANDBUR_LEASE_S": "1",
         }  # fmt: skip
         first = command.run(
             "-p", "begin", "--output-format", "json", SANDBUR_CRASH_AT="request_before_send:2"

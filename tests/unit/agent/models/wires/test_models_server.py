@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.models.histories import BadHistory, check_request
+from support.places import TESTS
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}}
 ASKS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
@@ -80,7 +81,8 @@ def test_the_server_runs_in_a_process_of_its_own(tmp_path: Path):
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"fail": 503}, {"say": "hello", "times": 2}]))
     command = [sys.executable, "-m", "support.models.server", "--script", str(script)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=TESTS, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout
         port = int(process.stdout.readline())
         sent = json.dumps(body("chat", [USER])).encode()
