@@ -12,8 +12,7 @@ _KINDS: Mapping[str, str] = {
     "deletes": "rm rmdir unlink shred srm trash trash-put",
     "uses the network": (
         "curl wget ssh scp sftp rsync nc ncat netcat socat telnet ftp tftp ping dig nslookup host"
-        " traceroute http"
-        "https xh aria2c gh glab hub aws gcloud az kubectl helm psql mysql mariadb redis-cli mongosh"
+        " traceroute http https xh aria2c gh glab hub aws gcloud az kubectl helm psql mysql mariadb redis-cli mongosh"
         " rclone nmap"
     ),
     "writes files": (
@@ -85,14 +84,7 @@ def _purposes(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
         yield _BY_NAME[program]
         if program in ("pip", "pip3", "pipx", "gem", "apt", "apt-get", "brew", "uv"):
             yield "uses the network"
-    elif program in ("npm", "yarn", "pnpm", "cargo", "go") and {
-        "install",
-        "add",
-        "ci",
-        "i",
-        "get",
-        "update",
-    } & set(seen.words[1:2]):
+    elif program in ("npm", "yarn", "pnpm", "cargo", "go") and _INSTALLS.intersection(seen.words[1:2]):
         yield "installs software"
         yield "uses the network"
     elif _RUNS_REPOSITORY.fullmatch(program) or ("/" in seen.words[0] and seen.words[0] != program):

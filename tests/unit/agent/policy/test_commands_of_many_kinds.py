@@ -141,6 +141,11 @@ def test_a_program_of_the_workspace_is_not_proved(workspace: Path, monkeypatch: 
     assert command(workspace, "cat README.md").decision == "ask"
 
 
+@pytest.mark.parametrize("program", ["traceroute", "http", "https", "xh", "aria2c"])
+def test_a_program_of_the_network_is_said_to_use_it(workspace: Path, program: str) -> None:
+    assert command(workspace, f"{program} example.org").reason == "uses the network"
+
+
 PROTECTED = (
     ".git/hooks/pre-commit", ".GIT/config", ".env", ".env.local", ".vscode/tasks.json", ".idea/x.xml",
     ".npmrc", ".github/workflows/ci.yml", ".gitlab-ci.yml", ".husky/pre-commit", ".bashrc", ".ssh/config",
