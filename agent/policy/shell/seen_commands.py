@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from posixpath import basename
 
 from ....actions.tools.shell.parser import Redirection, ShellReader, SimpleCommand
@@ -14,6 +14,7 @@ MADE_TEXT = "a shell or interpreter is given a text that something else makes"
 MADE_NAME = "the shell makes the name of a program"
 GIVEN_PROGRAM = "an interpreter is given a program of its own"
 TOO_DEEP = "it is too long or too deeply nested to be looked through"
+_NEW_NAME = "it gives a command another name"
 
 _MAX_DEPTH = 6
 _MAX_COMMANDS = 3000
@@ -43,7 +44,6 @@ class SeenCommand:
     source: str = ""
     """As written, where it is written as a command."""
     redirections: tuple[Redirection, ...] = ()
-    joint: str = ""
     reads_pipe: bool = False
     fed: str = ""
     """What stands for an argument that comes from elsewhere: `{}` below `xargs` and `find`."""
@@ -54,14 +54,12 @@ class SeenCommand:
 
     def rest(self, start: int, fed: str = "") -> "SeenCommand":
         """Return the command that begins at a word; what it reads and writes stays."""
-        return SeenCommand(
-            self.words[start:],
-            self.computed[start:],
-            "",
-            self.redirections,
-            self.joint,
-            self.reads_pipe,
-            fed or self.fed,
+        return replace(
+            self,
+            words=self.words[start:],
+            computed=self.computed[start:],
+            source="",
+            fed=fed or self.fed,
         )
 
 
@@ -95,12 +93,7 @@ def _look_into(text: str, depth: int, sight: Sight) -> None:
 def _looked_into(command: SimpleCommand, sight: Sight) -> Iterator[str]:
     """Note the command and what it wraps; yield the shell texts among their arguments."""
     first = SeenCommand(
-        command.words,
-        command.computed,
-        command.source,
-        command.redirections,
-        command.joint,
-        command.reads_pipe,
+        command.words, command.computed, command.source, command.redirections, command.reads_pipe
     )
     waiting = [first, *_braced(first)]
     for count, seen in enumerate(waiting):
@@ -222,14 +215,8 @@ def _source(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 def _alias(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     for word in seen.words[1:]:
         if "=" in word:
-            sight.doubts["it gives a command another name"] = None
+            sight.doubts[_NEW_NAME] = None
             yield word.partition("=")[2]
-
-
-def _hash(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    if "-p" in seen.words:
-        sight.doubts["it gives a command another name"] = None
-    yield from ()
 
 
 def _first_argument(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -290,18 +277,6 @@ def _parallel(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     yield " ".join(word for word in seen.words[1:] if not word.startswith("-"))
 
 
-def _sed(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    if any(_SED_RUNS.search(word) for word in seen.words[1:] if not word.startswith("-")):
-        sight.doubts[GIVEN_PROGRAM] = None
-    yield from ()
-
-
-def _awk(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    if any("system" in word or "|" in word for word in seen.words[1:]):
-        sight.doubts[GIVEN_PROGRAM] = None
-    yield from ()
-
-
 def _git(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     """Yield what `git` is told to run: an alias for once, or for each commit or module."""
     words = seen.words
@@ -324,18 +299,6 @@ def _git(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 _FILTERS = ("--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")
-
-
-def _editor(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    if any(_EDITOR_RUNS.match(word) for word in seen.words[1:]):
-        sight.doubts[GIVEN_PROGRAM] = None
-    yield from ()
-
-
-def _make(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    if any(word.startswith(("--eval", "SHELL=")) or word in ("-f-", "-") for word in seen.words[1:]):
-        sight.doubts[MADE_TEXT] = None
-    yield from ()
 
 
 def _runs_options(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -368,12 +331,31 @@ def _interpret(seen: SeenCommand, sight: Sight) -> None:
         sight.doubts[MADE_TEXT] = None
 
 
-_BY_PROGRAM: Mapping[str, Callable[[SeenCommand, Sight], Iterator[str]]] = {
+_Reader = Callable[[SeenCommand, Sight], Iterator[str]]
+
+
+def _doubt_if(test: Callable[[str], object], doubt: str) -> _Reader:
+    """Return what yields no text, and notes the doubt where the test holds for an argument."""
+
+    def noted(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+        if any(map(test, seen.words[1:])):
+            sight.doubts[doubt] = None
+        return iter(())
+
+    return noted
+
+
+_sed = _doubt_if(lambda word: not word.startswith("-") and _SED_RUNS.search(word), GIVEN_PROGRAM)
+_awk = _doubt_if(lambda word: "system" in word or "|" in word, GIVEN_PROGRAM)
+_editor = _doubt_if(_EDITOR_RUNS.match, GIVEN_PROGRAM)
+_make = _doubt_if(lambda word: word.startswith(("--eval", "SHELL=")) or word in ("-f-", "-"), MADE_TEXT)
+
+_BY_PROGRAM: Mapping[str, _Reader] = {
     "eval": _eval,
     "source": _source,
     ".": _source,
     "alias": _alias,
-    "hash": _hash,
+    "hash": _doubt_if(lambda word: word == "-p", _NEW_NAME),
     "trap": _first_argument,
     "su": _as_other,
     "sudo": _as_other,
