@@ -2,7 +2,7 @@
 
 import glob
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from posixpath import basename, expanduser, isabs, join, normpath, realpath
@@ -105,14 +105,17 @@ def _matches(pattern: str, path: str) -> bool:
 @lru_cache(maxsize=512)
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Translate a glob in which `*` stays inside one folder and `**` crosses folders."""
-    return re.compile("".join(_translated(token) for token in _TOKEN.findall(pattern)), re.DOTALL)
+    return re.compile(
+        "".join(translated(token, _MEANINGS, "/") for token in _TOKEN.findall(pattern)), re.DOTALL
+    )
 
 
-def _translated(token: str) -> str:
-    if token in _MEANINGS:
-        return _MEANINGS[token]
+def translated(token: str, meanings: Mapping[str, str], never: str = "") -> str:
+    """Return one token of a glob as a regular expression; `never` is what no inverted set matches."""
+    if token in meanings:
+        return meanings[token]
     if len(token) < 3:
         return re.escape(token)
     inverted = token.startswith("[!")
     members = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", token[2 if inverted else 1 : -1]).replace("--", "-")
-    return f"[{'^/' if inverted else ''}{members}]"
+    return f"[{'^' + never if inverted else ''}{members}]"

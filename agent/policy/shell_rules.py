@@ -7,6 +7,7 @@ from functools import lru_cache
 from posixpath import basename
 
 from ...actions.tools.shell.parser import ShellReader, SimpleCommand
+from .path_rules import translated
 from .shell.far_options import is_far_reaching
 from .shell.seen_commands import MAX_CHARS, SeenCommand, Sight, look
 
@@ -23,6 +24,7 @@ _OPTION_LETTERS = {
 }
 _WORD_STAR = re.compile(r"(?<!\S)[\w-]*\w\*(?=\s|$)", re.ASCII)
 _MARK = "\0"
+_MEANINGS = {"*": ".*", "?": "."}
 
 
 def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
@@ -65,17 +67,7 @@ def _by_words(pattern: str) -> re.Pattern[str]:
 def _glob(piece: str) -> str:
     """Translate one piece of a glob; `*` crosses everything, as in a command line nothing is special."""
     token = re.compile(r"\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
-    return "".join(map(_translated, token.findall(piece)))
-
-
-def _translated(token: str) -> str:
-    if token in ("*", "?"):
-        return {"*": ".*", "?": "."}[token]
-    if len(token) < 3:
-        return re.escape(token)
-    inverted = token.startswith("[!")
-    members = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", token[2 if inverted else 1 : -1]).replace("--", "-")
-    return f"[{'^' if inverted else ''}{members}]"
+    return "".join(translated(each, _MEANINGS) for each in token.findall(piece))
 
 
 def hits(pattern: str, text: str, sight: Sight | None = None) -> bool:
