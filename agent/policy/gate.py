@@ -76,10 +76,7 @@ class Policy:
         if verdict.decision != "ask":
             return verdict
         if call.traits.runs_commands:
-            from .shell.reasons import why_protected_write
-
-            cwd = self._cwd_of(call)
-            is_firm = why_protected_write(call.sight, self._workspace, cwd, self._own) is not None
+            is_firm = self._why_protected_write(call) is not None
         else:
             is_firm = any(why_protected(self._workspace.real(path), self._own) for path in call.paths)
         return replace(verdict, is_firm=is_firm)
@@ -164,7 +161,6 @@ class Policy:
     def _stays_inside(self, call: Call) -> bool:
         """Tell whether a command runs in the sandbox, and is seen to be about nothing but the workspace."""
         from .shell.reads import is_secret
-        from .shell.reasons import why_protected_write
 
         if not (self._is_confined and call.traits.runs_commands) or self._outside(call) or call.sight.doubts:
             return False
@@ -172,7 +168,7 @@ class Policy:
         paths = [part for word in words for part in (word, word.partition("=")[2]) if part]
         if self._workspace.outside(paths) is not None or any(map(is_secret, paths)):
             return False
-        return why_protected_write(call.sight, self._workspace, self._cwd_of(call), self._own) is None
+        return self._why_protected_write(call) is None
 
     def _concern(self, call: Call) -> str | None:
         """Say why a call needs a decision; None if it only reads inside the workspace and shows no secret."""
@@ -188,7 +184,7 @@ class Policy:
 
     def _concern_of_command(self, call: Call) -> str | None:
         from .shell.reads import why_not_read_only
-        from .shell.reasons import purpose, why_protected_write
+        from .shell.reasons import purpose
 
         if outside := self._outside(call):
             return outside
@@ -197,10 +193,13 @@ class Policy:
             return why
         if why is None:
             return None
-        cwd = self._cwd_of(call)
-        return why_protected_write(call.sight, self._workspace, cwd, self._own) or purpose(
-            call.sight, self._workspace
-        )
+        return self._why_protected_write(call) or purpose(call.sight, self._workspace)
+
+    def _why_protected_write(self, call: Call) -> str | None:
+        """Say which protected place a command can be seen to write to."""
+        from .shell.reasons import why_protected_write
+
+        return why_protected_write(call.sight, self._cwd_of(call), self._own)
 
     def _outside(self, call: Call) -> str | None:
         path = self._workspace.outside(call.paths)
@@ -258,10 +257,9 @@ class Policy:
         if exact is not None:
             return [exact.text]
         from . import shell_rules
-        from .shell.reasons import why_protected_write
 
         commands, doubts = shell_rules.read_commands(call.subject)
-        if doubts or why_protected_write(call.sight, self._workspace, self._cwd_of(call), self._own):
+        if doubts or self._why_protected_write(call):
             return []
         return _covering(rules, commands, shell_rules.covers)
 

@@ -12,8 +12,8 @@ _KINDS: Mapping[str, str] = {
     "deletes": "rm rmdir unlink shred srm trash trash-put",
     "uses the network": (
         "curl wget ssh scp sftp rsync nc ncat netcat socat telnet ftp tftp ping dig nslookup host"
-        " traceroute http https xh aria2c gh glab hub aws gcloud az kubectl helm psql mysql mariadb redis-cli mongosh"
-        " rclone nmap"
+        " traceroute http https xh aria2c gh glab hub aws gcloud az kubectl helm psql mysql mariadb"
+        " redis-cli mongosh rclone nmap"
     ),
     "writes files": (
         "touch mkdir cp mv ln tee dd install truncate patch tar unzip zip gzip gunzip bzip2 xz 7z split"
@@ -146,7 +146,7 @@ def _into(sources: list[str], last: list[str]) -> Iterator[str]:
         yield from (join(target, basename(source.rstrip("/"))) for source in sources)
 
 
-def why_protected_write(sight: Sight, workspace: Workspace, cwd: str, own: tuple[str, ...]) -> str | None:
+def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
     """Say which protected place a command line can be seen to write to."""
     for real, _ in written_places(sight, cwd):
         if why := why_protected(real, own):
