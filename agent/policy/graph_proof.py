@@ -198,7 +198,7 @@ class _Explorer:
                     continue
                 self._came_from[following] = (point, why)
                 waiting.append(following)
-                if problem := _problem(following, why):
+                if problem := _problem(following):
                     return self._result(problem, following)
         return self._result("", start)
 
@@ -288,7 +288,7 @@ class _Explorer:
         return lines[::-1]
 
 
-def _problem(point: _Point, why: str) -> str:
+def _problem(point: _Point) -> str:
     """Say what is wrong with an effect that begins like this; empty: nothing."""
     if point.action != EFFECT:
         return ""

@@ -13,9 +13,6 @@ class Judge:
         self._gate = gate
         self._toolbox = toolbox
 
-    def knows(self, tool: str) -> bool:
-        return tool in self._toolbox
-
     def verdict(self, tool: str, arguments: str, mode: ExecutionMode) -> Verdict:
         """Return the verdict on JSON arguments; a call that could not run at all is denied."""
         known = self._toolbox.get(tool)

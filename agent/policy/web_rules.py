@@ -49,12 +49,7 @@ def verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule])
     if mode == "plan" and method not in READING_METHODS:
         return Verdict("deny", f"plan mode only looks: {tool} sends a {method} request to {url.netloc}")
     rule = next((rule for rule in allow if covers(rule.pattern, subject)), None)
-    if rule is not None:
-        return Verdict("allow", f"allowed by rule {rule.text}", rule.text)
-    concern = f"{tool} sends a {method} request over the network to {url.netloc}"
-    if mode == "plan":
-        return Verdict("deny", f"plan mode reaches only what an allow rule names: {concern}")
-    return Verdict("ask", concern)
+    return _by_rule(rule, f"{tool} sends a {method} request over the network to {url.netloc}", mode)
 
 
 def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule]) -> Verdict:
@@ -62,9 +57,13 @@ def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequenc
     if mode == "yolo":
         return Verdict("allow", "everything is allowed in yolo mode")
     rule = next((rule for rule in allow if fnmatchcase(subject, rule.pattern or "*")), None)
+    return _by_rule(rule, f"{tool} sends its words over the network", mode)
+
+
+def _by_rule(rule: Rule | None, concern: str, mode: ExecutionMode) -> Verdict:
+    """Let pass what a rule covers; the rest asks, or is denied where nobody is asked."""
     if rule is not None:
         return Verdict("allow", f"allowed by rule {rule.text}", rule.text)
-    concern = f"{tool} sends its words over the network"
     if mode == "plan":
         return Verdict("deny", f"plan mode reaches only what an allow rule names: {concern}")
     return Verdict("ask", concern)

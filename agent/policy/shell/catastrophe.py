@@ -261,12 +261,9 @@ def _git(seen: SeenCommand, place: _Place) -> str | None:
         and "--prune" not in rest,
         "prune": not {"-n", "--dry-run"} & set(rest),
         "update-ref": "d" in short or "--stdin" in rest,
-        "replace": False,
     }
     if erases.get(subcommand):
         return f"erases history: git {subcommand}"
-    if subcommand == "rm":
-        return None
     if subcommand == "clean" and "x" in short.lower() and "f" in short:
         real = place.real(".")
         return f"erases the home folder: {real}" if real == realpath(expanduser("~")) else None
