@@ -12,12 +12,12 @@ from ...actions.workspace.atomic_write import replace_content
 from ...actions.workspace.beneath import real_path
 from ...actions.workspace.paths import FileProblem, FileStat
 from ...state.errors import ConfigError
-from .load import project_folders
 from .paths import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
     config_home,
     decoded,
+    project_folders,
     read_bytes,
     refuse_if_world_writable,
     repository_root,

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -18,9 +18,9 @@ from .paths import (
     current_folder,
     data_home,
     expanded,
-    read_bytes,
+    project_folders,
+    read_whole,
     refuse_if_world_writable,
-    repository_root,
 )
 from .settings import SETTINGS, Kind, Said, Setting, Settings
 from .values import Values, parse_config, read_environment, read_flags
@@ -129,7 +129,7 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
         redirected = () if project is None else project.values.get("providers", ())
         values["providers"] = _providers(values["providers"], redirected)
     values["mcp_servers"] = _servers(layers)
-    values |= {key: _tables(key, layers) for key in ("http_tools", "openapi")}
+    values |= {key: _configured(key, layers) for key in ("http_tools", "openapi")}
     return Settings(
         **values,
         home=home,
@@ -205,7 +205,7 @@ def _working_folder(named: Path | None, env: Mapping[str, str]) -> Path:
 
 def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
     path = config_home(env) / "config.toml"
-    content = _content(path)
+    content = read_whole(path, MAX_CONFIG_BYTES)
     hooks = _hooks_file(path.with_name(HOOKS_NAME))
     if content is None:
         return _Layer(str(path), {"hooks": hooks}, path.parent) if hooks else None
@@ -216,7 +216,7 @@ def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
 
 def _hooks_file(path: Path) -> Sequence[Any]:
     """Return the hooks of a JSON file beside the user's configuration, if there is one."""
-    content = _content(path)
+    content = read_whole(path, MAX_CONFIG_BYTES)
     if content is None:
         return ()
     from .sources import parse_hooks
@@ -229,74 +229,76 @@ def _project_layer(
     cwd: Path, env: Mapping[str, str], notices: list[str]
 ) -> tuple[_Layer | None, Path | None]:
     """Return the nearest project file's layer if its folder is trusted, else the file that is ignored."""
-    for folder in project_folders(cwd):
-        path = folder / CONFIG_NAME
-        content = _content(path)
-        if content is None:
-            continue
-        from .trust import is_trusted
+    nearest = _nearest(cwd, CONFIG_NAME)
+    if nearest is None:
+        return None, None
+    folder, path, content = nearest
+    from .trust import is_trusted
 
-        # The very bytes that were compared are the ones that count, so nothing can change in between.
-        if is_trusted(folder, env, content):
-            return _project_file_layer(path, content, folder, notices), None
-        notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
-        return None, path
-    return None, None
+    # The very bytes that were compared are the ones that count, so nothing can change in between.
+    if is_trusted(folder, env, content):
+        return _project_file_layer(path, content, folder, notices), None
+    notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
+    return None, path
 
 
 def _server_layer(cwd: Path, env: Mapping[str, str], notices: list[str]) -> tuple[_Layer | None, Path | None]:
     """Return what the nearest `.mcp.json` lists if that file is trusted, else the file that is ignored."""
-    for folder in project_folders(cwd):
-        path = folder / MCP_JSON
-        content = _content(path)
-        if content is None:
-            continue
-        from .mcp_servers import parse_mcp_json
-        from .trust import is_trusted_file
+    nearest = _nearest(cwd, MCP_JSON)
+    if nearest is None:
+        return None, None
+    folder, path, content = nearest
+    from .mcp_servers import parse_mcp_json
+    from .trust import is_trusted_place
 
-        if is_trusted_file(path, content, env):
-            found, said = parse_mcp_json(content, path)
-            notices += said
-            return _Layer(str(path), {"mcp_servers": found}, folder), None
-        notices.append(f"Ignored {path}: this version of the file is not trusted.")
-        return None, path
-    return None, None
+    if is_trusted_place(path, content, env):
+        found, said = parse_mcp_json(content, path)
+        notices += said
+        return _Layer(str(path), {"mcp_servers": found}, folder), None
+    notices.append(f"Ignored {path}: this version of the file is not trusted.")
+    return None, path
+
+
+def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
+    """Return the nearest file of this name in a folder of the project: that folder, its path and content."""
+    for folder in project_folders(cwd):
+        path = folder / name
+        content = read_whole(path, MAX_CONFIG_BYTES)
+        if content is not None:
+            return folder, path, content
+    return None
 
 
 def _servers(layers: list[_Layer]) -> "dict[str, McpServer]":
-    """Return the tool servers by name, each with where it is configured; an earlier layer wins."""
-    if not any("mcp_servers" in layer.values for layer in layers):
+    """Return the tool servers by name, each with where it is configured."""
+    found = _tables("mcp_servers", layers)
+    if not found:
         return {}
     from .mcp_servers import McpServer
 
-    found: dict[str, McpServer] = {}
-    for layer in layers:
-        tables: Mapping[str, McpServerTable] = layer.values.get("mcp_servers", {})
-        for name, table in tables.items():
-            found.setdefault(name, McpServer(name, table, layer.name, layer.folder))
-    return dict(sorted(found.items()))
-
-
-def _tables(key: str, layers: list[_Layer]) -> "dict[str, Configured[Any]]":
-    """Return the tables below a key by name, each with where it is written; an earlier layer wins."""
-    if not any(key in layer.values for layer in layers):
-        return {}
-    from .http_tools import Configured
-
     return {
-        name: Configured(table, layer.name, layer.folder)
-        for layer in reversed(layers)
-        for name, table in layer.values.get(key, {}).items()
+        name: McpServer(name, table, layer.name, layer.folder)
+        for name, (table, layer) in sorted(found.items())
     }
 
 
-def project_folders(cwd: Path) -> Iterator[Path]:
-    """Yield the folders from the working folder up to the root of its repository."""
-    root = repository_root(cwd) or cwd
-    for folder in (cwd, *cwd.parents):
-        yield folder
-        if folder == root:
-            return
+def _configured(key: str, layers: list[_Layer]) -> "dict[str, Configured[Any]]":
+    """Return the tables below a key by name, each with where it is written."""
+    found = _tables(key, layers)
+    if not found:
+        return {}
+    from .http_tools import Configured
+
+    return {name: Configured(table, layer.name, layer.folder) for name, (table, layer) in found.items()}
+
+
+def _tables(key: str, layers: list[_Layer]) -> dict[str, tuple[Any, _Layer]]:
+    """Return the tables below a key by name, each with the layer that it is from; an earlier layer wins."""
+    return {
+        name: (table, layer)
+        for layer in reversed(layers)
+        for name, table in layer.values.get(key, {}).items()
+    }
 
 
 def may_find_tools(cwd: Path) -> bool:
@@ -319,16 +321,6 @@ def has_entry_points() -> bool:
             except OSError:
                 continue
     return False
-
-
-def _content(path: Path) -> bytes | None:
-    found = read_bytes(path, MAX_CONFIG_BYTES)
-    if found is None:
-        return None
-    content, size = found
-    if size > len(content):
-        raise ConfigError(f"{path} has {size:,} bytes; {MAX_CONFIG_BYTES:,} is the most.", "Make it smaller.")
-    return content
 
 
 def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:

@@ -3,7 +3,7 @@
 import os
 import pwd
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ...state.errors import ConfigError, UsageError
@@ -64,6 +64,15 @@ def repository_root(folder: Path) -> Path | None:
     return next((here for here in (folder, *folder.parents) if (here / ".git").exists()), None)
 
 
+def project_folders(cwd: Path) -> Iterator[Path]:
+    """Yield the folders from the working folder up to the root of its repository."""
+    root = repository_root(cwd) or cwd
+    for folder in (cwd, *cwd.parents):
+        yield folder
+        if folder == root:
+            return
+
+
 TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
     "skills": (".agents/skills", ".sandbur/skills", ".claude/skills"),
     "commands": (".sandbur/commands", ".agents/commands", ".claude/commands"),
@@ -73,10 +82,7 @@ TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
 
 def text_folders(kind: str, cwd: Path, env: Mapping[str, str]) -> list[Path]:
     """Return the folders of a kind that are there, those of the project first, the nearest one before."""
-    root = repository_root(cwd)
-    way = [cwd, *cwd.parents]
-    project = [cwd] if root is None else way[: way.index(root) + 1]
-    places = dict.fromkeys((*project, user_home(env)))
+    places = dict.fromkeys((*project_folders(cwd), user_home(env)))
     return [place / name for place in places for name in TEXT_FOLDERS[kind] if (place / name).is_dir()]
 
 
@@ -105,6 +111,17 @@ def read_bytes(path: Path, max_bytes: int, flags: int = 0) -> tuple[bytes, int] 
         raise ConfigError(f"{path} is {kind}; a text file is needed there.", "Rename or remove it.")
     with os.fdopen(descriptor, "rb") as file:
         return file.read(max_bytes), status.st_size
+
+
+def read_whole(path: Path, max_bytes: int, flags: int = 0) -> bytes | None:
+    """Return the content of the file; None if there is none, `ConfigError` for one that is too long."""
+    found = read_bytes(path, max_bytes, flags)
+    if found is None:
+        return None
+    content, size = found
+    if size > len(content):
+        raise ConfigError(f"{path} has {size:,} bytes; {max_bytes:,} is the most.", "Make it smaller.")
+    return content
 
 
 def decoded(content: bytes, path: Path) -> str:

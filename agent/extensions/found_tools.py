@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...state.errors import ConfigError, SandburError
-from ..config.load import TOOLS_FOLDER, TOOLS_GROUP, has_entry_points, project_folders
-from ..config.paths import read_bytes
+from ..config.load import TOOLS_FOLDER, TOOLS_GROUP, has_entry_points
+from ..config.paths import project_folders, read_whole
 
 if TYPE_CHECKING:
     from ...actions.ports import Tool
@@ -58,12 +58,9 @@ def project_tools(cwd: Path) -> ProjectTools | None:
 
 
 def _content(path: Path) -> bytes:
-    found = read_bytes(path, _MOST_BYTES, os.O_NOFOLLOW)
-    if found is None:
+    content = read_whole(path, _MOST_BYTES, os.O_NOFOLLOW)
+    if content is None:
         raise ConfigError(f"{path} cannot be read.", "Make it a file of the project.")
-    content, size = found
-    if size > len(content):
-        raise ConfigError(f"{path} has {size:,} bytes; {_MOST_BYTES:,} is the most.", "Make it smaller.")
     return content
 
 

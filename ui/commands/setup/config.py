@@ -225,8 +225,8 @@ def _warn_of_others(settings: "Settings", key: str, place: "ConfigPlace") -> Non
 
 
 def _paths(command: ConfigCommand) -> Iterator[str]:
-    from ....agent.config.load import HOOKS_NAME, project_folders
-    from ....agent.config.paths import CONFIG_NAME, MCP_JSON, config_home
+    from ....agent.config.load import HOOKS_NAME
+    from ....agent.config.paths import CONFIG_NAME, MCP_JSON, config_home, project_folders
 
     settings = _loaded(command)
     own = config_home(os.environ)
