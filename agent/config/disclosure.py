@@ -37,7 +37,8 @@ def disclosed(content: bytes, path: Path) -> Disclosure:
     except ConfigError as error:
         return Disclosure((), (), str(error))
     harmless = [key for key in values if key in _HARMLESS]
-    dangerous = sorted((key for key in values if key not in _HARMLESS), key=_by_danger)
+    by_danger = dict.fromkeys((*_SENTENCES, *values))
+    dangerous = [key for key in by_danger if key in values and key not in _HARMLESS]
     return Disclosure(tuple(_said(values, dangerous)), tuple(_said(values, harmless)))
 
 
@@ -120,8 +121,3 @@ _SENTENCES: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "aliases": _aliases,
 }
 """The most dangerous first."""
-_ORDER = list(_SENTENCES)
-
-
-def _by_danger(key: str) -> int:
-    return _ORDER.index(key) if key in _ORDER else len(_ORDER)
