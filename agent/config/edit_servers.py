@@ -15,7 +15,7 @@ from ...actions.workspace.paths import FileProblem, FileStat
 from ...state.errors import ConfigError, UsageError
 from .mcp_servers import SERVER_NAME, McpServerTable, problem_of
 from .paths import MAX_CONFIG_BYTES, MCP_JSON, decoded, read_bytes, refuse_if_world_writable
-from .trust import is_trusted_file, trust_file
+from .trust import is_trusted_place, trust_place
 from .values import parse_config
 
 
@@ -78,7 +78,7 @@ def _rewrite(path: Path, changed: Callable[[str], str], env: Mapping[str, str], 
         expected = FileStat.of(path.lstat()) if path.exists() else None
         found = read_bytes(path, MAX_CONFIG_BYTES)
         old = b"" if found is None else found[0]
-        if is_project and found is not None and not is_trusted_file(path, old, env):
+        if is_project and found is not None and not is_trusted_place(path, old, env):
             raise ConfigError(
                 f"{path} is not trusted, so nothing is changed in it.", "Look at it in the chat first."
             )
@@ -93,7 +93,7 @@ def _rewrite(path: Path, changed: Callable[[str], str], env: Mapping[str, str], 
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", "Check its rights.") from None
     if is_project:
-        trust_file(path, new.encode(), env)
+        trust_place(path, new.encode(), env)
 
 
 def _check(path: Path, text: str, gone: str) -> None:

@@ -28,64 +28,39 @@ class _TrustList(Record):
 
 def trust(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> None:
     """Trust the folder with exactly this content (default: what is there now); a change is not covered."""
-    if content is None:
-        found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
-        content = b"" if found is None else found[0]
-    known = _load(env)
-    folders = {**known.folders, os.path.realpath(folder): _digest(content)}
-    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+    _add(env, os.path.realpath(folder), _configuration(folder) if content is None else content)
 
 
 def is_trusted(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> bool:
     """Tell whether this folder was trusted with exactly this content (default: what is there now)."""
-    if content is None:
-        found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
-        content = b"" if found is None else found[0]
-    return _load(env).folders.get(os.path.realpath(folder)) == _digest(content)
+    return _holds(env, os.path.realpath(folder), _configuration(folder) if content is None else content)
 
 
 def trust_link(link: Path, target: Path, env: Mapping[str, str]) -> None:
     """Let a link of a repository lead to this very file outside of it."""
-    known = _load(env)
-    folders = {**known.folders, _place(link): _digest(os.fsencode(target))}
-    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+    _add(env, _place(link), os.fsencode(target))
 
 
 def is_trusted_link(link: Path, target: Path, env: Mapping[str, str]) -> bool:
-    return _load(env).folders.get(_place(link)) == _digest(os.fsencode(target))
+    return _holds(env, _place(link), os.fsencode(target))
 
 
 def trust_place(place: Path, content: bytes, env: Mapping[str, str]) -> None:
-    """Trust what lies in a folder, or is a file, with exactly this content."""
-    known = _load(env)
-    folders = {**known.folders, _place(place): _digest(content)}
-    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+    """Trust what lies in a folder, or is a file, with exactly this content; a change is not covered."""
+    _add(env, _place(place), content)
 
 
 def is_trusted_place(place: Path, content: bytes, env: Mapping[str, str]) -> bool:
-    return _load(env).folders.get(_place(place)) == _digest(content)
+    return _holds(env, _place(place), content)
 
 
 def trust_agent(source: str, folder: Path, env: Mapping[str, str]) -> None:
     """Let sessions of this folder load the agent `package.module:name` by themselves."""
-    known = _load(env)
-    folders = {**known.folders, _place(folder / source): _digest(_AGENT)}
-    _write(_list_path(env), known.model_copy(update={"folders": folders}))
+    _add(env, _place(folder / source), _AGENT)
 
 
 def is_trusted_agent(source: str, folder: Path, env: Mapping[str, str]) -> bool:
-    return _load(env).folders.get(_place(folder / source)) == _digest(_AGENT)
-
-
-def trust_file(file: Path, content: bytes, env: Mapping[str, str]) -> None:
-    """Trust a file of a project with exactly this content; a change is not covered."""
-    known = _load(env)
-    folders = {**known.folders, _place(file): _digest(content)}
-    _write(_list_path(env), known.model_copy(update={"folders": folders}))
-
-
-def is_trusted_file(file: Path, content: bytes, env: Mapping[str, str]) -> bool:
-    return _load(env).folders.get(_place(file)) == _digest(content)
+    return _holds(env, _place(folder / source), _AGENT)
 
 
 def trusted(env: Mapping[str, str]) -> list[str]:
@@ -103,6 +78,21 @@ def take_back(path: Path, env: Mapping[str, str]) -> bool:
         return False
     _write(_list_path(env), known.model_copy(update={"folders": left}))
     return True
+
+
+def _add(env: Mapping[str, str], name: str, content: bytes) -> None:
+    known = _load(env)
+    _write(_list_path(env), known.model_copy(update={"folders": {**known.folders, name: _digest(content)}}))
+
+
+def _holds(env: Mapping[str, str], name: str, content: bytes) -> bool:
+    return _load(env).folders.get(name) == _digest(content)
+
+
+def _configuration(folder: Path) -> bytes:
+    """Return the configuration that lies in a folder now; empty if there is none."""
+    found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
+    return b"" if found is None else found[0]
 
 
 def _place(link: Path) -> str:

@@ -30,7 +30,7 @@ async def newly_trusted(config: Path | None) -> bool:
     if config is None or found is None:
         return False
     from ....agent.config.disclosure import disclosed
-    from ....agent.config.trust import trust, trust_file
+    from ....agent.config.trust import trust, trust_place
 
     console, content = make_console(sys.stdout), found[0]
     told = disclosed(content, config)
@@ -47,7 +47,7 @@ async def newly_trusted(config: Path | None) -> bool:
     if is_settings:
         trust(place, os.environ, content)
     else:
-        trust_file(place, content, os.environ)
+        trust_place(place, content, os.environ)
     return True
 
 

@@ -17,7 +17,7 @@ from support.places import ROOT
 from support.tool_servers.configured import HOSTILE
 from support.tools.processes import alive
 
-from sandbur.agent.config.trust import trust_file
+from sandbur.agent.config.trust import trust_place
 
 ACT = "mcp__it__act"
 
@@ -210,7 +210,7 @@ async def test_the_servers_of_a_project_count_only_as_they_were_trusted(
 
     assert await offered() == ([], (await offered())[1])
     assert f"Ignored {path}: this version of the file is not trusted." in (await offered())[1]
-    trust_file(path, path.read_bytes(), command.env)
+    trust_place(path, path.read_bytes(), command.env)
     assert (await offered())[0] == [ACT]
     path.write_text(json.dumps({**listed, "more": 1}))
     assert (await offered())[0] == []
