@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .calls import PendingCall
-from .messages import NO_EQUIPMENT, Equipment, Record, ToolResult, ToolUse
+from .messages import NO_EQUIPMENT, Equipment, Record
 from .transcript import Transcript
 
 StepStatus = Literal["pending", "in_progress", "completed", "failed"]
@@ -22,14 +22,6 @@ class VibeStep(Record):
     """The step's own history; after the step it only refers to the store."""
     analysis: str = ""
     """How the step ended, in the words of the model."""
-
-    @property
-    def tool_calls(self) -> list[ToolUse]:
-        return [use for message in self.chat_history for use in message.tool_uses]
-
-    @property
-    def tool_results(self) -> list[ToolResult]:
-        return [result for message in self.chat_history for result in message.tool_results]
 
 
 class Usage(Record):

@@ -4,6 +4,7 @@ import hashlib
 from typing import Any, Literal, cast
 
 from pydantic import (
+    Field,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     field_serializer,
@@ -97,14 +98,14 @@ class PendingCall(Record):
     """Why it asks, was denied or is invalid."""
     decided_by: DecidedBy = "policy"
     edited: bool = False
-    masked: bool = False
-    """As in `ToolUse`. Left out where it is False."""
-    binding: Binding | None = None
+    masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    """As in `ToolUse`."""
+    binding: Binding | None = Field(default=None, exclude_if=lambda binding: binding is None)
     """Of a call that a person decides about. None: nobody has to, or it is from before there were any."""
-    hook: HookSaid | None = None
-    """Left out where nothing was said."""
-    origin: Origin = "model"
-    """No message asks for what is not the model's. Left out where it is."""
+    hook: HookSaid | None = Field(default=None, exclude_if=lambda said: said is None)
+    """None: nothing was said."""
+    origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
+    """No message asks for what is not the model's."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What a decision is needed for: that it may run, or what came of it when the process died."""
@@ -125,14 +126,6 @@ class PendingCall(Record):
     def _spread(self, fields: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         stored = fields(self)
         recovery = stored.pop("recovery")
-        if not self.masked:
-            stored.pop("masked", None)
-        if self.binding is None:
-            del stored["binding"]
-        if self.hook is None:
-            del stored["hook"]
-        if self.origin == "model":
-            del stored["origin"]
         if info.context and self.recovery == _NOT_LOST:
             # Each step of a call would say once more that nothing is amiss with it.
             return {name: value for name, value in stored.items() if _USUAL.get(name) != value}

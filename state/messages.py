@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from .content import Document, Image, Record, labels
 
@@ -40,13 +40,8 @@ class ToolUse(Record):
     tool: str
     arguments: str
     """The JSON text as the model wrote it, valid or not; without its secrets."""
-    masked: bool = False
+    masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     """A secret of the model's own was taken out: these arguments alone do not say what runs."""
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        stored = fields(self)
-        return stored if self.masked else {name: stored[name] for name in stored if name != "masked"}
 
 
 class Equipment(Record):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
 from .messages import Record
-from .store.listing import SessionSummary, is_foreign_at
+from .store.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -89,9 +89,6 @@ class SessionSettings(Record):
     """What one run may cost, as the person said in it; None: as it is configured."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The last step that ran elsewhere, in a session that was imported."""
-
-    def is_foreign_at(self, last_seq: int) -> bool:
-        return is_foreign_at(self.imported_seq, last_seq)
 
     @property
     def digest(self) -> str:

@@ -69,12 +69,5 @@ def plain(parameters: Sequence[Any], name: str, *, allows_nul: bool) -> tuple[An
 
 
 def _is_storable(text: str, allows_nul: bool) -> bool:
-    if not allows_nul and "\0" in text:
-        return False
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    is_utf8 = text.isascii() or text.encode("utf-8", "replace").decode() == text
+    return is_utf8 and (allows_nul or "\0" not in text)

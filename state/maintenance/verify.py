@@ -1,12 +1,12 @@
 """Verifies the record of approvals and effects: that it is what was written, and that it makes sense."""
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
+from ..calls import arguments_digest
 from ..databases.chain import Chain, rows_in_order
 from ..databases.database import Database
 from ..session import SessionSettings
@@ -297,7 +297,7 @@ def _rule_breaches(database: Database, session_id: str, records: int, trails: Tr
 
     What a running session adds after its first `records` is left for the next time.
     """
-    wishes = {use.call_id: _sha256(use.arguments) for use in tool_uses(database, session_id)}
+    wishes = {use.call_id: arguments_digest(use.arguments) for use in tool_uses(database, session_id)}
     began = [traced for traced in all_traces(database, session_id) if traced.event == "run_began"]
     first_traced = began[0].row if began else None
     for move in call_moves(database, session_id):
@@ -318,7 +318,7 @@ def _judged_again(began: Traced, trails: Trails) -> None:
     for call in elements(changes, "pending_tool_calls"):
         trail = trails.get(str(call.get("call_id")))
         if trail is not None:
-            trail.judged_again(call, _sha256(str(call.get("arguments", ""))))
+            trail.judged_again(call, arguments_digest(str(call.get("arguments", ""))))
 
 
 def _audited(trail: CallTrail, paths: Mapping[str, Paths]) -> AuditedCall:
@@ -333,7 +333,3 @@ def _paths(database: Database, session_id: str) -> Paths:
     for _, call_id, path in rows_in_order(database, "files", session_id, ("call_id", "path")):
         found.setdefault(call_id, {})[path] = None
     return found
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

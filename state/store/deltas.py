@@ -42,15 +42,13 @@ def encode_message(message: Message) -> str:
     return message.model_dump_json(exclude_none=True)
 
 
-def decode_message(body: str, contents: Source | None = None) -> Message:
-    """Return a stored message; its files are read from `contents` when somebody needs them."""
-    return Message.model_validate_json(body, context={"contents": contents})
-
-
 def message_of(body: str, contents: Source | None = None) -> Message | None:
-    """Return a stored message; None if it cannot be read."""
+    """Return a stored message; None if it cannot be read.
+
+    Its files are read from `contents` when somebody needs them.
+    """
     try:
-        return decode_message(body, contents)
+        return Message.model_validate_json(body, context={"contents": contents})
     except ValidationError:
         return None
 

@@ -1,12 +1,9 @@
 """Where messages are on disk: numbers for logs, and which of their messages are written."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from typing import cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
-
-from pydantic import ValidationError
 
 from ..calls import PendingCall
 from ..content import Attachment
@@ -23,7 +20,7 @@ from ..messages import (
     tool_answered,
 )
 from ..transcript import Log, Transcript, TranscriptRange
-from .deltas import decode_message, encode_message, message_of
+from .deltas import encode_message, message_of
 from .recording import contents_of, message_rows
 
 _TEXT = "(A record of this session was damaged on disk. What stood here is lost.)"
@@ -249,8 +246,8 @@ def calls_after(database: Database, session_id: str, seq: int) -> tuple[str, ...
     started = [(call_id, body) for _, call_id, move, body in calls if move == "started"]
     arguments: dict[str, str] = {}
     for *_, body in rows_in_order(database, "messages", session_id, ("body",), *after):
-        with suppress(ValidationError):
-            arguments |= {use.call_id: use.arguments for use in decode_message(body).tool_uses}
+        if (message := message_of(body)) is not None:
+            arguments |= {use.call_id: use.arguments for use in message.tool_uses}
     # A call that the step itself waits for was proposed before it, so it is settled by its own record.
     lost = [(call_id, body) for call_id, body in started if call_id in arguments]
     found = {call_id: _described(body, arguments[call_id]) for call_id, body in lost}

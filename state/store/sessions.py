@@ -18,6 +18,7 @@ from .lease import Claim, head_update, held, went_on
 from .listing import (
     BEAT_S,
     SessionSummary,
+    is_foreign_at,
     is_fresh,
     is_gone,
     is_here,
@@ -187,13 +188,9 @@ class SessionIndex:
             raise self._missing(session_id)
         return found
 
-    def list(self, cwd: str | None = None) -> list[SessionSummary]:
-        """Return the sessions, newest first; with `cwd` only those that work in this folder."""
-        return summaries(self._database, self._tenant, cwd)
-
     def find(self, text: str) -> str:
         """Return the id of the session that `text` names: its id, a unique start of it, or its title."""
-        sessions = self.list()
+        sessions = summaries(self._database, self._tenant)
         for matches in (
             [s.id for s in sessions if s.id == text],
             [s.id for s in sessions if text and s.id.startswith(text.lower())],
@@ -304,5 +301,5 @@ def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]
             held(session_id, owner).message if seems_held(owner, lease_until) else "",
         )
         for session_id, title, status, wake_at, owner, lease_until, last_seq, settings in rows
-        if not SessionSettings.model_validate_json(settings).is_foreign_at(int(last_seq))
+        if not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))
     ]

@@ -14,6 +14,7 @@ from ..transcript import Transcript, TranscriptRange
 from .inbox import Inbox
 from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
+from .listing import summaries
 from .persister import DeltaPersister, load_histories
 from .seals import KeySealer, end_at_rest, vouch, vouched
 from .sessions import SessionIndex
@@ -142,7 +143,8 @@ class Store:
         self.index.create(new_id, settings, parent.title, (session_id, at))
 
     def sessions(self, cwd: str | None = None) -> list[SessionSummary]:
-        return self.index.list(cwd)
+        """Return the sessions, newest first; with `cwd` only those that work in this folder."""
+        return summaries(self.database, self.tenant, cwd)
 
     def find(self, text: str) -> str:
         return self.index.find(text)

@@ -75,9 +75,10 @@ async def test_a_finished_step_leaves_the_working_state_and_stays_in_the_store(s
     await collect(session.send("go"))
     with pytest.raises(LookupError):
         list(session.state.vibe_plan[0].chat_history)
-    step = store.show("s1").state.vibe_plan[0]
-    assert [use.tool for use in step.tool_calls] == ["act", "finish_step"]
-    assert [result.content for result in step.tool_results] == ["did a", "The step is closed."]
+    history = store.show("s1").state.vibe_plan[0].chat_history
+    assert [use.tool for said in history for use in said.tool_uses] == ["act", "finish_step"]
+    results = [result.content for said in history for result in said.tool_results]
+    assert results == ["did a", "The step is closed."]
 
 
 async def test_a_fork_is_a_pointer_and_both_sides_go_on(store: Store) -> None:

@@ -65,7 +65,8 @@ async def test_a_run_interrupted_at_any_event_is_finished_later(
     assert_every_call_is_answered(store.show("s1").state.chat_history)
     step = reopened(store).show("s1").state.vibe_plan[0]
     shown = [event.content for event in seen if isinstance(event, ToolFinished)]
-    assert [result.content for result in step.tool_results][: len(shown)] == shown
+    results = [result.content for said in step.chat_history for result in said.tool_results]
+    assert results[: len(shown)] == shown
 
 
 async def test_an_interruption_before_the_beginning_is_on_disk_asks_no_model_and_keeps_the_message(
