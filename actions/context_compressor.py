@@ -11,7 +11,6 @@ from .events import Notice, UsageChanged
 from .ports import ModelRequest, Ports, Reply, Toolbox
 from .turn.burr_action import Changes, graph_action
 from .turn.model_call import MAX_COMPRESSIONS, called
-from .turn.step_turn import with_step
 
 KEEP_SHARE = 0.25
 """Share of the window that the newest messages may keep, word for word."""
@@ -135,10 +134,7 @@ def _lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
 
 
 def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:
-    step = state.active_step
-    if step is not None and old is step.chat_history:
-        return {"vibe_plan": with_step(state, step.model_copy(update={"chat_history": new}))}
-    return {"chat_history": new}
+    return state.with_history(new) if old is state.active_history else {"chat_history": new}
 
 
 def _handed_back(state: ApplicationState, compressions: int) -> Changes:

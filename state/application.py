@@ -127,3 +127,16 @@ class ApplicationState(Record):
         """The history that model replies and tool results go to."""
         step = self.active_step
         return self.chat_history if step is None else step.chat_history
+
+    def with_history(self, history: Transcript) -> dict[str, Any]:
+        """Return the state changes that put another history where the active one is."""
+        step = self.active_step
+        if step is None:
+            return {"chat_history": history}
+        changed = step.model_copy(update={"chat_history": history})
+        return {"vibe_plan": tuple(changed if one is step else one for one in self.vibe_plan)}
+
+    @property
+    def undecided_calls(self) -> tuple[PendingCall, ...]:
+        """The calls that wait for a person's decision."""
+        return tuple(call for call in self.pending_tool_calls if call.decision == "undecided")

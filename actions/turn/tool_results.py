@@ -26,7 +26,6 @@ from ...state.messages import (
 )
 from ..ports import Ports
 from .results.equipping import equipped
-from .step_turn import with_step
 
 
 def scratch_of(ports: Ports, call_id: str) -> Path | None:
@@ -107,11 +106,7 @@ def with_results(
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     cleared |= equipped(state, results)
-    step = state.active_step
-    if step is None:
-        return {"chat_history": state.chat_history.append(*messages), **cleared}
-    longer = step.model_copy(update={"chat_history": step.chat_history.append(*messages)})
-    return {"vibe_plan": with_step(state, longer), **cleared}
+    return {**state.with_history(state.active_history.append(*messages)), **cleared}
 
 
 def _ran(call: PendingCall, result: ToolResult) -> Message:

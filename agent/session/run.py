@@ -137,8 +137,7 @@ def finished(
         ),
         pending=tuple(
             PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
-            for call in state.pending_tool_calls
-            if call.decision == "undecided"
+            for call in state.undecided_calls
         ),
         usage=state.turn_usage if usage is None else usage,
         duration_ms=duration_ms,
@@ -169,8 +168,7 @@ def answer(state: ApplicationState) -> str | None:
 
 def _status(state: ApplicationState, next_action: str) -> RunStatus:
     if next_action == "human_confirm":
-        waiting = [call for call in state.pending_tool_calls if call.decision == "undecided"]
-        is_unknown = any(call.kind == "outcome_unknown" for call in waiting)
+        is_unknown = any(call.kind == "outcome_unknown" for call in state.undecided_calls)
         return "needs_decision" if is_unknown else "needs_approval"
     if state.last_round_denied:
         return "denied"
@@ -327,16 +325,14 @@ class Run:
     def _refused(self) -> bool:
         """Tell whether a call waits still that was to be decided."""
         decided = {decision.call_id for decision in self._inputs["decisions"]}
-        calls = self._position.state.pending_tool_calls
-        return any(call.decision == "undecided" and call.call_id in decided for call in calls)
+        return any(call.call_id in decided for call in self._position.state.undecided_calls)
 
     def _last_event(self, error: SandburError | None, is_pending: bool) -> list[Event]:
         """Return what is told before the result, if anything is."""
         if error is not None:
             return [ErrorRaised(error.code, error.message)]
         if is_pending:
-            waiting = (c for c in self._position.state.pending_tool_calls if c.decision == "undecided")
-            return [ApprovalNeeded(tuple(waiting))]
+            return [ApprovalNeeded(self._position.state.undecided_calls)]
         return []
 
     async def _guarded(self, started: Event) -> SandburError | None:

@@ -115,12 +115,7 @@ def _tell_lost(values: dict[str, Any], note: str) -> None:
         values["note"] = note
         return
     state = ApplicationState.model_construct(**values)
-    step = state.active_step
-    if step is None:
-        values["chat_history"] = state.chat_history.append(runtime_said(note))
-    else:
-        told = step.model_copy(update={"chat_history": step.chat_history.append(runtime_said(note))})
-        values["vibe_plan"] = tuple(told if one is step else one for one in state.vibe_plan)
+    values |= state.with_history(state.active_history.append(runtime_said(note)))
 
 
 def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:

@@ -334,9 +334,8 @@ class Conversation:
             self.session.change_mode(mode)
         return mode is not None
 
-    def _waiting(self) -> list[PendingCall]:
-        calls = self.session.state.pending_tool_calls
-        return [call for call in calls if call.decision == "undecided"]
+    def _waiting(self) -> tuple[PendingCall, ...]:
+        return self.session.state.undecided_calls
 
     async def _decisions(self) -> list[CallDecision] | None:
         """Ask about what waits, what happened before what may happen; None: something is left open."""

@@ -63,9 +63,8 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
 
 def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
     """Yield what the session waits for, if it stands in the middle of a turn."""
-    waiting = [call for call in state.pending_tool_calls if call.decision == "undecided"]
-    if next_action == "human_confirm" and waiting:
-        for call in waiting:
+    if next_action == "human_confirm" and state.undecided_calls:
+        for call in state.undecided_calls:
             what = "Waits for your decision" if call.kind == "approval" else "Nobody knows what came of"
             yield "yellow", f"{what}: {title(call.tool, call.arguments)}"
     elif next_action != "prompt":

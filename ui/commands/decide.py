@@ -49,7 +49,7 @@ class DecideCommand(RunCommand):
             session_id = runtime.store.find(self.session)
             session = await runtime.resume(session_id, needs_model=not self.record_only)
             warn(session.notices, self.progress)
-            waiting = [call for call in session.state.pending_tool_calls if call.decision == "undecided"]
+            waiting = list(session.state.undecided_calls)
             if session.next_action != "human_confirm" or not waiting:
                 raise UsageError(
                     f"No call of session {session.id} waits for a decision.",

@@ -27,7 +27,7 @@ from .lines import (
 
 if TYPE_CHECKING:
     from ...agent.session.session import Session
-    from ...state.calls import CallDecision, PendingCall
+    from ...state.calls import CallDecision
     from ..commands.chat import ChatCommand
 
 
@@ -73,7 +73,7 @@ class Dialogue:
         self._early = signal.Signals(number)
 
     async def _hold(self) -> int:
-        if calls := self._undecided():
+        if calls := self._session.state.undecided_calls:
             self._show(ApprovalNeeded(calls))
         while (events := await self._next_turn()) is not None:
             try:
@@ -109,7 +109,9 @@ class Dialogue:
         return received is not None or _stdout() != self._stdout
 
     def _goes_on(self) -> bool:
-        return bool(self._waiting) or (not self._undecided() and bool(self._session.waiting_messages))
+        return bool(self._waiting) or (
+            not self._session.state.undecided_calls and bool(self._session.waiting_messages)
+        )
 
     async def _listen(self, over: asyncio.Event) -> None:
         """Take lines while a run goes on."""
@@ -219,7 +221,7 @@ class Dialogue:
         while self._waiting and isinstance(follows := self._waiting[0], DecisionLine):
             lines.append(follows)
             self._waiting.popleft()
-        calls = {call.call_id: call for call in self._undecided()}
+        calls = {call.call_id: call for call in self._session.state.undecided_calls}
         found: dict[str, CallDecision] = {}
         for line in lines:
             of_all = [one for one, call in calls.items() if call.kind == "approval"] if line.of_all else []
@@ -234,10 +236,6 @@ class Dialogue:
         if not found:
             raise UsageError("Nothing was decided.")
         return list(found.values())
-
-    def _undecided(self) -> "tuple[PendingCall, ...]":
-        calls = self._session.state.pending_tool_calls
-        return tuple(call for call in calls if call.decision == "undecided")
 
     def _change_mode(self, mode: Any) -> None:
         if mode == "yolo" and not self._may_yolo:

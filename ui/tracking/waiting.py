@@ -107,7 +107,7 @@ def _read(store: "Store", summary: "SessionSummary") -> WaitingSession | None:
         view = store.show(summary.id)
     except (StoreError, ValueError):
         return None  # gone since it was listed, or damaged: `sandbur sessions verify` says which
-    calls = tuple(shown_call(call, view.settings.cwd) for call in undecided(view.state.pending_tool_calls))
+    calls = tuple(shown_call(call, view.settings.cwd) for call in view.state.undecided_calls)
     return WaitingSession(summary, view.state.execution_mode, calls)
 
 
@@ -125,10 +125,6 @@ def _inside(store: "Store", summary: "SessionSummary") -> tuple[str, ...]:
         for call in calls
         if moves.get(call.call_id) == "started" and call.effect not in ("read", "idempotent")
     )
-
-
-def undecided(calls: Sequence[PendingCall]) -> Iterator[PendingCall]:
-    return (call for call in calls if call.decision == "undecided")
 
 
 def shown_call(call: PendingCall, cwd: str) -> WaitingCall:
@@ -168,19 +164,19 @@ async def record(said: "Said", session_id: str, decision: CallDecision, digest: 
                 error = StoreError(failed.message)
         if error is not None:
             raise error
-        calls = session.state.pending_tool_calls
-        if any(call.call_id == decision.call_id for call in undecided(calls)):
+        waiting = session.state.undecided_calls
+        if any(call.call_id == decision.call_id for call in waiting):
             raise UsageError(
                 "The decision cannot be taken as it is.", f"See: sandbur sessions show {session_id}"
             )
-        return any(undecided(calls))
+        return bool(waiting)
     finally:
         await runtime.aclose()
 
 
 def _require_same(session: "Session", decision: CallDecision, digest: str) -> None:
     """Refuse a decision about a call that is gone, decided, or another one than was shown."""
-    waiting = {call.call_id: call for call in undecided(session.state.pending_tool_calls)}
+    waiting = {call.call_id: call for call in session.state.undecided_calls}
     call = waiting.get(decision.call_id)
     if call is None or session.next_action != "human_confirm":
         raise UsageError("This call does not wait any more: it was decided, or the run went on.")

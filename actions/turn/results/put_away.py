@@ -9,7 +9,6 @@ from ....state.messages import ToolResult, tool_answered
 from ....state.transcript import Transcript, TranscriptRange
 from ...events import Notice
 from ...ports import Ports, Toolbox
-from ..step_turn import with_step
 from .large import reading
 
 LEAST = 4
@@ -27,10 +26,7 @@ def with_old_ones_put_away(
     if not count:
         return changes
     ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
-    step = after.active_step
-    if step is None:
-        return {**changes, "chat_history": shorter}
-    return {**changes, "vibe_plan": with_step(after, step.model_copy(update={"chat_history": shorter}))}
+    return {**changes, **after.with_history(shorter)}
 
 
 def shortened(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcript, int]:

@@ -76,9 +76,7 @@ class ServedRuns:
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
         """Record a decision about a call that waits, and go on; raises `SandburError`."""
         session = await self._opened(run)
-        waiting = {
-            call.call_id: call for call in session.state.pending_tool_calls if call.decision == "undecided"
-        }
+        waiting = {call.call_id: call for call in session.state.undecided_calls}
         call = waiting.get(decision.call_id)
         if call is None:
             raise UsageError(f"No call {decision.call_id} of run {session.id} waits for a decision.")
@@ -172,8 +170,7 @@ class ServedRuns:
     def _stored(self, session_id: str) -> dict[str, Any]:
         """Return how a run stands that nobody here has driven."""
         view = self._runtime.store.show(session_id)
-        waiting = [call for call in view.state.pending_tool_calls if call.decision == "undecided"]
-        told = {"status": view.summary.status, "pending": pending_objects(waiting)}
+        told = {"status": view.summary.status, "pending": pending_objects(view.state.undecided_calls)}
         return {"run": session_id, "status": view.summary.status, "lines": [], "next": 0, "result": told}
 
 

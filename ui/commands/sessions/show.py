@@ -46,9 +46,8 @@ def view_lines(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) ->
     yield ""
     for message in state.chat_history:
         yield from _message_lines(message, glyphs)
-    for call in state.pending_tool_calls:
-        if call.decision == "undecided":
-            yield from waiting_lines(call, summary.id, summary.cwd)
+    for call in state.undecided_calls:
+        yield from waiting_lines(call, summary.id, summary.cwd)
     if waiting:
         yield ""
     for one in waiting:
@@ -61,7 +60,6 @@ def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -
     from ...json_output import pending_objects, plan_objects, usage_object
 
     state = view.state
-    undecided = [call for call in state.pending_tool_calls if call.decision == "undecided"]
     return {
         **asdict(view.summary),
         "mode": state.execution_mode,
@@ -69,7 +67,7 @@ def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -
         "goal": state.current_goal,
         "next_action": next_action(view.position, state),
         "steps_planned": plan_objects(state.vibe_plan),
-        "pending": pending_objects(undecided),
+        "pending": pending_objects(state.undecided_calls),
         "waiting": [{"number": one.number, "kind": one.kind, "text": one.text} for one in waiting],
         "usage": usage_object(state.usage),
         "messages": [message.model_dump(exclude={"wire"}) for message in state.chat_history],
