@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from ...state.application import ApplicationState
-from ...state.databases.chain import rows_in_order
 from ...state.databases.database import Database
 from ...state.store.recording import (
     CallMove,
@@ -16,6 +15,7 @@ from ...state.store.recording import (
     StepFold,
     Traced,
     call_moves,
+    changed_paths,
     rows_between,
     stored_state,
     traces,
@@ -45,11 +45,10 @@ class LiveRecording:
         """Read what was written since the last time."""
         database, name = self.database, self.session_id
         self.steps += self._fold.steps(name, self.steps[-1].seq if self.steps else -1)
-        # Behind the steps: so no call of a step that is known can be missed.
-        columns, after = ("call_id", "path"), (self._files_read,)
-        for n, call_id, path in rows_in_order(database, "files", name, columns, after=after):
+        # After the steps: so no call of a step that is known can be missed.
+        for n, call_id, path in changed_paths(database, name, self._files_read):
             self.files.setdefault(call_id, []).append(path)
-            self._files_read = int(n)
+            self._files_read = n
         for move in call_moves(database, name, after=self.moves[-1].n if self.moves else -1):
             self.moves.append(move)
             if move.move in ("proposed", "decided"):

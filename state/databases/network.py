@@ -94,12 +94,12 @@ class Retries:
         self._has_told = False
         self._pause_s = _FIRST_PAUSE_S
 
-    def bear(self, trouble: Trouble) -> None:
+    def back_off(self, trouble: Trouble) -> None:
         """Return when the work is to be tried again; raises `StoreError` when that is hopeless."""
         if trouble.kind == "busy":
-            self._bear_busy(trouble)
+            self._back_off_busy(trouble)
         elif trouble.kind == "lost" and not self._call.is_opening:
-            self._bear_lost(trouble)
+            self._back_off_lost(trouble)
         else:
             raise trouble.error from trouble
 
@@ -108,7 +108,7 @@ class Retries:
         for tell in self._outage.end():
             tell(f"The store {self._name} answers again.")
 
-    def _bear_busy(self, trouble: Trouble) -> None:
+    def _back_off_busy(self, trouble: Trouble) -> None:
         waited_s = time.monotonic() - self._began
         if waited_s > (OPENING_PATIENCE_S if self._call.is_opening else PATIENCE_S):
             raise trouble.error from trouble
@@ -118,7 +118,7 @@ class Retries:
         # Two that got into each other's way should not meet again.
         self._wait(random.uniform(0.1, 1) * self._next_pause(), trouble)
 
-    def _bear_lost(self, trouble: Trouble) -> None:
+    def _back_off_lost(self, trouble: Trouble) -> None:
         self._losses += 1
         if self._losses == 1:
             return  # one connection that broke is no outage: a new one may do at once
@@ -358,15 +358,15 @@ class NetworkDatabase:
         """Return what `work` returns; it is done again for as long as that may help."""
         self._require_open()
         call = call or self._in_thread.call or Work(heard := listener(self._tell), heard)
-        patience = Retries(self.name, call, self._outage)
+        retries = Retries(self.name, call, self._outage)
         while True:
             try:
                 with self._pool.connection() as connection:
                     result = work(connection)
             except Trouble as trouble:
-                patience.bear(trouble)
+                retries.back_off(trouble)
             else:
-                patience.end()
+                retries.end()
                 return result
 
     def _tell(self, notice: str) -> None:

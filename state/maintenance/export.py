@@ -17,7 +17,7 @@ from ..session import InboxKind, SessionSettings, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.inbox import MOST_CHARS, Inbox
 from ..store.integrity import AFTER_THE_END
-from ..store.recording import lineage_of
+from ..store.listing import lineage_of
 from ..store.seals import exported, head_with_seals
 
 FORMAT = 1

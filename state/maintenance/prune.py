@@ -10,7 +10,7 @@ from ..databases.database import Database
 from ..errors import GuardFailed
 from ..store.files.contents import UNUSED_CONTENTS
 from ..store.listing import seems_held
-from ..store.recording import elements, stored_state
+from ..store.recording import elements, last_moves, stored_state
 from ..store.sessions import delete_session
 
 _ROW_BYTES = 100
@@ -156,11 +156,5 @@ def _waits(database: Database, session_id: str) -> bool:
     pending = elements(found.fields, "pending_tool_calls") if found is not None else []
     if any(call["decision"] == "undecided" for call in pending):
         return True
-    ids = {call["call_id"] for call in pending}
-    if not ids:
-        return False
-    moves = database.query(
-        "SELECT call_id, move FROM calls WHERE session_id = ? AND move <> 'decided' ORDER BY n", (session_id,)
-    )
-    last = {call_id: move for call_id, move in moves if call_id in ids}
-    return "started" in last.values()
+    ids = [call["call_id"] for call in pending]
+    return "started" in last_moves(database, session_id, ids, ("started", "finished")).values()

@@ -7,12 +7,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..calls import arguments_digest
-from ..databases.chain import Chain, rows_in_order
+from ..databases.chain import Chain
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..store.inbox import Inbox
 from ..store.integrity import Health, examine, numbered_rows
-from ..store.recording import CallMove, Traced, all_traces, call_moves, elements, recorded_messages, tool_uses
+from ..store.recording import (
+    CallMove,
+    Traced,
+    all_traces,
+    call_moves,
+    changed_paths,
+    elements,
+    recorded_messages,
+    tool_uses,
+)
 from ..store.seals import SealedPart, head_with_seals, stretches
 from ..trace import RunBegan, SessionImported
 
@@ -330,6 +339,6 @@ def _audited(trail: CallTrail, paths: Mapping[str, Paths]) -> AuditedCall:
 def _paths(database: Database, session_id: str) -> Paths:
     """Return the files that each call changed, in order."""
     found: Paths = {}
-    for _, call_id, path in rows_in_order(database, "files", session_id, ("call_id", "path")):
+    for _, call_id, path in changed_paths(database, session_id):
         found.setdefault(call_id, {})[path] = None
     return found

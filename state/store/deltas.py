@@ -1,7 +1,7 @@
 """The fields of a state as last written, and the smallest JSON that brings them up to date."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -168,3 +168,19 @@ def merge(fields: dict[str, Any], delta: str) -> None:
             fields[name] = elements
         else:
             fields[name] = value
+
+
+def voided(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields without what somebody elsewhere allowed: approvals, and a mode that asks for less."""
+    calls = cast("Sequence[dict[str, Any] | None]", fields.get("pending_tool_calls") or ())
+    pending = [call and {**call, **_unsaid(call)} for call in calls]
+    return {**fields, "execution_mode": "interactive", "pending_tool_calls": pending}
+
+
+def _unsaid(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    settled: dict[str, Any] = {"settled_as": None, "settled_result": ""} if call.get("settled_as") else {}
+    if hook := call.get("hook"):
+        settled |= {"hook": {**hook, "decision": ""}}
+    if call.get("decision") != "approved":
+        return settled
+    return {**settled, "decision": "undecided", "decided_by": "policy", "reason": "it was approved elsewhere"}

@@ -14,7 +14,8 @@ from ..databases.database import Database, GuardedUpdate, Statement, exists, upd
 from ..errors import GuardFailed, StoreError, UsageError
 from ..messages import json_object
 from ..session import InboxKind, WaitingMessage
-from .recording import lineage_of, stored_state
+from .listing import lineage_of
+from .recording import stored_state
 
 MOST_CHARS = 256 * 1024
 WITHDRAWN = "withdrawn"

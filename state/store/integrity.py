@@ -107,13 +107,13 @@ def examine(database: Database, session_id: str) -> Health:
         for damage in _damages(database, session_id, table, digests)
         if (damage.table, damage.place) not in known and (damage.table, damage.place) not in strangers
     ]
-    lost_in_front = sum(1 for record in range(records) if record not in digests)
-    lost_behind = max(marked - records, 0)
+    lost_before_end = sum(1 for record in range(records) if record not in digests)
+    lost_at_end = max(marked - records, 0)
     if records and not damages and records - 1 in digests and digests[records - 1] != end:
-        lost_behind = max(lost_behind, 1)
+        lost_at_end = max(lost_at_end, 1)
     broken = broken_seals(database, session_id, Chain(records, end), seals, digests)
     found_damages = (*damages, *strangers.values())
-    missing = lost_in_front + lost_behind
+    missing = lost_before_end + lost_at_end
     health = Health(found_damages, tuple(known.values()), missing, tuple(broken), Chain(records, end))
     if not health.is_whole:
         vouch(database, session_id, None)

@@ -29,8 +29,8 @@ RESTORE = "restore:"
 def undone_calls(database: Database, session_id: str, ancestors: tuple[str, ...]) -> set[str]:
     """Return the calls of `ancestors` whose whole effect was taken back when the session began."""
     rows = database.query(
-        "SELECT DISTINCT call_id FROM files WHERE session_id = ? AND call_id LIKE ?",
-        (session_id, f"{RESTORE}%"),
+        f"SELECT DISTINCT call_id FROM files WHERE session_id = ? AND SUBSTR(call_id, 1, {len(RESTORE)}) = ?",
+        (session_id, RESTORE),
     )
     steps = [int(call_id.removeprefix(RESTORE)) for (call_id,) in rows]
     if not steps:

@@ -1,14 +1,15 @@
-"""Which sessions there are and who runs each; no model is made for it, so that it is told at once."""
+"""Which sessions there are, what each was forked from, and who runs it; no model is made for it."""
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..databases.database import Database
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreError
 
 _SELECT = (
     "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
@@ -71,6 +72,29 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
         wake_at=row[11],
         is_foreign=is_foreign_at(settings.get("imported_seq"), int(row[6])),
     )
+
+
+def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:
+    """Return the session after its ancestors, oldest first, each with its last step that counts here.
+
+    None: all of them.
+    """
+    return list(upwards(database, session_id))[::-1]
+
+
+def upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
+    """Yield the session, what it was forked from, and so on, each with its last step that counts here."""
+    owner, last = session_id, None
+    seen: set[str] = set()
+    while True:
+        if owner in seen:
+            raise StoreError(f"The store says that session {session_id} was forked from itself.")
+        seen.add(owner)
+        yield owner, last
+        rows = database.query("SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (owner,))
+        if not rows or rows[0][0] is None:
+            return
+        owner, last = rows[0][0], int(rows[0][1]) if last is None else min(int(rows[0][1]), last)
 
 
 def is_gone(owner: str) -> bool:

@@ -31,7 +31,7 @@ def filled(
 ) -> list[Message]:
     """Return `messages` with a stand-in for each None.
 
-    `before` is what precedes them, `pending` the calls that have no result behind the last of them.
+    `before` is what precedes them, `pending` the calls that have no result after the last of them.
     """
     whole = list(before)
     for place, message in enumerate(messages):

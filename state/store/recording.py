@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -11,11 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from ..content import Attachment, Source
 from ..databases.chain import EVERY_ROW, places_set_aside, rows_in_order, sound_rows
 from ..databases.database import Database
-from ..errors import StoreError
 from ..messages import Message, ToolResult, ToolUse, json_object
 from ..session import SessionSettings
 from ..trace import TraceRecord
-from .deltas import merge, message_of
+from .deltas import merge, message_of, voided
+from .listing import lineage_of, upwards
 
 Lineage = Sequence[tuple[str, int | None]]
 """A session after those that it was forked from, each with its last step that counts (None: all)."""
@@ -40,28 +40,6 @@ def rows_between(found: Sequence[PlacedT], first: int, end: int) -> Sequence[Pla
     return found[begin:stop]
 
 
-def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:
-    """Return the session after its ancestors, oldest first, each with its last step that counts here.
-
-    None: all of them.
-    """
-    return list(_upwards(database, session_id))[::-1]
-
-
-def _upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
-    owner, last = session_id, None
-    seen: set[str] = set()
-    while True:
-        if owner in seen:
-            raise StoreError(f"The store says that session {session_id} was forked from itself.")
-        seen.add(owner)
-        yield owner, last
-        rows = database.query("SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (owner,))
-        if not rows or rows[0][0] is None:
-            return
-        owner, last = rows[0][0], int(rows[0][1]) if last is None else min(int(rows[0][1]), last)
-
-
 def foreign_until(database: Database, session_id: str) -> int:
     """Return the last step that came with an import; -1 if all of them ran here."""
     rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
@@ -69,22 +47,6 @@ def foreign_until(database: Database, session_id: str) -> int:
         return -1
     seq = SessionSettings.model_validate_json(rows[0][0]).imported_seq
     return -1 if seq is None else seq
-
-
-def voided(fields: Fields) -> dict[str, Any]:
-    """Return the fields without what somebody elsewhere allowed: approvals, and a mode that asks for less."""
-    calls = cast("Sequence[dict[str, Any] | None]", fields.get("pending_tool_calls") or ())
-    pending = [call and {**call, **_unsaid(call)} for call in calls]
-    return {**fields, "execution_mode": "interactive", "pending_tool_calls": pending}
-
-
-def _unsaid(call: Mapping[str, Any]) -> Fields:
-    settled: dict[str, Any] = {"settled_as": None, "settled_result": ""} if call.get("settled_as") else {}
-    if hook := call.get("hook"):
-        settled |= {"hook": {**hook, "decision": ""}}
-    if call.get("decision") != "approved":
-        return settled
-    return {**settled, "decision": "undecided", "decided_by": "policy", "reason": "it was approved elsewhere"}
 
 
 class StepRow(NamedTuple):
@@ -128,7 +90,7 @@ class StoredState(NamedTuple):
 
 def stored_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
     """Return the state after step `seq` (default: the newest), or after the last good one before it."""
-    for owner, last in _upwards(database, session_id):
+    for owner, last in upwards(database, session_id):
         limits = [limit for limit in (seq, last) if limit is not None]
         if found := _own_state(database, owner, min(limits, default=_ALL)):
             return found
@@ -301,14 +263,39 @@ class CallMove:
         return ToolResult.model_validate(stored) if stored else None
 
 
-def call_moves(
-    database: Database, session_id: str, condition: str = "1 = 1", values: Sequence[Any] = (), after: int = -1
-) -> Iterator[CallMove]:
+def call_moves(database: Database, session_id: str, after: int = -1) -> Iterator[CallMove]:
     """Yield the moves that a session recorded itself after number `after`, without damaged ones."""
     columns = ("record", "call_id", "move", "at", "body")
-    rows = sound_rows(database, "calls", session_id, columns, condition, values, (after,))
+    rows = sound_rows(database, "calls", session_id, columns, after=(after,))
     for n, row, call_id, move, at, body in rows:
         yield CallMove(session_id, int(n), int(row), call_id, move, at, json_object(body) or {})
+
+
+def last_moves(
+    database: Database, session_id: str, call_ids: Collection[str], kinds: Collection[str]
+) -> dict[str, str]:
+    """Return the last move of each of these calls, of the kinds named.
+
+    Damaged rows count, as they do for a session that goes on: what they say may have happened.
+    """
+    if not call_ids:
+        return {}
+    condition = f"call_id IN ({', '.join('?' * len(call_ids))})"
+    rows = rows_in_order(database, "calls", session_id, ("call_id", "move"), condition, (*call_ids,))
+    return {call_id: move for _, call_id, move in rows if move in kinds}
+
+
+def changed_paths(database: Database, session_id: str, after: int = -1) -> Iterator[tuple[int, str, str]]:
+    """Yield number, call and path of the file changes that a session recorded after number `after`."""
+    rows = rows_in_order(database, "files", session_id, ("call_id", "path"), after=(after,))
+    return ((int(n), call_id, path) for n, call_id, path in rows)
+
+
+def damage(database: Database, session_id: str) -> Iterator[tuple[str, str]]:
+    """Yield kind and key of each step, message, move and trace record that was set aside."""
+    for table in ("steps", "messages", "calls", "traces"):
+        for place in places_set_aside(database, session_id, table):
+            yield table.removesuffix("s"), place
 
 
 class PlacedMove(NamedTuple):
@@ -390,6 +377,23 @@ def tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
         # Most messages ask for nothing, and need not be parsed.
         if '"tool_use"' in body and (message := message_of(body)) is not None:
             yield from message.tool_uses
+
+
+_MOST_EARLY, _MOST_BODY_BYTES = 40, 4000
+"""Who looks for a session remembers how it began."""
+_OF_A_PERSON = '{"role":"user","origin":"person"'
+"""How the stored form of a message begins that a person sent."""
+
+
+def said_early(database: Database, session_ids: Sequence[str]) -> Iterator[tuple[str, Message]]:
+    """Yield what people said early in these sessions, in order; long messages are left out."""
+    rows = database.query(
+        f"SELECT session_id, body FROM messages WHERE session_id IN ({', '.join('?' * len(session_ids))})"
+        f" AND idx < {_MOST_EARLY} AND LENGTH(body) < {_MOST_BODY_BYTES}"
+        f" AND SUBSTR(body, 1, {len(_OF_A_PERSON)}) = ? ORDER BY session_id, log, idx",
+        (*session_ids, _OF_A_PERSON),
+    )
+    yield from ((owner, said) for owner, body in rows if (said := message_of(body)) is not None)
 
 
 def contents_of(database: Database) -> Source:

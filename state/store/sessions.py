@@ -22,11 +22,11 @@ from .listing import (
     is_fresh,
     is_gone,
     is_here,
+    lineage_of,
     seems_held,
     summaries,
     summary_of,
 )
-from .recording import lineage_of
 from .seals import mark
 
 

@@ -1,6 +1,5 @@
 """What each step of a session did, and what people said in many sessions, in one line each."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -8,7 +7,7 @@ from typing import Literal, NamedTuple
 from ..content import labels
 from ..databases.database import Database
 from ..messages import Message, Text, ToolResult, ToolUse, subject_of
-from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps
+from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps, said_early
 
 StepKind = Literal[
     "message", "command", "reply", "calls", "results", "decision", "plan", "summary", "compression", "other"
@@ -153,11 +152,6 @@ def _step(step: RecordedStep, pages: MessagePages, subjects: dict[str, str]) -> 
 
 
 _PAGE_SESSIONS = 200
-_MOST_BEHIND = 40
-"""Who looks for a session remembers how it began."""
-_MOST_BODY_BYTES = 4000
-_OF_A_PERSON = '{"role":"user","origin":"person"'
-"""How the stored form of a message begins that a person sent."""
 
 
 def said_in(database: Database, session_ids: Sequence[str]) -> Iterator[dict[str, list[str]]]:
@@ -166,23 +160,8 @@ def said_in(database: Database, session_ids: Sequence[str]) -> Iterator[dict[str
     Long messages are left out, and those that cannot be read.
     """
     for start in range(0, len(session_ids), _PAGE_SESSIONS):
-        page = session_ids[start : start + _PAGE_SESSIONS]
-        marks = ", ".join("?" * len(page))
-        rows = database.query(
-            f"SELECT session_id, body FROM messages WHERE session_id IN ({marks}) AND idx < {_MOST_BEHIND}"
-            f" AND LENGTH(body) < {_MOST_BODY_BYTES} AND SUBSTR(body, 1, {len(_OF_A_PERSON)}) = ?"
-            " ORDER BY session_id, log, idx",
-            (*page, _OF_A_PERSON),
-        )
         found: dict[str, list[str]] = {}
-        for session_id, body in rows:
-            found.setdefault(session_id, []).append(_first_line(body))
+        for session_id, message in said_early(database, session_ids[start : start + _PAGE_SESSIONS]):
+            words = next((block.text for block in message.blocks if isinstance(block, Text)), "")
+            found.setdefault(session_id, []).append(cut_line(words.strip().partition("\n")[0]))
         yield found
-
-
-def _first_line(body: str) -> str:
-    try:
-        texts = (block["text"] for block in json.loads(body)["blocks"] if block["kind"] == "text")
-        return cut_line(next(texts, "").strip().partition("\n")[0])
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return ""

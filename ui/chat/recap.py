@@ -7,7 +7,7 @@ from ...actions.events import ToolFinished
 from ...state.application import ApplicationState
 from ...state.calls import PendingCall
 from ...state.messages import Message, ToolResult
-from ...state.store.recording import CallMove, call_moves
+from ...state.store.recording import CallMove, call_moves, last_moves
 from ...state.store.store import Store
 from ...state.transcript import Transcript
 from ..terminal.lines import Line, finish_line, local_time, plan_lines, result_lines, title
@@ -101,9 +101,7 @@ _MODEL_STOPS = {
 def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> Iterator[Line]:
     """Yield how far each call of the round got."""
     ids = [call.call_id for call in calls]
-    wanted = f"call_id IN ({', '.join('?' * len(ids))})" if ids else "1 = 0"
-    got = {move.call_id: move.move for move in call_moves(store.database, session_id, wanted, ids)
-           if move.move in ("started", "finished")}  # fmt: skip
+    got = last_moves(store.database, session_id, ids, ("started", "finished"))
     running = [call for call in calls if got.get(call.call_id) == "started"]
     waiting = [call for call in calls if call.call_id not in got and call.decision == "approved"]
     for call in calls:

@@ -12,7 +12,7 @@ from ...agent.session.session import whoami
 from ...agent.tracking.entries import AppName, app_id, project_id
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
-from ...state.store.recording import call_moves
+from ...state.store.recording import last_moves
 from ..terminal.lines import Line, preview, title, unknown_lines
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def _inside(store: "Store", summary: "SessionSummary") -> tuple[str, ...]:
         return ()
     try:
         calls = store.show(summary.id).state.pending_tool_calls
-        moves = {move.call_id: move.move for move in call_moves(store.database, summary.id)}
+        ids = [call.call_id for call in calls]
+        moves = last_moves(store.database, summary.id, ids, ("started", "decided", "finished"))
     except (StoreError, ValueError):
         return ()
     return tuple(

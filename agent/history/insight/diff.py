@@ -164,7 +164,7 @@ class ComparedRun:
     answer: str | None
     whole: Totals
     own: Totals
-    """Behind the step at which the two part."""
+    """After the step at which the two part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.application import Usage
 from ....state.clock import milliseconds
 from ....state.databases.database import Database
@@ -137,11 +138,7 @@ def _usage(fields: Fields) -> Usage:
     return Usage.model_validate(fields.get("usage") or {})
 
 
-_DECISIONS = frozenset({"start_plan", "submit_plan", "finish_step", "final_answer"})
-"""Calls that move the graph; what they lead to is told instead."""
-
-
-class Teller:
+class StepReader:
     def __init__(self, pages: MessagePages, book: CallBook) -> None:
         self._pages = pages
         self._book = book
@@ -151,7 +148,7 @@ class Teller:
         """What the calls took whose results the step brought."""
 
     @property
-    def standing(self) -> EndPosition:
+    def end_position(self) -> EndPosition:
         """Where the session stands after the last step that was told."""
         newest, mask = self._newest, self._book.masker.text
         return EndPosition(
@@ -166,7 +163,7 @@ class Teller:
             usage=_usage(newest),
         )
 
-    def tell(self, step: RecordedStep) -> Iterator[Happened]:
+    def happened(self, step: RecordedStep) -> Iterator[Happened]:
         """Yield what a step did, in the order in which a person wants to read it."""
         self._newest = step.after
         self._goal = str(step.after.get("current_goal") or self._goal)
@@ -204,7 +201,8 @@ class Teller:
                 yield Statement(_speaker(message, step, is_last), cut(block.label, MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():
                 yield Statement("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
-            elif isinstance(block, ToolUse) and block.tool not in _DECISIONS:
+            elif isinstance(block, ToolUse) and block.tool not in RESERVED_NAMES:
+                # What a call leads to that moves the graph is told instead of it.
                 yield self._book.asked(block)
             elif isinstance(block, ToolResult) and self._book.answered(block):
                 self.tool_ms += block.duration_ms or 0
@@ -281,7 +279,7 @@ class _Reading:
         self._id = session_id
         self._lineage = store.index.lineage(session_id)
         self._book = CallBook(store, self._lineage)
-        self._teller = Teller(MessagePages(store.database), self._book)
+        self._reader = StepReader(MessagePages(store.database), self._book)
         self._runs = {
             owner: Runs(store.database, owner, limit, store.index.is_held(owner))
             for owner, limit in self._lineage
@@ -295,7 +293,7 @@ class _Reading:
         return Account(
             summary=replace(summary, title=self._book.masker.text(summary.title)),
             settings=self._store.index.settings(self._id),
-            standing=self._teller.standing,
+            standing=self._reader.end_position,
             happened=happened,
             steps=tuple(self._costs.steps),
             audit=audit(self._store.database, [owner for owner, _ in self._lineage]),
@@ -319,8 +317,8 @@ class _Reading:
         if not step.action:
             yield Happened(step.seq, step.at, None, Lost(f"The record of step {step.seq} is damaged."))
             return
-        told = list(self._teller.tell(step))
-        self._costs.add(step, self._teller.tool_ms)
+        told = list(self._reader.happened(step))
+        self._costs.add(step, self._reader.tool_ms)
         yield from told
 
     def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from ....actions.turn.commands import MODES
 from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode, InboxTaken
 from ....state.calls import HOOK_DECIDES, CallDecision, PendingCall, restore_arguments
-from ....state.databases.chain import places_set_aside
 from ....state.databases.database import Database
 from ....state.errors import StoreError
 from ....state.messages import Message, ToolResult
@@ -21,6 +20,7 @@ from ....state.store.recording import (
     StepFold,
     Traced,
     call_moves,
+    damage,
     recorded_messages,
     rows_between,
     traces,
@@ -218,9 +218,8 @@ def _messages(database: Database, session_id: str) -> Iterator[SaidMessage]:
 
 
 def _refuse_damaged(database: Database, session_id: str) -> None:
-    for table in ("steps", "messages", "calls", "traces"):
-        for place in places_set_aside(database, session_id, table):
-            raise _damaged(session_id, f"{table.removesuffix('s')} {place} was set aside")
+    for kind, place in damage(database, session_id):
+        raise _damaged(session_id, f"{kind} {place} was set aside")
 
 
 def _damaged(session_id: str, what: str) -> StoreError:

@@ -55,10 +55,10 @@ class Divergence:
     """What differs: `-` is recorded, `+` is today; untrusted."""
 
 
-class Departed(SandburError):
+class DivergenceError(SandburError):
     """Raised in the middle of an action that does what was never recorded."""
 
-    code = "departed"
+    code = "divergence"
 
     def __init__(self, kind: DivergenceKind, message: str) -> None:
         super().__init__(message)
@@ -97,7 +97,7 @@ class RecordedModel:
         moment = self._stage.moment
         called = moment.called
         if called is None or self._stage.asked is not None:
-            raise Departed("request", "today's program asks the model where the recorded run did not")
+            raise DivergenceError("request", "today's program asks the model where the recorded run did not")
         if called.error is not None:
             raise ContextFull(called.error.message)
         if self._real is not None and called.reply is None:
@@ -106,7 +106,7 @@ class RecordedModel:
             return
         message = called.reply or moment.reply
         if message is None or called.finish is None:
-            raise Departed("request", "what the model answered is not in the recording")
+            raise DivergenceError("request", "what the model answered is not in the recording")
         yield Reply(message, cast(FinishReason, called.finish), called.usage, called.discarded)
 
 
@@ -300,7 +300,7 @@ class RecordedJournal:
         pre_images: Mapping[str, bytes] | None = None,
     ) -> None:
         if pending.call_id not in self._stage.moment.started:
-            raise Departed(
+            raise DivergenceError(
                 "state",
                 f"today's program runs the call {pending.call_id} ({pending.tool}), which did not run then",
             )

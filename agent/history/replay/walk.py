@@ -39,8 +39,8 @@ from .absent_tools import AbsentTool, RecordedGate
 from .comparison import diff_lines, differences, loose_differences, request_divergence
 from .moments import Moment, Owner, Recording, Values, inputs_of, read_recording
 from .recorded_ports import (
-    Departed,
     Divergence,
+    DivergenceError,
     RecordedAdvice,
     RecordedCounter,
     RecordedInbox,
@@ -273,8 +273,8 @@ async def _failure(
     try:
         _, step = await cast(Any, application).astream_result(**ask)
         await step.get()
-    except Departed as departed:
-        return Divergence(moment.seq, moment.action, departed.kind, _sentence(departed.message))
+    except DivergenceError as error:
+        return Divergence(moment.seq, moment.action, error.kind, _sentence(error.message))
     except SandburError as error:
         if asks_real_model:
             raise

@@ -57,8 +57,8 @@ class SessionFiles:
     def _stored(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for session_id, last in self._lineage:
-            condition = f"chunk = {_CHUNK} AND call_id LIKE '{_NAME}%'"
-            rows = sound_rows(self._database, "outputs", session_id, ("body",), condition)
+            condition = f"chunk = {_CHUNK} AND SUBSTR(call_id, 1, {len(_NAME)}) = ?"
+            rows = sound_rows(self._database, "outputs", session_id, ("body",), condition, (_NAME,))
             numbered = sorted((int(name.removeprefix(_NAME)), bytes(body)) for name, _, body in rows)
             for n, body in numbered:
                 head, _, content = body.partition(b"\n")

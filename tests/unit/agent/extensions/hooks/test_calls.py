@@ -14,7 +14,7 @@ from sandbur.actions.events import Event, Notice, RunFinished, ToolRequested
 from sandbur.agent.history.replay.replay import replay
 from sandbur.state.calls import CallDecision, HookSaid, PendingCall
 from sandbur.state.maintenance.verify import audit
-from sandbur.state.store.recording import voided
+from sandbur.state.store.deltas import voided
 from sandbur.state.store.store import Store
 
 WRITE = [("write_file", {"path": "a.txt", "content": "one"})]
