@@ -51,7 +51,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     from .turn.tool_runner import ReadyCall, ToolRunner
 
     calls = state.pending_tool_calls
-    if any(call.decision == "undecided" for call in calls):
+    if state.undecided_calls:
         raise AssertionError("the graph let an undecided call through")
     results = await _known(state, ports)
     runner = ToolRunner(state, ports)

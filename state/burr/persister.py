@@ -108,10 +108,10 @@ class SandburPersister(_Persister, BaseStatePersister):
 
     def initialize(self) -> None:
         """Make the tables unless they are there."""
-        self._store.get().create()
+        self._store.get().tables.create()
 
     def is_initialized(self) -> bool:
-        return self._store.get().are_created()
+        return self._store.get().tables.are_there()
 
     def save(
         self,
@@ -157,10 +157,10 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
 
     async def initialize(self) -> None:
         """Make the tables unless they are there."""
-        await self._offload(BurrStates.create)
+        await self._offload(lambda states: states.tables.create())
 
     async def is_initialized(self) -> bool:
-        return await self._offload(BurrStates.are_created)
+        return await self._offload(lambda states: states.tables.are_there())
 
     async def save(
         self,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from ..databases.database import Database, GuardedUpdate, Statement, open_database
+from ..databases.database import Database, GuardedUpdate, LateTables, Statement, open_database
 from ..errors import StoreError
 from .json_diff import difference
 from .rows import (
@@ -103,24 +103,7 @@ class BurrStates:
         self.database = database
         self._known = KnownStates()
         self._clock = Clock()
-        self._are_created = False
-
-    def create(self) -> None:
-        """Make the tables unless they are there; the mark comes last: where it is, the tables are."""
-        if not self.are_created():
-            mark = "INSERT INTO meta (name, value) VALUES ('burr_states', ?) ON CONFLICT (name) DO NOTHING"
-            self.database.commit([*self.database.creation(TABLES), (mark, (str(VERSION),))])
-
-    def are_created(self) -> bool:
-        if not self._are_created:
-            rows = self.database.query("SELECT value FROM meta WHERE name = 'burr_states'")
-            if rows and int(rows[0][0]) > VERSION:
-                raise StoreError(
-                    f"The Burr states in {self.database.name} were written by a newer Sandbur.",
-                    "Upgrade Sandbur.",
-                )
-            self._are_created = bool(rows)
-        return self._are_created
+        self.tables = LateTables(database, "burr_states", VERSION, TABLES, "Burr states")
 
     def save(self, step: Step) -> None:
         """Commit one step; the very same step may be saved again, another one in its place is refused."""
@@ -240,7 +223,7 @@ class BurrStates:
         return self.database.query(f"{sql} {limit}", (AppKey(partition, "").partition_hash,))
 
     def _require_tables(self) -> None:
-        if not self.are_created():
+        if not self.tables.are_there():
             raise NotInitialized(
                 f"Uninitialized persister: {self.database.name} has no tables for Burr states.",
                 "Call initialize() on the persister first.",

@@ -27,6 +27,16 @@ def insert(table: str, values: Mapping[str, Any]) -> Statement:
     return f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
 
 
+def insert_once(table: str, values: Mapping[str, Any], unless: Mapping[str, Any]) -> Statement:
+    """Return what inserts a row unless there is one with the values of `unless`."""
+    marks = ", ".join("?" * len(values))
+    there, found = exists(table, unless)
+    return (
+        f"INSERT INTO {table} ({', '.join(values)}) SELECT {marks} WHERE NOT EXISTS ({there})",
+        (*values.values(), *found),
+    )
+
+
 def update(table: str, values: Mapping[str, Any], where: Mapping[str, Any]) -> Statement:
     changes = ", ".join(f"{column} = ?" for column in values)
     return f"UPDATE {table} SET {changes} WHERE {_all_of(where)}", (*values.values(), *where.values())
@@ -133,6 +143,39 @@ class Database(Protocol):
     def marked(self, session_id: str) -> int:
         """Return the number last noted, or -1."""
         ...
+
+
+class LateTables:
+    """Tables that are made at their first use, so that a store without any needs no other version.
+
+    Their mark in `meta` comes last: where it is, they are.
+    """
+
+    def __init__(self, database: Database, mark: str, version: int, tables: Sequence[str], noun: str) -> None:
+        self._database = database
+        self._mark = mark
+        self._version = version
+        self._tables = tables
+        self._noun = noun
+        self._are_there = False
+
+    def create(self) -> None:
+        """Make the tables unless they are there."""
+        if not self.are_there():
+            mark = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+            creation = self._database.creation(self._tables)
+            self._database.commit([*creation, (mark, (self._mark, str(self._version)))])
+
+    def are_there(self) -> bool:
+        if not self._are_there:
+            rows = self._database.query("SELECT value FROM meta WHERE name = ?", (self._mark,))
+            if rows and int(rows[0][0]) > self._version:
+                raise StoreError(
+                    f"The {self._noun} in {self._database.name} were written by a newer Sandbur.",
+                    "Upgrade Sandbur.",
+                )
+            self._are_there = bool(rows)
+        return self._are_there
 
 
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("_listener", default=None)

@@ -10,7 +10,7 @@ from ..application import InboxTaken
 from ..clock import now
 from ..crashpoints import reach
 from ..databases.chain import row_of
-from ..databases.database import Database, GuardedUpdate, Statement, exists, update
+from ..databases.database import Database, GuardedUpdate, Statement, exists, insert_once, update
 from ..errors import GuardFailed, StoreError, UsageError
 from ..messages import json_object
 from ..session import InboxKind, WaitingMessage
@@ -20,11 +20,6 @@ from .recording import stored_state
 MOST_CHARS = 256 * 1024
 WITHDRAWN = "withdrawn"
 _MOST_TRIES = 50
-_COLUMNS = ("session_id", "n", "kind", "at", "token", "body")
-_INSERT = (
-    f"INSERT INTO inbox ({', '.join(_COLUMNS)}) SELECT {', '.join('?' * len(_COLUMNS))}"
-    " WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE session_id = ? AND n = ?)"
-)
 
 
 class Inbox:
@@ -115,10 +110,9 @@ class Inbox:
         for _ in range(_MOST_TRIES):
             number = max(await self._database.offload(self._next_number), above + 1)
             place = {"session_id": self._session_id, "n": number}
-            row = (self._session_id, number, kind, now(), token, body)
-            guard = GuardedUpdate(
-                (_INSERT, (*row, *place.values())), exists("inbox", {**place, "token": token})
-            )
+            row = {**place, "kind": kind, "at": now(), "token": token, "body": body}
+            claim = insert_once("inbox", row, unless=place)
+            guard = GuardedUpdate(claim, exists("inbox", {**place, "token": token}))
             reach("inbox_before_commit")
             try:
                 await self._database.acommit([], guard)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from ...content import Attachment
-from ...databases.database import Database, Statement
+from ...databases.database import Database, Statement, insert_once
 
 _CHUNK_BYTES = 256 * 1024
 """Small enough for the packet limit of any MySQL server."""
@@ -39,10 +39,6 @@ _INSERT = (
     " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND chunk >= 0"
     " AND (session_id <> ? OR chunk = ?))"
 )
-_INSERT_OWN = (
-    "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
-    " WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ? AND session_id = ? AND chunk = ?)"
-)
 
 
 def stored(session_id: str, digest: str, content: bytes, is_packed: bool = False) -> Iterator[Statement]:
@@ -59,13 +55,14 @@ def stored(session_id: str, digest: str, content: bytes, is_packed: bool = False
 
 def stored_chunk(session_id: str, digest: str, chunk: int, size: int, body: bytes) -> Statement:
     """Write a part of a content as another store had it."""
-    return _INSERT_OWN, (digest, session_id, chunk, size, body, digest, session_id, chunk)
+    key = {"digest": digest, "session_id": session_id, "chunk": chunk}
+    return insert_once("blobs", {**key, "size": size, "body": body}, unless=key)
 
 
 def used(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
     """Note what a message of a session refers to, and write what of it this process has in memory."""
     for file in files:
-        yield _INSERT_OWN, (file.sha256, session_id, _USED, file.size, b"", file.sha256, session_id, _USED)
+        yield stored_chunk(session_id, file.sha256, _USED, file.size, b"")
         if file.held is not None:
             is_packed = file.media_type != "text/plain"
             yield from stored(session_id, file.sha256, file.held, is_packed)

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from ...clock import now
 from ...crashpoints import reach
-from ...databases.database import Database, GuardedUpdate, Statement, exists, update
+from ...databases.database import (
+    Database,
+    GuardedUpdate,
+    LateTables,
+    Statement,
+    exists,
+    insert_once,
+    update,
+)
 from ...errors import GuardFailed, StoreError
 
 TABLE = """CREATE TABLE shared_files (
@@ -18,16 +26,7 @@ TABLE = """CREATE TABLE shared_files (
     updated_at VARCHAR(32) NOT NULL,
     body {blob} NOT NULL,
     PRIMARY KEY (owner, name))"""
-"""`owner` and `name` are digests of the tenant and the path: a database may take two texts for one.
-
-Made by whoever writes the first file, so that a store without any needs no other version.
-"""
-_COLUMNS = ("owner", "name", "path", "digest", "size", "updated_at", "body")
-_INSERT = (
-    f"INSERT INTO shared_files ({', '.join(_COLUMNS)}) SELECT {', '.join('?' * len(_COLUMNS))}"
-    " WHERE NOT EXISTS (SELECT 1 FROM shared_files WHERE owner = ? AND name = ?)"
-)
-_MARK = "shared_files"
+"""`owner` and `name` are digests of the tenant and the path: a database may take two texts for one."""
 _VERSION = 1
 
 
@@ -37,7 +36,7 @@ class SharedFiles:
     def __init__(self, database: Database, tenant: str = "") -> None:
         self._database = database
         self._owner = _digest(json.dumps(["tenant", tenant]).encode())
-        self._is_there = False
+        self._tables = LateTables(database, "shared_files", _VERSION, (TABLE,), "files")
 
     async def files(self) -> Mapping[str, int]:
         """Return the size of each file in bytes, by path."""
@@ -51,13 +50,13 @@ class SharedFiles:
         return await self._database.offload(lambda: self._write(path, content, expected))
 
     def _listed(self) -> dict[str, int]:
-        if not self._are_there():
+        if not self._tables.are_there():
             return {}
         rows = self._database.query("SELECT path, size FROM shared_files WHERE owner = ?", (self._owner,))
         return {path: int(size) for path, size in rows}
 
     def _read(self, path: str) -> bytes | None:
-        if not self._are_there():
+        if not self._tables.are_there():
             return None
         rows = self._database.query(
             "SELECT body FROM shared_files WHERE owner = ? AND name = ?", (self._owner, _name(path))
@@ -65,7 +64,7 @@ class SharedFiles:
         return bytes(rows[0][0]) if rows else None
 
     def _write(self, path: str, content: bytes, expected: str | None) -> bool:
-        self._create()
+        self._tables.create()
         digest = _digest(content)
         there = self._digest_of(path)
         if there != expected or there == digest:
@@ -90,31 +89,13 @@ class SharedFiles:
         place = {"owner": self._owner, "name": _name(path)}
         if expected is not None:
             return update("shared_files", new, {**place, "digest": expected})
-        row = {**place, "path": path, **new}
-        return _INSERT, (*(row[column] for column in _COLUMNS), *place.values())
+        return insert_once("shared_files", {**place, "path": path, **new}, unless=place)
 
     def _digest_of(self, path: str) -> str | None:
         rows = self._database.query(
             "SELECT digest FROM shared_files WHERE owner = ? AND name = ?", (self._owner, _name(path))
         )
         return str(rows[0][0]) if rows else None
-
-    def _create(self) -> None:
-        """Make the table unless it is there; the mark comes last: where it is, the table is."""
-        if not self._are_there():
-            mark = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-            creation = self._database.creation((TABLE,))
-            self._database.commit([*creation, (mark, (_MARK, str(_VERSION)))])
-
-    def _are_there(self) -> bool:
-        if not self._is_there:
-            rows = self._database.query("SELECT value FROM meta WHERE name = ?", (_MARK,))
-            if rows and int(rows[0][0]) > _VERSION:
-                raise StoreError(
-                    f"The files in {self._database.name} were written by a newer Sandbur.", "Upgrade Sandbur."
-                )
-            self._is_there = bool(rows)
-        return self._is_there
 
 
 def _name(path: str) -> str:
