@@ -68,6 +68,8 @@ class Action(NamedTuple):
     flags: tuple[str, ...] = ()
     """Those of the command's own flags that belong to it, by their longest name."""
     examples: tuple[Example, ...] = ()
+    home: str = ""
+    """The module in the command's package that does it, and its function there."""
 
 
 class Command(Declared, ABC):
@@ -106,6 +108,17 @@ class Command(Declared, ABC):
     @abstractmethod
     async def run(self) -> int:
         """Do it; return the exit code."""
+
+
+class ActionCommand(Command):
+    """A command each word of which is done by a function of its own."""
+
+    action: str
+
+    async def run(self) -> int:
+        module, _, function = self.ACTIONS[self.action].home.rpartition(".")
+        package = type(self).__module__.rpartition(".")[0]
+        return await getattr(import_module(f".{module}", package), function)(self)
 
 
 class Progress(NamedTuple):

@@ -1,36 +1,34 @@
 """The flags of `sandbur mcp`, and what each of its words does."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import ClassVar
 
 from ....state.errors import UsageError
 from ...argument_types import one_of
-from ...grammar import Action, Command, flag, switch, word
+from ...grammar import Action, ActionCommand, flag, switch, word
 
 KINDS = ("stdio", "http", "sse")
 
 
-_ACTIONS: Mapping[str, Action] = {
-    "list": Action("", "the tool servers that count here", ("--json",)),
-    "add": Action("NAME -- PROGRAM ... | NAME --url URL", "write a tool server down",
-                  ("--url", "--type", "--env", "--header", "--project"), (
-        ("sandbur mcp add time -- uvx mcp-server-time", ""),
-        ("sandbur mcp add docs --url https://example.com/mcp", ""),
-        ("sandbur mcp add git --project -- uvx mcp-server-git", "in the project's .mcp.json"),
-    )),
-    "remove": Action("NAME", "take a tool server out", ("--project",)),
-    "test": Action("[NAME]", "start tool servers and list what they offer", ("--json",)),
-    "serve": Action("", "be a tool server: start, watch and go on with runs", ("--allow-decisions",)),
-}  # fmt: skip
-
-
-class McpCommand(Command):
+class McpCommand(ActionCommand):
     GROUPS = ("add", "run", "limits", "place")
-    ACTIONS: ClassVar = _ACTIONS
+    ACTIONS: ClassVar[Mapping[str, Action]] = {
+        "list": Action("", "the tool servers that count here", ("--json",), home="configured.list_servers"),
+        "add": Action("NAME -- PROGRAM ... | NAME --url URL", "write a tool server down",
+                      ("--url", "--type", "--env", "--header", "--project"), (
+            ("sandbur mcp add time -- uvx mcp-server-time", ""),
+            ("sandbur mcp add docs --url https://example.com/mcp", ""),
+            ("sandbur mcp add git --project -- uvx mcp-server-git", "in the project's .mcp.json"),
+        ), home="configured.add"),
+        "remove": Action("NAME", "take a tool server out", ("--project",), home="configured.remove"),
+        "test": Action("[NAME]", "start tool servers and list what they offer", ("--json",),
+                       home="trial.try_servers"),
+        "serve": Action("", "be a tool server: start, watch and go on with runs", ("--allow-decisions",),
+                        home="serving.serve"),
+    }  # fmt: skip
     action: str = word(
-        "|".join(_ACTIONS), "list, add or remove servers, try them, or be one", "list", nargs="?",
-        type=one_of(tuple(_ACTIONS)),
+        "|".join(ACTIONS), "list, add or remove servers, try them, or be one", "list", nargs="?",
+        type=one_of(tuple(ACTIONS)),
     )  # fmt: skip
     server: str = word("NAME", "add, remove, test: the name of the server", nargs="?")
     url: str = flag("--url", "its address, if it is no program", "", "add", metavar="URL")
@@ -69,17 +67,3 @@ class McpCommand(Command):
             raise UsageError("--project belongs to `sandbur mcp add` and `sandbur mcp remove`.")
         if self.allow_decisions and action != "serve":
             raise UsageError("--allow-decisions belongs to `sandbur mcp serve`.")
-
-    async def run(self) -> int:
-        module, function = _DOING[self.action]
-        return await getattr(import_module(module, __package__), function)(self)
-
-
-_DOING = {
-    "list": (".configured", "list_servers"),
-    "add": (".configured", "add"),
-    "remove": (".configured", "remove"),
-    "test": (".trial", "try_servers"),
-    "serve": (".serving", "serve"),
-}
-"""Action -> the module of this package and the function in it."""

@@ -2,34 +2,31 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from importlib import import_module
 from typing import ClassVar
 
 from ....state.errors import UsageError
 from ...argument_types import duration, one_of
-from ...grammar import Action, Command, flag, switch, word
+from ...grammar import Action, ActionCommand, flag, switch, word
 
 _USUAL_DAYS = 30
 
 
-_ACTIONS: Mapping[str, Action] = {
-    "check": Action("COMMAND | -", "what the gate says to a command here, and why", ("--json", "--mode"),
-               (
-        ("sandbur policy check 'git push origin main'", ""),
-        ("sandbur policy check - --json < calls.jsonl", "one verdict a line, in order"),
-    )),
-    "test": Action("[FILE]", "what other rules would have said to past calls", ("--last", "--json"), (
-        ("sandbur policy test strict.toml --last 30d", ""),
-    )),
-    "suggest": Action("", "rules that would have spared questions", ("--last", "--json")),
-}  # fmt: skip
-
-
-class PolicyCommand(Command):
+class PolicyCommand(ActionCommand):
     GROUPS = ("run", "place")
-    ACTIONS: ClassVar = _ACTIONS
-    action: str = word("|".join(_ACTIONS), "check a command, test rules on the past, suggest rules", "",
-                       type=one_of(tuple(_ACTIONS)))  # fmt: skip
+    ACTIONS: ClassVar[Mapping[str, Action]] = {
+        "check": Action("COMMAND | -", "what the gate says to a command here, and why", ("--json", "--mode"),
+                       (
+            ("sandbur policy check 'git push origin main'", ""),
+            ("sandbur policy check - --json < calls.jsonl", "one verdict a line, in order"),
+        ), home="check.check"),
+        "test": Action("[FILE]", "what other rules would have said to past calls", ("--last", "--json"), (
+            ("sandbur policy test strict.toml --last 30d", ""),
+        ), home="past.test_rules"),
+        "suggest": Action("", "rules that would have spared questions", ("--last", "--json"),
+                          home="past.suggest_rules"),
+    }  # fmt: skip
+    action: str = word("|".join(ACTIONS), "check a command, test rules on the past, suggest rules", "",
+                       type=one_of(tuple(ACTIONS)))  # fmt: skip
     what: str = word(
         "WHAT",
         "check: a shell command, or - for calls as JSON lines on stdin; test: a file with other rules",
@@ -52,15 +49,3 @@ class PolicyCommand(Command):
             raise UsageError(f"`{self.what}` is one word too many.", "`sandbur policy --help` helps.")
         if self.action == "check" and self.last != PolicyCommand().last:
             raise UsageError("--last belongs to `sandbur policy test` and `sandbur policy suggest`.")
-
-    async def run(self) -> int:
-        module, function = _DOING[self.action]
-        return await getattr(import_module(module, __package__), function)(self)
-
-
-_DOING = {
-    "check": (".check", "check"),
-    "test": (".past", "test_rules"),
-    "suggest": (".past", "suggest_rules"),
-}
-"""Action -> the module of this package and the function in it."""

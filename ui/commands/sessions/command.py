@@ -2,48 +2,46 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from importlib import import_module
 from typing import ClassVar
 
 from ....state.errors import UsageError
 from ...argument_types import duration, one_of, position, size
-from ...grammar import ID, Action, Command, flag, switch, word
-
-_ACTIONS: Mapping[str, Action] = {
-    "list": Action("", "every session of the store, the newest first", ("--json",), (
-        ("sandbur sessions", "a table"),
-        ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
-    )),
-    "show": Action("ID", "a session: plan, messages, what waits", ("--json", "--steps"), (
-        ("sandbur sessions show 3f2a", "the start of an id is enough"),
-        ("sandbur sessions show 3f2a --steps", "its steps, with the numbers for `fork --at`"),
-    )),
-    "rename": Action("ID TITLE", "call a session something else", (), (
-        ('sandbur sessions rename 3f2a "the slow build"', "a title names it as an id does"),
-    )),
-    "verify": Action("ID", "whether its record is whole, and every move of its calls in order",
-                     ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "every move"),)),
-    "delete": Action("ID", "remove a session for good"),
-    "prune": Action("", "remove sessions that nobody uses any more",
-                    ("--older-than", "--keep", "--max-size", "--dry-run", "--json"), (
-        ("sandbur sessions prune --dry-run", "only say what would go"),
-        ("sandbur sessions prune --older-than 8w --keep 50", ""),
-        ("sandbur sessions prune --max-size 500MB", "the oldest go, too, until the rest fits"),
-    )),
-    "export": Action("ID [FILE]", "write a session into a file", ("--format", "--as-recorded"), (
-        ("sandbur sessions export 3f2a run.jsonl", "to import it elsewhere"),
-        ("sandbur sessions export 3f2a run.html --format html", "to read it"),
-    )),
-    "import": Action("FILE", "take a session from such a file", ("--yes",), (
-        ("sandbur sessions import run.jsonl", "asks about the settings that it brings"),
-    )),
-}  # fmt: skip
+from ...grammar import ID, Action, ActionCommand, flag, switch, word
 
 
-class SessionsCommand(Command):
+class SessionsCommand(ActionCommand):
     GROUPS = ("prune", "place")
-    ACTIONS: ClassVar = _ACTIONS
-    action: str = word("|".join(_ACTIONS), None, "list", nargs="?", type=one_of(tuple(_ACTIONS)))
+    ACTIONS: ClassVar[Mapping[str, Action]] = {
+        "list": Action("", "every session of the store, the newest first", ("--json",), (
+            ("sandbur sessions", "a table"),
+            ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
+        ), home="listing.list_sessions"),
+        "show": Action("ID", "a session: plan, messages, what waits", ("--json", "--steps"), (
+            ("sandbur sessions show 3f2a", "the start of an id is enough"),
+            ("sandbur sessions show 3f2a --steps", "its steps, with the numbers for `fork --at`"),
+        ), home="show.show_session"),
+        "rename": Action("ID TITLE", "call a session something else", (), (
+            ('sandbur sessions rename 3f2a "the slow build"', "a title names it as an id does"),
+        ), home="show.rename_session"),
+        "verify": Action("ID", "whether its record is whole, and every move of its calls in order",
+                         ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "every move"),),
+                         home="verify.verify_session"),
+        "delete": Action("ID", "remove a session for good", home="show.delete_session"),
+        "prune": Action("", "remove sessions that nobody uses any more",
+                        ("--older-than", "--keep", "--max-size", "--dry-run", "--json"), (
+            ("sandbur sessions prune --dry-run", "only say what would go"),
+            ("sandbur sessions prune --older-than 8w --keep 50", ""),
+            ("sandbur sessions prune --max-size 500MB", "the oldest go, too, until the rest fits"),
+        ), home="prune.prune_sessions"),
+        "export": Action("ID [FILE]", "write a session into a file", ("--format", "--as-recorded"), (
+            ("sandbur sessions export 3f2a run.jsonl", "to import it elsewhere"),
+            ("sandbur sessions export 3f2a run.html --format html", "to read it"),
+        ), home="transfer.export_session"),
+        "import": Action("FILE", "take a session from such a file", ("--yes",), (
+            ("sandbur sessions import run.jsonl", "asks about the settings that it brings"),
+        ), home="transfer.import_session"),
+    }  # fmt: skip
+    action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(tuple(ACTIONS)))
     session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
     file: str = word("FILE", "where export writes, - is stdout; for rename: TITLE", nargs="?")
     json: bool = switch("--json", "JSON on stdout")
@@ -107,20 +105,3 @@ class SessionsCommand(Command):
         from .listing import list_at_rest
 
         return list_at_rest(self)
-
-    async def run(self) -> int:
-        module, function = _DOING[self.action]
-        return await getattr(import_module(module, __package__), function)(self)
-
-
-_DOING = {
-    "list": (".listing", "list_sessions"),
-    "show": (".show", "show_session"),
-    "rename": (".show", "rename_session"),
-    "verify": (".verify", "verify_session"),
-    "delete": (".show", "delete_session"),
-    "prune": (".prune", "prune_sessions"),
-    "export": (".transfer", "export_session"),
-    "import": (".transfer", "import_session"),
-}
-"""Action -> the module of this package and the function in it."""

@@ -20,25 +20,22 @@ if TYPE_CHECKING:
     from ....agent.config.settings import Setting, Settings
 
 
-_ACTIONS: Mapping[str, Action] = {
-    "list": Action("", "every setting that counts here, and who says so", ("--json",)),
-    "get": Action("KEY", "one setting", ("--json",), (("sandbur config get model", ""),)),
-    "set": Action("KEY VALUE", "set one; a value is written as in its SANDBUR_* variable", ("--project",),
-                  (
-        ("sandbur config set model anthropic/claude-sonnet-5-5", ""),
-        ("sandbur config set aliases.fast ollama/qwen3:8b", "one entry of a table"),
-        ("sandbur config set --project max_budget_usd 2", "for this project"),
-    )),
-    "unset": Action("KEY", "take one out", ("--project",)),
-    "path": Action("", "which files there are, and which are ignored"),
-}  # fmt: skip
-
-
 class ConfigCommand(Command):
-    ACTIONS: ClassVar = _ACTIONS
+    ACTIONS: ClassVar[Mapping[str, Action]] = {
+        "list": Action("", "every setting that counts here, and who says so", ("--json",)),
+        "get": Action("KEY", "one setting", ("--json",), (("sandbur config get model", ""),)),
+        "set": Action("KEY VALUE", "set one; a value is written as in its SANDBUR_* variable", ("--project",),
+                      (
+            ("sandbur config set model anthropic/claude-sonnet-5-5", ""),
+            ("sandbur config set aliases.fast ollama/qwen3:8b", "one entry of a table"),
+            ("sandbur config set --project max_budget_usd 2", "for this project"),
+        )),
+        "unset": Action("KEY", "take one out", ("--project",)),
+        "path": Action("", "which files there are, and which are ignored"),
+    }  # fmt: skip
     action: str = word(
-        "|".join(_ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
-        "list", nargs="?", type=one_of(tuple(_ACTIONS)),
+        "|".join(ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
+        "list", nargs="?", type=one_of(tuple(ACTIONS)),
     )  # fmt: skip
     key: str = word("KEY", "get, set, unset: such as model, or aliases.NAME", nargs="?")
     value: str | None = word("VALUE", "set: as its SANDBUR_* variable would have it", None, nargs="?")
