@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any, cast
 
 from ..actions.events import (
@@ -16,7 +17,6 @@ from ..actions.events import (
     RunFinished,
     RunStarted,
     StepChanged,
-    StepOutcome,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -24,7 +24,7 @@ from ..actions.events import (
     ToolsChanged,
     UsageChanged,
 )
-from ..state.application import Usage, VibeStep
+from ..state.application import VibeStep
 from ..state.calls import PendingCall
 from ..state.errors import SandburError
 from ..state.messages import json_object
@@ -57,11 +57,11 @@ def result_object(finished: RunFinished) -> Object:
         "exit_code": finished.exit_code,
         **answer,
         "workflow_mode": finished.workflow_mode,
-        "steps": [_outcome(step) for step in finished.steps],
+        "steps": [asdict(step) for step in finished.steps],
         "pending": [_decision(pending) for pending in finished.pending],
-        "usage": usage_object(finished.usage),
+        "usage": finished.usage.model_dump(),
         "duration_ms": finished.duration_ms,
-        "error": None if error is None else {"code": error.code, "message": error.message},
+        "error": None if error is None else asdict(error),
     }
 
 
@@ -97,97 +97,34 @@ def pending_objects(pending: Iterable[PendingCall]) -> list[Object]:
     ]
 
 
-def _outcome(step: StepOutcome) -> Object:
-    return {
-        "step_id": step.step_id,
-        "description": step.description,
-        "status": step.status,
-        "summary": step.summary,
-    }
-
-
 def _decision(pending: PendingDecision) -> Object:
-    return {
-        "call_id": pending.call_id,
-        "tool": pending.tool,
-        "arguments": arguments_object(pending.arguments),
-        "kind": pending.kind,
-        "reason": pending.reason,
-    }
+    return {**asdict(pending), "arguments": arguments_object(pending.arguments)}
 
 
-def usage_object(usage: Usage) -> Object:
-    return {
-        "llm_calls": usage.llm_calls,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "cost_usd": usage.cost_usd,
-    }
+def _line(kind: str, *names: str) -> Callable[[Any], Object]:
+    """Return what makes the line of an event: its fields of these names, without those that are None."""
+
+    def line(event: Any) -> Object:
+        fields = ((name, getattr(event, name)) for name in names)
+        return {"type": kind, **{name: value for name, value in fields if value is not None}}
+
+    return line
 
 
-def _in_step(line: Object, step_id: str | None) -> Object:
-    return line if step_id is None else {**line, "step_id": step_id}
-
-
-def _init(event: RunStarted) -> Object:
-    return {
-        "type": "init",
-        "model": event.model,
-        "mode": event.mode,
-        "cwd": event.cwd,
-        "version": event.version,
-        "sandbox": event.sandbox,
-    }
-
-
-def _text(event: TextDelta) -> Object:
-    return _in_step({"type": "text", "delta": event.delta}, event.step_id)
-
-
-def _message(event: MessageAdded) -> Object:
-    return _in_step({"type": "message", "role": event.role, "content": event.content}, event.step_id)
-
-
-def _tool_use(event: ToolRequested) -> Object:
-    line: Object = {
-        "type": "tool_use",
-        "call_id": event.call_id,
-        "tool": event.tool,
-        "arguments": arguments_object(event.arguments),
-    }
-    return _in_step(line, event.step_id)
-
-
-def _tool_result(event: ToolFinished) -> Object:
-    line: Object = {
-        "type": "tool_result",
-        "call_id": event.call_id,
-        "tool": event.tool,
-        "outcome": event.outcome,
-        "content": event.content,
-        "duration_ms": event.duration_ms,
-    }
-    return _in_step(line, event.step_id)
+_REQUESTED = _line("tool_use", "call_id", "tool", "arguments", "step_id")
 
 
 def _plan(event: PlanChanged | PlanResumed) -> Object:
     return {"type": "plan", "steps": plan_objects(event.steps)}
 
 
-def _step(event: StepChanged) -> Object:
-    line: Object = {"type": "step", "step_id": event.step_id, "status": event.status}
-    return line if event.summary is None else {**line, "summary": event.summary}
-
-
 _ENCODERS: dict[type, Callable[[Any], Object]] = {
-    RunStarted: _init,
-    TextDelta: _text,
-    ThinkingDelta: lambda event: {"type": "thinking", "delta": event.delta},
-    MessageAdded: _message,
-    ToolRequested: _tool_use,
-    ToolFinished: _tool_result,
+    RunStarted: _line("init", "model", "mode", "cwd", "version", "sandbox"),
+    TextDelta: _line("text", "delta", "step_id"),
+    ThinkingDelta: _line("thinking", "delta"),
+    MessageAdded: _line("message", "role", "content", "step_id"),
+    ToolRequested: lambda event: {**_REQUESTED(event), "arguments": arguments_object(event.arguments)},
+    ToolFinished: _line("tool_result", "call_id", "tool", "outcome", "content", "duration_ms", "step_id"),
     ToolsChanged: lambda event: {
         "type": "tools",
         "added": list(event.added),
@@ -196,10 +133,10 @@ _ENCODERS: dict[type, Callable[[Any], Object]] = {
     },
     PlanChanged: _plan,
     PlanResumed: _plan,
-    StepChanged: _step,
+    StepChanged: _line("step", "step_id", "status", "summary"),
     ApprovalNeeded: lambda event: {"type": "approval", "pending": pending_objects(event.pending)},
-    UsageChanged: lambda event: {"type": "usage", **usage_object(event.usage)},
-    Notice: lambda event: {"type": "notice", "message": event.message},
-    ErrorRaised: lambda event: {"type": "error", "code": event.code, "message": event.message},
+    UsageChanged: lambda event: {"type": "usage", **event.usage.model_dump()},
+    Notice: _line("notice", "message"),
+    ErrorRaised: _line("error", "code", "message"),
     RunFinished: result_object,
 }

@@ -73,9 +73,7 @@ def _run(run: "ComparedRun") -> dict[str, Any]:
 
 
 def _totals(totals: "Totals") -> dict[str, Any]:
-    from ..json_output import usage_object
-
-    usage = None if totals.usage is None else usage_object(totals.usage)
+    usage = None if totals.usage is None else totals.usage.model_dump()
     return {**asdict(replace(totals, usage=None)), "usage": usage}
 
 

@@ -57,7 +57,7 @@ def view_lines(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) ->
 
 def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -> dict[str, Any]:
     from ....agent.graph import next_action
-    from ...json_output import pending_objects, plan_objects, usage_object
+    from ...json_output import pending_objects, plan_objects
 
     state = view.state
     return {
@@ -69,7 +69,7 @@ def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -
         "steps_planned": plan_objects(state.vibe_plan),
         "pending": pending_objects(state.undecided_calls),
         "waiting": [{"number": one.number, "kind": one.kind, "text": one.text} for one in waiting],
-        "usage": usage_object(state.usage),
+        "usage": state.usage.model_dump(),
         "messages": [message.model_dump(exclude={"wire"}) for message in state.chat_history],
     }
 
