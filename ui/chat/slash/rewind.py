@@ -1,23 +1,18 @@
 """`/rewind`: lets the person pick an earlier message, and makes the session that goes on from there."""
 
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....state.application import ApplicationState
 from ...commands.fork import restored_lines
 from ...terminal.lines import local_time
-from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line, plain
 from ..choosing import Choice, Picker
-from ..decisions.questions import Questions
 from ..input.composer import Leave
 from .command import DONE, SlashContext, SlashResult
 
 if TYPE_CHECKING:
-    from ....agent.runtime import Runtime
-    from ....agent.session.session import Session
     from ....state.store.store import Store
     from ....state.store.timeline import TimelineStep
 
@@ -29,69 +24,45 @@ _WHAT = {
 }
 
 
-class AtPrompt(Protocol):
-    """Waits for the person; what ends the waiting is named beside it."""
-
-    async def __call__(self, answer: Coroutine[None, None, str], leave: Callable[[int], bool]) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Rewound:
-    """Where the chat goes on."""
-
-    session_id: str
-    draft: str
-    """What the person said at the step that was picked."""
-    lines: tuple[str, ...]
-    """What happened to the files."""
-
-
 async def rewind(context: SlashContext, words: str) -> SlashResult:
     """Go on from an earlier step in a session of its own; the one of now stays as it is."""
-    runtime, old = context.runtime, context.session
-    step = await picked_step(runtime.store, old.id, words.split(), context.renderer, context.wait)
+    old = context.session.id
+    step = await picked_step(context, words.split())
     if step is None:
         return DONE
-    questions = context.questions
-    done = await context.wait(rewound(runtime, old, step, questions), questions.leave)
-    if done is None:
+    rewound = await context.wait(_rewound(context, step), context.questions.leave)
+    if rewound is None:
         return DONE
-    context.enter(await runtime.resume(done.session_id))
-    context.composer.put_in(done.draft)
-    lines = [*done.lines, f"The chat goes on in {done.session_id}; what it was stays in {old.id}."]
+    forked, draft, restored = rewound
+    context.enter(await context.runtime.resume(forked))
+    context.composer.put_in(draft)
+    lines = [*restored, f"The chat goes on in {forked}; what it was stays in {old}."]
     context.renderer.lines((("yellow", line) for line in lines), prose=True)
     return DONE
 
 
-async def picked_step(
-    store: "Store", session_id: str, words: Sequence[str], renderer: Renderer, at_prompt: AtPrompt
-) -> "TimelineStep | None":
+async def picked_step(context: SlashContext, words: Sequence[str]) -> "TimelineStep | None":
     """Return the step that the command names, or that the person picks; None if there is none."""
     from ....state.store.timeline import timeline
 
-    steps = timeline(store.database, session_id)
+    steps = timeline(context.runtime.store.database, context.session.id)
     if not steps:
-        renderer.lines([("yellow", "Nothing was said yet.")])
+        context.renderer.lines([("yellow", "Nothing was said yet.")])
         return None
-    name = words[0] if words else await _picked(store, session_id, steps, renderer, at_prompt)
+    name = words[0] if words else await _picked(context, steps)
     step = next((step for step in steps if str(step.seq) == name), None)
     if step is None and name:
-        renderer.lines([("yellow", f"There is no step {one_line(name)}.")])
+        context.renderer.lines([("yellow", f"There is no step {one_line(name)}.")])
     return step
 
 
-async def _picked(
-    store: "Store",
-    session_id: str,
-    steps: "Sequence[TimelineStep]",
-    renderer: Renderer,
-    at_prompt: AtPrompt,
-) -> str:
+async def _picked(context: SlashContext, steps: "Sequence[TimelineStep]") -> str:
     """Return the number of the step at which the message was sent that the person picks."""
     said = [step for step in steps if step.kind == "message"]
     if not said:
-        renderer.lines([("yellow", "Nothing was said yet.")])
+        context.renderer.lines([("yellow", "Nothing was said yet.")])
         return ""
+    store, session_id = context.runtime.store, context.session.id
     changed = [(found.seq, found.change.path) for found in store.file_changes(session_id).recorded()]
     since = {step.seq: _since(changed, step.seq) for step in said}
     cwd = store.index.settings(session_id).cwd
@@ -103,7 +74,7 @@ async def _picked(
     question = "Go back to before which message?"
     picker = Picker(question, choices, "goes back", from_end=True, preview=preview)
     try:
-        return await at_prompt(picker.run(), picker.leave)
+        return await context.wait(picker.run(), picker.leave)
     except Leave as leaving:
         if leaving.exit_code != 130:
             raise
@@ -134,14 +105,14 @@ def _message_lines(
     return [f"you: {words}", changed]
 
 
-async def rewound(
-    runtime: "Runtime", session: "Session", step: "TimelineStep", questions: Questions
-) -> Rewound | None:
+async def _rewound(context: SlashContext, step: "TimelineStep") -> tuple[str, str, Sequence[str]] | None:
     """Ask what is to be brought back and fork; None if the person thinks better of it.
 
+    Return the fork's id, the draft to go on with, and what happened to the files.
     From a message of the person the fork starts in front of it, with the message as a draft.
     """
-    key = await questions.key("Bring back what?", _WHAT)
+    runtime, session = context.runtime, context.session
+    key = await context.questions.key("Bring back what?", _WHAT)
     if not key:
         return None
     is_message = step.kind == "message"
@@ -157,4 +128,4 @@ async def rewound(
         changes = {"execution_mode": mode}
     forked = await runtime.fork(session.id, at, changes)
     lines = restored_lines(*await runtime.restore_files(session.id, at, forked)) if key == "f" else ()
-    return Rewound(forked, draft, tuple(lines))
+    return forked, draft, tuple(lines)

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Iterator
 from io import StringIO
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -51,11 +53,17 @@ async def test_messages_are_listed_and_not_the_steps(command: Command, keys: Pip
     keys.send_text("replace\r")
     renderer = Renderer(Console(file=StringIO(), width=80), answers=True)
 
-    async def at_prompt(answer: object, leave: object) -> str:
-        return await answer  # pyright: ignore
+    async def wait(answer: Any, leave: object) -> str:
+        return await answer
 
+    context: Any = SimpleNamespace(
+        runtime=SimpleNamespace(store=store),
+        session=SimpleNamespace(id=session_id),
+        renderer=renderer,
+        wait=wait,
+    )
     async with asyncio.timeout(20):
-        picked = await picked_step(store, session_id, [], renderer, at_prompt)
+        picked = await picked_step(context, [])
     assert picked is not None
     assert picked.seq == steps[1].seq
     store.close()
