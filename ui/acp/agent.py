@@ -38,8 +38,8 @@ from ...actions.turn.commands import MODES
 from ...agent.runtime import Runtime
 from ...agent.version import VERSION
 from ...state.errors import SessionNotFound, UsageError
-from ..terminal.sanitize import one_line, plain
-from ..terminal.terminal import say
+from ..open_session import tell_notice
+from ..terminal.sanitize import one_line
 from .conversation import Conversation
 from .handed import HandedServer, PromptBlock, servers_of_editor
 from .refusals import protocol_errors
@@ -235,7 +235,7 @@ class EditorAgent:
         """Open a session in a folder, with the tool servers that the editor hands over."""
         with protocol_errors():
             said = {**self._said_of(cwd, folders, servers), **({"mode": mode} if mode else {})}
-            runtime = Runtime.open(said, self._runtime.env, _complain)
+            runtime = Runtime.open(said, self._runtime.env, tell_notice)
             try:
                 session = await open_session(runtime)
             except BaseException:
@@ -264,13 +264,9 @@ class EditorAgent:
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._later.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _complain(str(error))
+            tell_notice(str(error))
 
 
 async def _in_turn(conversation: Conversation) -> None:
     await conversation.introduce()
     conversation.ask_again()
-
-
-def _complain(text: str) -> None:
-    say(plain(text))

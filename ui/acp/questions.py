@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
@@ -17,44 +17,25 @@ if TYPE_CHECKING:
 _MOST_RULE_CHARS = 300
 
 
-class PermissionChoice(Protocol):
-    """What picking an option means."""
+@dataclass(frozen=True, slots=True)
+class PermissionChoice:
+    """What picking an option means: a verdict, or what came of a call whose outcome nobody knows."""
+
+    approved: bool = False
+    offer: Offer | None = None
+    """What passes unasked from now on."""
+    settle: Settlement | None = None
 
     @property
     def is_for_more(self) -> bool:
         """Whether it is about other calls, too."""
-        ...
-
-    def decision(self, call: PendingCall, session: "Session") -> CallDecision: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalChoice:
-    approved: bool
-    offer: Offer | None = None
-    """What passes unasked from now on."""
-
-    @property
-    def is_for_more(self) -> bool:
         return self.offer is not None
 
     def decision(self, call: PendingCall, session: "Session") -> CallDecision:
         if self.offer is not None:
             session.accept(self.offer)
-        return CallDecision(call_id=call.call_id, approved=self.approved, by=_by())
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeChoice:
-    settle: Settlement
-    is_for_more: bool = False
-
-    def decision(self, call: PendingCall, session: "Session") -> CallDecision:
-        return CallDecision(call_id=call.call_id, settle=self.settle, by=_by())
-
-
-def _by() -> str:
-    return f"{whoami()} (in an editor)"
+        by = f"{whoami()} (in an editor)"
+        return CallDecision(call_id=call.call_id, approved=self.approved, settle=self.settle, by=by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +63,14 @@ _Row = tuple[str, str, PermissionOptionKind, PermissionChoice]
 
 def _verdicts(offers: Sequence[Offer]) -> list[_Row]:
     always: list[_Row] = [
-        (f"always-{number}", _named(offer), "allow_always", ApprovalChoice(True, offer))
+        (f"always-{number}", _named(offer), "allow_always", PermissionChoice(True, offer))
         for number, offer in enumerate(offers, 1)
         if len(offer.rule) <= _MOST_RULE_CHARS
     ]
     return [
-        ("once", "Allow once", "allow_once", ApprovalChoice(True)),
+        ("once", "Allow once", "allow_once", PermissionChoice(True)),
         *always,
-        ("reject", "Reject", "reject_once", ApprovalChoice(False)),
+        ("reject", "Reject", "reject_once", PermissionChoice(False)),
     ]
 
 
@@ -100,11 +81,11 @@ def _outcomes() -> list[_Row]:
             "check",
             "Let the model check: it looks before it does anything again",
             "allow_once",
-            OutcomeChoice("check"),
+            PermissionChoice(settle="check"),
         ),
-        ("done", "It took effect: do not run it again", "allow_once", OutcomeChoice("done")),
-        ("failed", "It failed, or did not happen", "reject_once", OutcomeChoice("failed")),
-        ("rerun", "Run it again", "allow_once", OutcomeChoice("rerun")),
+        ("done", "It took effect: do not run it again", "allow_once", PermissionChoice(settle="done")),
+        ("failed", "It failed, or did not happen", "reject_once", PermissionChoice(settle="failed")),
+        ("rerun", "Run it again", "allow_once", PermissionChoice(settle="rerun")),
     ]
 
 

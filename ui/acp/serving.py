@@ -37,10 +37,7 @@ async def serve(command: "Command") -> int:
         )
         listening = asyncio.ensure_future(connection.listen())
 
-        def stop() -> None:
-            listening.cancel()
-
-        with StopSignals(stop) as signals:
+        with StopSignals(listening.cancel) as signals:
             try:
                 await asyncio.wait([listening])
             finally:

@@ -46,7 +46,6 @@ from ...actions.events import (
     ToolStarted,
 )
 from ...state.application import ApplicationState, StepStatus, VibeStep
-from ...state.calls import PendingCall
 from ...state.content import Image
 from ...state.messages import Message, Text, Thinking, ToolResult, ToolUse
 from ..terminal.lines import tools_line
@@ -162,7 +161,9 @@ def history_updates(state: ApplicationState, calls: ToolCalls) -> Iterator[Updat
         yield plan_update(state.vibe_plan)
     if (step := state.active_step) is not None:
         yield from message_updates(list(step.chat_history), calls)
-    yield from waiting_updates(state.pending_tool_calls, calls)
+    yield from calls.known(state.pending_tool_calls)
+    for call in state.pending_tool_calls:
+        yield update_tool_call(call.call_id, status="pending")
 
 
 def message_updates(messages: Sequence[Message], calls: ToolCalls) -> Iterator[Update]:
@@ -198,11 +199,3 @@ def _block(block: object, message: Message, calls: ToolCalls) -> Iterator[Update
             yield calls.ended(block.call_id, block.outcome, block.shown)
         case _:
             return
-
-
-def waiting_updates(pending: Iterable[PendingCall], calls: ToolCalls) -> Iterator[Update]:
-    """Yield the calls that have no result yet, each as it stands."""
-    pending = tuple(pending)
-    yield from calls.known(pending)
-    for call in pending:
-        yield update_tool_call(call.call_id, status="pending")
