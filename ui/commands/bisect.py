@@ -17,8 +17,6 @@ from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import make_console, put, say
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
     from rich.text import Text
 
     from ...agent.history.insight.recorded_calls import RecordedCall
@@ -49,7 +47,7 @@ class BisectCommand(Command):
         async with opened(self) as runtime:
             session_id = runtime.store.find(self.session)
             task = asyncio.ensure_future(_bisect(runtime, session_id, self))
-            with StopSignals(lambda: _cancel(task)) as signals:
+            with StopSignals(task.cancel) as signals:
                 try:
                     return await task
                 except asyncio.CancelledError:
@@ -57,10 +55,6 @@ class BisectCommand(Command):
                         raise
                     say("Stopped; the copy is removed.")
                     return exit_code(signals.received)
-
-
-def _cancel(task: "Future[int]") -> None:
-    task.cancel()
 
 
 async def _bisect(runtime: "Runtime", session_id: str, command: BisectCommand) -> int:

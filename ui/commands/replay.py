@@ -217,7 +217,6 @@ class AddTestCommand(Command):
         from ...agent.testing.recorded_runs import told
         from ...state.maintenance.export import export_session
         from ..json_output import encoded
-        from ..terminal.sanitize import one_line
 
         async with opened(self) as runtime:
             session_id = runtime.store.find(self.session)

@@ -188,8 +188,7 @@ class StdinLines:
     No more than some lines wait: whoever writes faster than they are taken has to wait, too.
     """
 
-    def __init__(self, fd: int = 0) -> None:
-        self._fd = fd
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue()
         self._room = threading.Semaphore(_MOST_WAITING)
@@ -216,7 +215,7 @@ class StdinLines:
 
     def _piece(self) -> bytes:
         try:
-            return os.read(self._fd, _PIECE_BYTES)
+            return os.read(0, _PIECE_BYTES)
         except OSError:
             return b""
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ...actions.events import Event, RunFinished
@@ -26,7 +25,7 @@ class StopSignals:
 
     def __init__(
         self,
-        stop: Callable[[], None],
+        stop: Callable[[], object],
         leave: Callable[[], None] = lambda: None,
         signals: Iterable[signal.Signals] = SIGNALS,
     ) -> None:
@@ -44,9 +43,7 @@ class StopSignals:
             loop.add_signal_handler(number, self._receive, number)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         loop = asyncio.get_running_loop()
         for number, handler in self._previous.items():
             loop.remove_signal_handler(number)

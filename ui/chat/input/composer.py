@@ -213,7 +213,7 @@ class Composer:
         bind("send", _found, is_searching)
         bind("new_line", begin_line, ~is_searching)
         bind("interrupt", self._interrupt, ~is_searching)
-        bind("interrupt", _end_search, is_searching)
+        bind("interrupt", lambda _: stop_search(), is_searching)
         # In vi mode the first Escape ends the typing.
         can_rewind = ~is_searching & ~has_selection & (emacs_mode | vi_navigation_mode)
         bind("escape", self._escape, can_rewind)
@@ -331,7 +331,3 @@ def _found(event: KeyPressEvent) -> None:
     accept_search()
     if wanted and wanted in event.current_buffer.text.lower():
         event.current_buffer.validate_and_handle()
-
-
-def _end_search(event: KeyPressEvent) -> None:
-    stop_search()

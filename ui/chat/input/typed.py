@@ -5,7 +5,6 @@ import re
 import select
 import termios
 from contextlib import suppress
-from types import TracebackType
 from typing import IO, Any, Self
 
 from prompt_toolkit.input import Input
@@ -78,9 +77,7 @@ class RawKeys:
         self.set()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.restore()
         self._before = None
 

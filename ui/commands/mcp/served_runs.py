@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,12 +95,11 @@ class ServedRuns:
         served = self._runs.get(session_id)
         if served is None:
             return self._stored(session_id)
-        latest = asyncio.get_running_loop().time() + min(max(wait_s, 0), LONGEST_WAIT_S)
-        while served.result is None and served.dropped + len(served.lines) <= after:
-            served.news.clear()
-            left = latest - asyncio.get_running_loop().time()
-            if left <= 0 or not await _within(served.news.wait(), left):
-                break
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(wait_s, 0), LONGEST_WAIT_S)):
+                while served.result is None and served.dropped + len(served.lines) <= after:
+                    served.news.clear()
+                    await served.news.wait()
         begin = max(after - served.dropped, 0)
         lines = served.lines[begin : begin + _MOST_ANSWERED]
         reached = max(after, served.dropped) + len(lines)
@@ -111,7 +111,8 @@ class ServedRuns:
     def listed(self, most: int) -> dict[str, Any]:
         """Return the newest runs of this folder."""
         found = self._runtime.store.sessions(cwd=str(Path.cwd()))[:most]
-        return {"runs": [{"run": one.id, **_told(asdict(one))} for one in found]}
+        names = ("title", "status", "model", "created_at", "updated_at", "steps")
+        return {"runs": [{"run": one.id, **{name: getattr(one, name) for name in names}} for one in found]}
 
     async def aclose(self) -> None:
         """Interrupt what runs; it can be gone on with later."""
@@ -174,24 +175,12 @@ class ServedRuns:
         return {"run": session_id, "status": view.summary.status, "lines": [], "next": 0, "result": told}
 
 
-async def _within(work: Any, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(work, seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
 def _require_message(text: str) -> None:
     """Refuse what would change how the run is judged, as a person's command in the chat does."""
     if not text.strip():
         raise UsageError("The prompt is empty.")
     if is_command(text):
         raise UsageError(f"`{text.strip()[:40]}` is a command of the chat, and no message.")
-
-
-def _told(summary: dict[str, Any]) -> dict[str, Any]:
-    return {key: summary[key] for key in ("title", "status", "model", "created_at", "updated_at", "steps")}
 
 
 def _shortened(line: dict[str, Any]) -> dict[str, Any]:

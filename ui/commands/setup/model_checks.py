@@ -118,14 +118,11 @@ async def _answer(settings: "Settings", name: str, within_s: float) -> Finding:
     except SandburError as error:
         masked = masker_for(os.environ, settings.cwd).text
         detail = masked(f"{name}: {error.message}")
-        return Finding("note" if has_answered else "bad", "online", detail, masked(_hint(error, name)))
+        hint = masked(error.hint.removeprefix("Run: ") or _again(name))
+        return Finding("note" if has_answered else "bad", "online", detail, hint)
     except TimeoutError:
         pass
     return Finding("bad", "online", f"{name}: no answer within {within_s:g} s", _again(name))
-
-
-def _hint(error: SandburError, name: str) -> str:
-    return error.hint.removeprefix("Run: ") or _again(name)
 
 
 def _again(name: str) -> str:

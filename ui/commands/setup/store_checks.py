@@ -11,8 +11,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from ....state.errors import SandburError
-from ...terminal.sanitize import plain
-from ...terminal.terminal import say
+from ...open_session import tell_notice
 from ..sessions.prune import size_text
 from .installation import Finding
 
@@ -30,9 +29,7 @@ def store_findings(settings: "Settings") -> Iterator[Finding]:
     from ....state.store.store import Store
 
     try:
-        store = Store.open(
-            settings.store, settings.tenant, lambda notice: say(plain(notice)), home=settings.home
-        )
+        store = Store.open(settings.store, settings.tenant, tell_notice, home=settings.home)
         try:
             yield from _store_findings(store, settings)
         finally:
