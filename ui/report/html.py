@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...actions.workspace.paths import counted
 from ...agent.history.insight import account as told
 from ...agent.version import VERSION
 from ...state.application import Usage
@@ -115,7 +116,7 @@ def _verdict(one: told.ShownVerdict) -> Html:
 
 def _output(call: told.CallAccount, state: str) -> Iterator[Html]:
     if call.content.text.strip():
-        lines = words.plural(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
+        lines = counted(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
         whole = f", of {size_text(call.output_bytes)}" if call.output_bytes else ""
         yield folded(f"Output: {lines}{whole}", cut_pre(call.content), is_open=state not in ("ok", "denied"))
 
@@ -130,7 +131,7 @@ def diff(one: told.FileDiff) -> Html:
     removed = sum(text.startswith("-") for text in one.lines)
     rows = [span(_DIFF_CLASSES.get(text[:1], "c"), block(text) or " ") for text in one.lines]
     if one.left_out:
-        rows.append(span("cut", f"... {words.plural(one.left_out, 'line')} left out ..."))
+        rows.append(span("cut", f"... {counted(one.left_out, 'line')} left out ..."))
     shown = tag("pre", *rows, class_="diff")
     summary = joined(title, f" +{added} -{removed}")
     return folded(summary, shown, is_open=len(one.lines) <= _OPEN_DIFF_LINES)
@@ -196,7 +197,7 @@ def approvals(facts: told.Facts, waiting: frozenset[str]) -> Html:
     """Return every call that was asked about or denied: what exactly, who said what and when."""
     if not facts.calls:
         return Html()
-    unasked = words.plural(facts.calls - len(facts.decided), "call")
+    unasked = counted(facts.calls - len(facts.decided), "call")
     rest = tag("p", f"{unasked} passed unasked, by the mode or a rule.", class_="soft")
     if not facts.decided:
         return joined(tag("h2", "Approvals"), rest)
@@ -243,10 +244,10 @@ def record(account: told.Account) -> Html:
         ]
         if (more := len(audit.breaches) - _MOST_BREACHES) > 0:
             rows.append(tag("li", f"and {more} more"))
-        findings = f" {words.plural(len(audit.breaches), 'finding')}"
+        findings = f" {counted(len(audit.breaches), 'finding')}"
         found = joined(pill("does not hold", "bad"), findings, tag("ul", *rows))
     else:
-        records = words.plural(sum(session.records for session in audit.sessions), "record")
+        records = counted(sum(session.records for session in audit.sessions), "record")
         approved = "hash-chained; every call that started was approved as it ran"
         chain = tag("code", audit.sessions[-1].chain)
         found = joined(pill("verified", "ok"), f" {records}, {approved}. The chain ends in ", chain, ".")

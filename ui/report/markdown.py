@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from ...actions.workspace.paths import counted
 from ...agent.history.insight import account as told
 from ..terminal.sanitize import one_line, plain
 from . import words
@@ -150,7 +151,7 @@ def _diff(diff: told.FileDiff) -> Iterator[str]:
     note = f" ({line(diff.note)})" if diff.note else ""
     yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
     if diff.lines:
-        rest = [f"... {words.plural(diff.left_out, 'line')} left out ..."] if diff.left_out else []
+        rest = [f"... {counted(diff.left_out, 'line')} left out ..."] if diff.left_out else []
         yield fenced(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
 
 
@@ -280,5 +281,5 @@ def _record(account: told.Account) -> Iterator[str]:
     for breach in audit.breaches:
         yield f"- record {breach.record} {breach.table} {line(breach.place)}: {line(breach.problem)}\n"
     if not audit.breaches:
-        records = words.plural(sum(session.records for session in audit.sessions), "record")
+        records = counted(sum(session.records for session in audit.sessions), "record")
         yield f"Verified: {records}; the chain ends in {code(audit.sessions[-1].chain)}.\n"

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from ...actions.tools.registry import traits_of
+from ...actions.workspace.paths import counted
 from ...agent.history.insight.account import CallAccount, Cut, Facts, ModelUsed, RunBoundary, ShownVerdict
 from ...state.application import Usage
 from ...state.messages import json_object
@@ -73,10 +74,6 @@ def short(count: int | None) -> str:
         if count < 10**6
         else f"{count / 10**6:,.4g}M"
     )
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def cost(dollars: float | None) -> str:
@@ -159,7 +156,7 @@ def call_state(call: CallAccount, waiting: frozenset[str]) -> str:
 def headline(facts: Facts, usage: Usage) -> list[tuple[str, str, str]]:
     """Return the main figures: what, how much, and a remark."""
     failed = [f"{facts.failed_model_calls} failed"] if facts.failed_model_calls else []
-    failed += [plural(facts.retries, "retry").replace("retrys", "retries")] if facts.retries else []
+    failed += [counted(facts.retries, "retry").replace("retrys", "retries")] if facts.retries else []
     cached = usage.cache_read_tokens or 0
     share = f"{cached / usage.input_tokens:.0%} from cache" if usage.input_tokens and cached else ""
     refused = [f"{facts.failed_calls} not ok"] if facts.failed_calls else []

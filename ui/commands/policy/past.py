@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....actions.workspace.paths import counted
 from ....state.errors import ConfigError, UsageError
 from ...open_session import opened
 from ...terminal.sanitize import one_line, plain
@@ -106,9 +107,9 @@ def _with_rules_of(name: str, settings: "Settings") -> "Settings":
 
 
 def _lines(found: "Retrial", since: str) -> Iterator[str]:
-    yield f"{_count(found.calls, 'call')} since {since[:10]}: {found.changed} would be judged differently."
+    yield f"{counted(found.calls, 'call')} since {since[:10]}: {found.changed} would be judged differently."
     if found.unknown:
-        yield f"{_count(found.unknown, 'call')} more of tools that are not here today."
+        yield f"{counted(found.unknown, 'call')} more of tools that are not here today."
     if found.changed:
         yield ""
         yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _changed(found))
@@ -131,10 +132,6 @@ def _title(difference: "ChangedVerdict") -> str:
     return f"{one_line(difference.tool)} {one_line(difference.subject)[:_SUBJECT_CHARS]}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _retrial_object(found: "Retrial", since: str) -> dict[str, Any]:
     kept = found.differences.most_common(_MOST_IN_JSON)
     return {
@@ -154,7 +151,7 @@ def _retrial_object(found: "Retrial", since: str) -> dict[str, Any]:
 def _suggested(found: "Suggestions", since: str) -> Iterator[str]:
     from ....agent.config.keep import toml_string
 
-    asked = f"{_count(found.questions, 'question')} since {since[:10]}"
+    asked = f"{counted(found.questions, 'question')} since {since[:10]}"
     saved = sum(one.saved for one in found.rules)
     if not found.rules:
         yield f"# Of {asked}, no rule would have saved two."
@@ -162,7 +159,7 @@ def _suggested(found: "Suggestions", since: str) -> Iterator[str]:
     yield f"# Of {asked}, {saved} would not have been asked; nothing that was denied would have passed."
     yield "allow = ["
     for one in found.rules:
-        yield f"    {toml_string(one.rule)},  # {_count(one.saved, 'question')}"
+        yield f"    {toml_string(one.rule)},  # {counted(one.saved, 'question')}"
     yield "]"
 
 
