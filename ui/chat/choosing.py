@@ -2,7 +2,7 @@
 
 import asyncio
 import textwrap
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from prompt_toolkit.application import Application, get_app
@@ -105,7 +105,9 @@ class Picker:
                 self._draw()
 
     async def _take_words_in(self) -> None:
-        async for page in self._words or _nothing():
+        if self._words is None:
+            return
+        async for page in self._words:
             for name, words in page.items():
                 self._searched[name] = f"{self._searched.get(name, '')} {words.lower()}"
             if self._filter:
@@ -204,17 +206,7 @@ class Picker:
             event.app.exit(result=self._found[self._at].name)
 
 
-async def _nothing() -> AsyncIterator[Mapping[str, str]]:
-    for page in ():
-        yield page
-
-
 def _wrapped(line: str, columns: int) -> list[str]:
     return textwrap.wrap(
         line, columns, initial_indent="  ", subsequent_indent="    ", max_lines=3, placeholder=" ..."
     )
-
-
-def joined(found: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """Return what is looked through, by name."""
-    return {name: " ".join(lines) for name, lines in found.items()}

@@ -47,7 +47,7 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         if command.continues or first is not None:
             picked = None
             if command.resume == "":
-                picked = await pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store)
+                picked = await pick_session(runtime.store, runtime.settings.cwd)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
                 talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")

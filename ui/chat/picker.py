@@ -11,7 +11,7 @@ from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
 from ..terminal.lines import local_time
 from ..terminal.sanitize import one_line, plain
-from .choosing import Choice, Picker, joined
+from .choosing import Choice, Picker
 
 if TYPE_CHECKING:
     from ...state.application import ApplicationState
@@ -36,11 +36,12 @@ STATES = {
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
-async def pick_session(sessions: Sequence[SessionSummary], cwd: Path, store: "Store | None" = None) -> str:
+async def pick_session(store: "Store", cwd: Path) -> str:
     """Return the id of the session that the person picks, those of this folder's project first.
 
-    With a `store`, what was said last is shown of each, and the filter looks through what people said.
+    What was said last is shown of each, and the filter looks through what people said.
     """
+    sessions = store.sessions()
     if not sessions:
         raise UsageError("There is no session to resume yet.", "Start one: sandbur")
     root, now = repository_root(cwd), datetime.now(UTC)
@@ -50,7 +51,6 @@ async def pick_session(sessions: Sequence[SessionSummary], cwd: Path, store: "St
     summaries = {session.id: session for session in sessions}
 
     async def preview(name: str) -> Sequence[str]:
-        assert store is not None
         return await preview_lines(store, summaries[name])
 
     picker = Picker(
@@ -58,8 +58,8 @@ async def pick_session(sessions: Sequence[SessionSummary], cwd: Path, store: "St
         here or everywhere,
         "leaves",
         more=more,
-        preview=None if store is None else preview,
-        words=None if store is None else _said(store, [*summaries]),
+        preview=preview,
+        words=_said(store, [*summaries]),
     )
     return await picker.run()
 
@@ -76,7 +76,7 @@ async def _said(store: "Store", session_ids: Sequence[str]) -> AsyncIterator[Map
             return  # the picker does without
         if page is None:
             return
-        yield joined(page)
+        yield {name: " ".join(lines) for name, lines in page.items()}
         await asyncio.sleep(0.005)
 
 

@@ -45,23 +45,19 @@ class Folds:
     def __init__(self) -> None:
         self._kept: deque[Fold] = deque(maxlen=_MOST_FOLDS)
         self._chars = 0
-        self._is_new = False
-
-    @property
-    def has_new(self) -> bool:
+        self.has_new = False
         """True while nothing was brought back since the last one came."""
-        return self._is_new
 
     def add(self, fold: Fold) -> None:
         if len(self._kept) == _MOST_FOLDS:
             self._chars -= len(self._kept[0].text)
         self._kept.append(fold)
         self._chars += len(fold.text)
-        self._is_new = True
+        self.has_new = True
         while self._chars > MOST_CHARS and len(self._kept) > 1:
             self._chars -= len(self._kept.popleft().text)
 
     def last(self, count: int) -> list[Fold]:
         """Return the last ones, the oldest of them first."""
-        self._is_new = False
+        self.has_new = False
         return list(self._kept)[-count:] if count > 0 else []

@@ -119,7 +119,7 @@ class LiveRegion:
         shown: list[str] = []
         if self._has_new_size():
             shown.append(self._erasure())
-            self._drop()
+            self.forget()
         foot = list(foot[-self._most_rows :])
         room = self._most_rows - len(foot)
         rest = list(settled)
@@ -147,13 +147,10 @@ class LiveRegion:
     def clear(self) -> None:
         if self._body or self._foot:
             self._write(self._erasure())
-            self._drop()
+            self.forget()
 
     def forget(self) -> None:
         """Leave what is on the screen to whoever has printed below it."""
-        self._drop()
-
-    def _drop(self) -> None:
         self._body, self._foot, self._hidden = [], [], 0
         self._size = tuple(self._console.size)
 

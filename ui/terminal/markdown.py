@@ -133,15 +133,13 @@ def preview(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
 
     A table is shown as it was written: each new row might change the widths of all that are there.
     """
-    from rich.text import Text
-
     if _RULED.match(block):
-        return Text(plain(block))
+        return unrendered(block)
     if len(block) <= MAX_RENDERED_CHARS:
         return rendered(block, code_theme)
     # It begins at the same place for a while: lines that are broken anew with each word cost too much, too.
     half = MAX_RENDERED_CHARS // 2
-    return Text(plain(block[(len(block) - half) // half * half :]))
+    return unrendered(block[(len(block) - half) // half * half :])
 
 
 def decided(block: str) -> str:

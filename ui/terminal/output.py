@@ -172,7 +172,7 @@ def queue_standard_output() -> None:
         return
     out = Writer()
     sys.stdout = _queued(sys.stdout, 1, out)
-    sys.stderr = _queued(sys.stderr, 2, out if _end_at_one_file() else Writer())
+    sys.stderr = _queued(sys.stderr, 2, out if os.path.sameopenfile(1, 2) else Writer())
 
 
 def _queued(stream: TextIO, descriptor: int, writer: Writer) -> TextIO:
@@ -189,10 +189,6 @@ def _queued(stream: TextIO, descriptor: int, writer: Writer) -> TextIO:
         write_through=stream.write_through,
     )
     return queued
-
-
-def _end_at_one_file() -> bool:
-    return os.path.sameopenfile(1, 2)
 
 
 def _writers() -> Sequence[Writer]:

@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
 from ....agent.config.yolo import acknowledge, is_acknowledged
 from ....state.errors import ConfigError
@@ -32,16 +30,16 @@ async def newly_trusted(config: Path | None) -> bool:
     from ....agent.config.disclosure import disclosed
     from ....agent.config.trust import trust, trust_place
 
-    console, content = make_console(sys.stdout), found[0]
+    content = found[0]
     told = disclosed(content, config)
     if told.problem:
-        _print(console, f"{told.problem} It is left out.")
+        _print(f"{told.problem} It is left out.")
         return False
     is_settings = config.match(CONFIG_NAME)
     place = config.parent.parent if is_settings else config
     for line in _lines(told):
-        _print(console, line)
-    _print(console, f"{config} is not trusted yet. To take trust back later: sandbur trust --remove {place}")
+        _print(line)
+    _print(f"{config} is not trusted yet. To take trust back later: sandbur trust --remove {place}")
     if not await _says_yes("Use it in this folder, until it changes?"):
         return False
     if is_settings:
@@ -69,10 +67,9 @@ async def ask_about_links(cwd: Path) -> None:
     """Ask about instructions that are a link out of the repository; who says no is asked again next time."""
     from ....agent.prompts import find_instructions
 
-    console = make_console(sys.stdout)
     for found in find_instructions(cwd, os.environ).outside:
-        _print(console, f"{found.link} is a link out of this project, to {found.target}.")
-        _print(console, f"To take trust back later: sandbur trust --remove {found.link}")
+        _print(f"{found.link} is a link out of this project, to {found.target}.")
+        _print(f"To take trust back later: sandbur trust --remove {found.link}")
         if await _says_yes("Read it, and tell the model what it says?"):
             from ....agent.config.trust import trust_link
 
@@ -83,19 +80,18 @@ async def ask_about_tools(cwd: Path) -> None:
     """Ask about tools that a project brings as Python; who says no is asked again next time."""
     from ....agent.extensions.found_tools import project_tools
 
-    console = make_console(sys.stdout)
     try:
         found = project_tools(cwd)
     except ConfigError as problem:
-        _print(console, f"{problem} The tools of this project are left out.")
+        _print(f"{problem} The tools of this project are left out.")
         return
     if found is None or found.is_trusted(os.environ):
         return
-    _print(console, f"This project brings tools as Python programs in {found.folder}:")
+    _print(f"This project brings tools as Python programs in {found.folder}:")
     for name, content in found.files.items():
-        _print(console, f"  ! {name} ({len(content):,} bytes)")
-    _print(console, "They run with your rights when a session begins, before any call of them is judged.")
-    _print(console, f"To take trust back later: sandbur trust --remove {found.folder}")
+        _print(f"  ! {name} ({len(content):,} bytes)")
+    _print("They run with your rights when a session begins, before any call of them is judged.")
+    _print(f"To take trust back later: sandbur trust --remove {found.folder}")
     if await _says_yes("Run them in this folder, until one of them changes?"):
         found.trust(os.environ)
 
@@ -106,20 +102,19 @@ async def ask_about_texts(cwd: Path) -> None:
         return
     from ....agent.extensions.brought_texts import folders_of, untrusted
 
-    console = make_console(sys.stdout)
     for kind in TEXT_FOLDERS:
         for folder, _ in untrusted(folders_of(kind, cwd, os.environ), os.environ):
             try:
                 names = list(folder.files)
             except ConfigError:
                 continue  # the session says why it is left out
-            _print(console, f"This project brings {kind}, texts for you and the model, in {folder.path}:")
+            _print(f"This project brings {kind}, texts for you and the model, in {folder.path}:")
             for name in names[:MAX_TEXTS]:
-                _print(console, f"  ! {name}")
+                _print(f"  ! {name}")
             if len(names) > MAX_TEXTS:
-                _print(console, f"    ({len(names) - MAX_TEXTS} more files)")
-            _print(console, "They tell the model what to do. Each call that comes of it is judged as ever.")
-            _print(console, f"To take trust back later: sandbur trust --remove {folder.path}")
+                _print(f"    ({len(names) - MAX_TEXTS} more files)")
+            _print("They tell the model what to do. Each call that comes of it is judged as ever.")
+            _print(f"To take trust back later: sandbur trust --remove {folder.path}")
             if await _says_yes("Use them in this folder, until one of them changes?"):
                 folder.trust(os.environ)
 
@@ -128,8 +123,7 @@ async def knows_yolo(home: Path) -> bool:
     """Return whether the person knows what yolo mode does; who has never said so is asked."""
     if is_acknowledged(home):
         return True
-    console = make_console(sys.stdout)
-    console.print(_YOLO.replace("\n", " "), markup=False, highlight=False)
+    make_console(sys.stdout).print(_YOLO.replace("\n", " "), markup=False, highlight=False)
     if not await _says_yes("Go on in yolo mode?"):
         return False
     acknowledge(home)
@@ -140,7 +134,8 @@ async def _says_yes(question: str) -> bool:
     return (await OneKey(f"{question} [y/n] ", "yn", safe="n").ask()).key == "y"
 
 
-def _print(console: Console, line: str) -> None:
+def _print(line: str) -> None:
     """Print a line whole, however long, and nothing of it as anything but text."""
     indent = line[: len(line) - len(line.lstrip())]
+    console = make_console(sys.stdout)
     console.print(f"{indent}{one_line(line)}", markup=False, highlight=False, soft_wrap=True)

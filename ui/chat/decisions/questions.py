@@ -244,14 +244,12 @@ class Questions:
             self.renderer.lines([("yellow", f"  That is none of the keys {'/'.join(choices)}.")])
         return answer.key
 
-    async def answer(
-        self, question: str, choices: dict[str, str], text_means: str, firm: str = "", safe: str = ""
-    ) -> Answer:
+    async def answer(self, question: str, choices: dict[str, str], text_means: str, safe: str = "") -> Answer:
         """Return the key pressed for a choice, or a line of text; raises `CommandTyped`.
 
-        A `firm` choice needs Enter, too; a `safe` one counts whatever follows.
+        A `safe` choice counts whatever follows.
         """
-        answer = await self._ask(question, choices, text_means, firm, safe)
+        answer = await self._ask(question, choices, text_means, safe=safe)
         if is_command(answer.text) or own_command(answer.text) is not None:
             raise CommandTyped(answer.text)
         return answer

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ...terminal.sanitize import one_line, plain
 
@@ -92,14 +92,10 @@ Complete = Callable[["SlashContext | None"], Iterable[SlashOffer]]
 """Offers what the first word after a command may be."""
 
 
-def at(home: str) -> Run:
-    """Return the command at `module.function` of this folder, which is imported when it is typed."""
+def at(home: str) -> Callable[..., Any]:
+    """Return the function at `module.function` of this folder, which is imported when it is called."""
     module, _, name = home.rpartition(".")
-
-    async def run(context: SlashContext, words: str) -> SlashResult:
-        return await getattr(import_module(f".{module}", __package__), name)(context, words)
-
-    return run
+    return lambda *given: getattr(import_module(f".{module}", __package__), name)(*given)
 
 
 @dataclass(frozen=True, slots=True)

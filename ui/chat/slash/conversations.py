@@ -69,9 +69,7 @@ async def _picked(context: SlashContext) -> str:
 
     runtime = context.runtime
     try:
-        return await context.wait(
-            pick_session(runtime.store.sessions(), runtime.settings.cwd, runtime.store), lambda _: False
-        )
+        return await context.wait(pick_session(runtime.store, runtime.settings.cwd), lambda _: False)
     except Leave as leaving:
         if leaving.exit_code != 130:
             raise

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....agent.config.paths import text_folders
 from ....state.errors import UsageError
@@ -16,15 +16,10 @@ if TYPE_CHECKING:
 YOURS = "Your commands"
 
 
-class MoreCommands(NamedTuple):
-    commands: tuple[SlashCommand, ...]
-    notices: tuple[str, ...]
-
-
-def more_commands(cwd: Path, env: Mapping[str, str]) -> MoreCommands:
-    """Return the commands that files bring; one of the table goes before one of its name."""
+def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashCommand], Sequence[str]]:
+    """Return the commands that files bring, and notices; one of the table goes before one of its name."""
     if not text_folders("commands", cwd, env):
-        return MoreCommands((), ())
+        return (), ()
     from ....agent.extensions.prompt_commands.commands import find_commands
 
     found = find_commands(cwd, env)
@@ -32,7 +27,7 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> MoreCommands:
     clashes = [one for one in found.commands.values() if one.name.lower() in taken]
     notices = [f"{one.file}: Sandbur has a command /{one.name}. The file is left out." for one in clashes]
     commands = tuple(_made(one) for one in found.commands.values() if one not in clashes)
-    return MoreCommands(commands, (*found.notices, *notices))
+    return commands, (*found.notices, *notices)
 
 
 def _made(prompt: "PromptCommand") -> SlashCommand:

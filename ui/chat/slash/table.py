@@ -1,8 +1,7 @@
 """The one table of slash commands: help, completion and documentation are made of it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import groupby
 
 from ....agent.config.settings import MODES
@@ -33,22 +32,12 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-def _offered_by(home: str) -> Complete:
-    """Return what offers words, at `module.function` of this folder; imported when it is asked."""
-    module, _, name = home.rpartition(".")
-
-    def offered(context: SlashContext | None) -> Iterable[SlashOffer]:
-        return getattr(import_module(f".{module}", __package__), name)(context)
-
-    return offered
-
-
-_skills = _offered_by("extras.offered_skills")
-_themes = _offered_by("looking.offered_themes")
-_parts = _offered_by("texts.offered_parts")
-_models = _offered_by("choices.offered_models")
-_rules = _offered_by("choices.offered_rules")
-_sessions = _offered_by("conversations.offered_sessions")
+_skills = at("extras.offered_skills")
+_themes = at("looking.offered_themes")
+_parts = at("texts.offered_parts")
+_models = at("choices.offered_models")
+_rules = at("choices.offered_rules")
+_sessions = at("conversations.offered_sessions")
 
 
 def _modes(_: SlashContext | None) -> Iterator[SlashOffer]:

@@ -156,7 +156,7 @@ async def test_a_session_is_found_by_what_was_said_in_it(store: Store, keys: Pip
     assert list(said_in(store.database, ["s1", "s2", "gone"])) == [
         {"s1": ["hello", "where is the needle?"], "s2": ["hello", "something else"]}
     ]
-    picking = asyncio.ensure_future(pick_session(store.sessions(), Path("/"), store))
+    picking = asyncio.ensure_future(pick_session(store, Path("/")))
     keys.send_text("NEEDLE")
     while not picking.done():  # Enter takes nothing until the words are there
         await asyncio.sleep(0.02)
