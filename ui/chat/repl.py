@@ -21,7 +21,7 @@ from ..headless import resume_line
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
 from ..terminal.sanitize import one_line, plain
-from ..terminal.status import StatusFacts
+from ..terminal.status import StatusFacts, tokens_of
 from ..terminal.terminal import make_console, say
 from .decisions.always import Always
 from .decisions.approvals import Approvals
@@ -39,9 +39,9 @@ from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, 
 from .sending import Sending
 from .slash.dispatch import commanded
 from .slash.extras import more_commands
-from .standing import facts_of
 
 if TYPE_CHECKING:
+    from ...agent.config.settings import Settings
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
@@ -71,7 +71,6 @@ class MessageCame(SandburError):
 
 class Chat:
     def __init__(self, runtime: "Runtime", sending: Sending, verbose: bool = False) -> None:
-        self._runtime = runtime
         self._entered: Session | None = None
         self._has_run = False
         self._waits = False
@@ -87,82 +86,78 @@ class Chat:
         self.more: Sequence[SlashCommand] = ()
         """Commands of files, servers and skills."""
         self.runtime = runtime
-        self.renderer = self._renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
-        self.questions = self._questions = Questions(self._renderer)
+        self.renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
+        self.questions = Questions(self.renderer)
         self._sending = sending
         settings = runtime.settings
         history = input_history(data_home(os.environ), settings.cwd, self._masked)
-        view = self._renderer
+        view = self.renderer
         folds: Does = {
             "output": view.toggle_output, "thinking": view.toggle_thinking, "plan": view.toggle_plan
         }  # fmt: skip
         does: Does = {"mode": self._change_mode, "help": self._show_keys, **folds}
-        self.composer = self._composer = Composer(
+        self.composer = Composer(
             history,
-            self._renderer.glyphs,
+            self.renderer.glyphs,
             self._standing,
             completer_for(settings.cwd, self._as_context),
             does,
             is_vi=settings.editing == "vi",
         )
-        self._live = LiveLine(self._renderer, self._composer, folds, is_vi=settings.editing == "vi")
-        self._waking = Waking(self._renderer, self._live.wake)
-
-    @property
-    def _session(self) -> "Session":
-        assert self._entered is not None, "no session is open yet"
-        return self._entered
+        self._live = LiveLine(self.renderer, self.composer, folds, is_vi=settings.editing == "vi")
+        self._waking = Waking(self.renderer, self._live.wake)
 
     @property
     def session(self) -> "Session":
-        return self._session
+        assert self._entered is not None, "no session is open yet"
+        return self._entered
 
     def _masked(self, text: str) -> str:
         """Return an input as a session takes it in: the history keeps no secret either."""
         from ...agent.session.secrets import masker_for
 
-        return masker_for(self._runtime.env, self._runtime.settings.cwd).text(text)
+        return masker_for(self.runtime.env, self.runtime.settings.cwd).text(text)
 
     def greet(self) -> None:
         self._waking.watch()
-        dot = self._renderer.glyphs.dot
-        self._renderer.lines([("bold", f"Sandbur {dot} {one_line(str(self._runtime.settings.cwd))}")])
+        dot = self.renderer.glyphs.dot
+        self.renderer.lines([("bold", f"Sandbur {dot} {one_line(str(self.runtime.settings.cwd))}")])
 
     def enter(self, session: "Session") -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
-        self.more, said = more_commands(Path(session.settings.cwd), self._runtime.env)
+        self.more, said = more_commands(Path(session.settings.cwd), self.runtime.env)
         notices = (*session.notices, *said)
-        self._renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
-        warm_up(self._runtime, session.settings.model)
+        self.renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
+        warm_up(self.runtime, session.settings.model)
 
     def _take(self, session: "Session") -> None:
         self._entered = session
-        always = Always(self._questions, session, Path(session.settings.cwd), self._runtime.env)
-        self._approvals = Approvals(self._questions, always, session.settings.cwd, session.circumstances)
-        self._settling = Settling(self._questions, session.settings.cwd, session.aftermath)
+        always = Always(self.questions, session, Path(session.settings.cwd), self.runtime.env)
+        self._approvals = Approvals(self.questions, always, session.settings.cwd, session.circumstances)
+        self._settling = Settling(self.questions, session.settings.cwd, session.aftermath)
 
     def recall(self, goes_on: bool = False) -> None:
         """Show where a resumed session stands; unless it `goes_on` at once, Enter is waited for."""
-        session = self._session
+        session = self.session
         self._has_run = True
-        summary = self._runtime.store.index.summary(session.id)
+        summary = self.runtime.store.index.summary(session.id)
         # Of a session that another process runs nothing is said here: going on is refused next.
         standing = "prompt" if summary.status == "running" else session.next_action
         asks = bool(session.state.undecided_calls)
         # The question about a call is a halt of its own.
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
-        state, store = session.state, self._runtime.store
-        lines = [*recap_lines(summary.title or session.id, state, self._renderer.glyphs)]
+        state, store = session.state, self.runtime.store
+        lines = [*recap_lines(summary.title or session.id, state, self.renderer.glyphs)]
         stopped = stopped_lines(store, session.id, state, standing, summary.wake_at)
         lines += stopped if self._waits else standing_lines(state, standing)
-        self._renderer.know(state.pending_tool_calls, state.vibe_plan)
-        self._renderer.lines(lines, prose=True)
+        self.renderer.know(state.pending_tool_calls, state.vibe_plan)
+        self.renderer.lines(lines, prose=True)
 
     async def read_while(self, opening: "Awaitable[Session]") -> str:
         """Show the prompt at once and open the session meanwhile; return the first message."""
-        reading = asyncio.ensure_future(at_prompt(self._composer.read(), self._composer.leave))
+        reading = asyncio.ensure_future(at_prompt(self.composer.read(), self.composer.leave))
         await asyncio.sleep(0)
         try:
             session = await opening
@@ -174,7 +169,7 @@ class Chat:
         except OSError:
             raise Leave(exit_code(signal.SIGHUP)) from None
         finally:
-            if not reading.done() and self._composer.leave(1):
+            if not reading.done() and self.composer.leave(1):
                 await asyncio.wait([reading], timeout=END_S)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
@@ -195,38 +190,38 @@ class Chat:
             leaves = False
             if first is not None:
                 leaves = await self._answer(first)
-            elif self._session.next_action != "prompt" and not self._waits:
-                await self._turn(self._session.carry_on())
+            elif self.session.next_action != "prompt" and not self._waits:
+                await self._turn(self.session.carry_on())
             while not leaves:
                 leaves = await self._answer(await self._next_message())
         except SandburError:
-            say(resume_line(self._session.id))
+            say(resume_line(self.session.id))
             raise
         return self.part(0)
 
     async def _next_message(self) -> str:
         """Return what was queued during a run, and then what is typed."""
-        is_open = self._session.next_action != "prompt"
+        is_open = self.session.next_action != "prompt"
         # A turn that is to go on at Enter hears what waits there.
-        queued = None if is_open else await self._session.next_queued()
+        queued = None if is_open else await self.session.next_queued()
         while queued is None:
             with suppress(MessageCame):
-                return await at_prompt(self._composer.read(), self._composer.leave, self._follow)
-            queued = await self._session.next_queued()
-        self._renderer.lines([("bold", f"{self._renderer.glyphs.prompt} {plain(queued)}")], prose=True)
+                return await at_prompt(self.composer.read(), self.composer.leave, self._follow)
+            queued = await self.session.next_queued()
+        self.renderer.lines([("bold", f"{self.renderer.glyphs.prompt} {plain(queued)}")], prose=True)
         return queued
 
     async def _taken_from_queue(self) -> list[str]:
         """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
         texts: list[str] = []
-        for one in self._session.waiting_messages:
+        for one in self.session.waiting_messages:
             with suppress(SandburError):
-                texts.append(await self._session.withdraw(one.number))
+                texts.append(await self.session.withdraw(one.number))
         return texts
 
     async def _answer(self, text: str) -> bool:
         """Send a message or command; none, or one that was put back, carries on. Return whether to leave."""
-        is_open = self._session.next_action != "prompt"
+        is_open = self.session.next_action != "prompt"
         if text.strip() in ("exit", "quit"):
             text = "/exit"
         if (result := await commanded(self, text)) is not None:
@@ -234,24 +229,24 @@ class Chat:
         if (command := own_command(text)) is not None:
             await self._run_command(command, text)
         elif text.strip() and not (is_open and text.strip() == self._taken_back):
-            await self._turn(await self._sending.send(self._session, self._renderer, text), text)
+            await self._turn(await self._sending.send(self.session, self.renderer, text), text)
         elif is_open:
-            await self._turn(self._session.carry_on())
+            await self._turn(self.session.carry_on())
         return False
 
     async def _run_command(self, command: str, text: str) -> None:
         try:
-            events = self._sending.run(self._session, command)
+            events = self._sending.run(self.session, command)
         except UsageError as problem:
-            self._renderer.lines([("yellow", one_line(str(problem)))], prose=True)
+            self.renderer.lines([("yellow", one_line(str(problem)))], prose=True)
             return
         await self._turn(events, text)
 
     async def send(self, text: str) -> None:
-        await self._turn(await self._sending.send(self._session, self._renderer, text), text)
+        await self._turn(await self._sending.send(self.session, self.renderer, text), text)
 
     async def record(self, text: str) -> None:
-        await self.follow(self._sending.record(self._session, text))
+        await self.follow(self._sending.record(self.session, text))
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
         if self.asks:
@@ -271,10 +266,10 @@ class Chat:
             except (SessionHeld, SessionMoved) as other:
                 events, asks = await self._caught_up(other, text)
             text = ""
-        if self._session.next_action != "prompt":
+        if self.session.next_action != "prompt":
             hint = "Nothing is lost: Enter goes on from here, a message starts something else."
-            self._renderer.lines([("yellow", hint)])
-        self._renderer.lines([("", "")])
+            self.renderer.lines([("yellow", hint)])
+        self.renderer.lines([("", "")])
 
     async def _advanced(
         self, events: AsyncIterator[Event] | None
@@ -288,55 +283,55 @@ class Chat:
             if finished.status not in ("needs_approval", "needs_decision"):
                 return None, False
         try:
-            decisions = await at_prompt(self._decisions(), self._questions.leave, self._taken_over)
+            decisions = await at_prompt(self._decisions(), self.questions.leave, self._taken_over)
         except CommandTyped as typed:
             return await self._commanded(typed.text)
         if decisions is None:
             return None, False
         self._draft = next((one.reason or one.result for one in decisions if one.reason or one.result), "")
-        return self._session.decide(decisions), False
+        return self.session.decide(decisions), False
 
     async def _caught_up(self, other: StoreError, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Show what another process does with the session, or did; what was typed goes back to the line.
 
         Return what to go on with, and whether there is something to ask.
         """
-        before = self._session.state
+        before = self.session.state
         if isinstance(other, SessionHeld):
             self._tell_of(other)
         else:
             await self._reload()
         is_stored = (
             before.turn_open
-            and before.user_input == self._session.state.user_input
+            and before.user_input == self.session.state.user_input
             and without_files(before.user_input) == text.strip()
         )
         kept = "\n".join(part for part in ("" if is_stored else text, self._draft) if part)
-        self._composer.put_in(kept)
+        self.composer.put_in(kept)
         self._draft = ""
         if not is_stored:
             self._sending.take_back()
-        stands = self._session.next_action
+        stands = self.session.next_action
         if kept or isinstance(other, SessionHeld) or stands == "prompt":
             return None, False
-        return (None, True) if stands == "human_confirm" else (self._session.carry_on(), False)
+        return (None, True) if stands == "human_confirm" else (self.session.carry_on(), False)
 
     def _tell_of(self, other: StoreError) -> None:
         self._told_of = other.message
         kept = "What it does is shown here when it ends; what you type is kept on the line."
-        self._renderer.lines([("yellow", one_line(other.message)), ("yellow", kept)], prose=True)
+        self.renderer.lines([("yellow", one_line(other.message)), ("yellow", kept)], prose=True)
 
     async def _reload(self) -> None:
         """Read the session anew, and show what happened since it was read last."""
-        before = self._session
-        self._take(await self._runtime.reload(before))
+        before = self.session
+        self._take(await self.runtime.reload(before))
         self._told_of = self._taken_back = ""
-        session, glyphs = self._session, self._renderer.glyphs
-        lines = meanwhile_lines(self._runtime.store, session.id, before.state, glyphs)
+        session, glyphs = self.session, self.renderer.glyphs
+        lines = meanwhile_lines(self.runtime.store, session.id, before.state, glyphs)
         standing = standing_lines(session.state, session.next_action) if lines else ()
         shown = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
-        self._renderer.know(session.state.pending_tool_calls)
-        show = partial(self._renderer.lines, shown, prose=True)
+        self.renderer.know(session.state.pending_tool_calls)
+        show = partial(self.renderer.lines, shown, prose=True)
         await show_above(show)
 
     async def _elsewhere(self) -> StoreError | None:
@@ -350,7 +345,7 @@ class Chat:
         """Look while a question is open."""
         other = await self._elsewhere()
         if other is not None:
-            self._draft = self._questions.draft
+            self._draft = self.questions.draft
         return other
 
     async def _follow(self) -> MessageCame | None:
@@ -359,26 +354,26 @@ class Chat:
         Return what ends the reading: a message that was left here while nobody types.
         """
         other = await self._elsewhere()
-        if not self._composer.is_reading:
+        if not self.composer.is_reading:
             return None  # what was just sent finds it out itself, and is put back
         if isinstance(other, SessionMoved):
-            with self._composer.keeping():
+            with self.composer.keeping():
                 await self._reload()
         elif isinstance(other, SessionHeld):
             if other.message != self._told_of:
                 await show_above(partial(self._tell_of, other))
-        elif self._has_run and self._session.next_action == "prompt" and not self._composer.draft:
+        elif self._has_run and self.session.next_action == "prompt" and not self.composer.draft:
             with suppress(StoreError):
-                await self._session.read_inbox()
-            if self._session.waiting_messages and not self._composer.draft:
+                await self.session.read_inbox()
+            if self.session.waiting_messages and not self.composer.draft:
                 return MessageCame("A message came.")
         return None
 
     async def _commanded(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Do a command that was typed at a question; return how the turn goes on, as `_caught_up` does."""
-        session = self._session
+        session = self.session
         if own_command(text) is not None:
-            self._renderer.lines([("yellow", "A command of yours waits until the question is answered.")])
+            self.renderer.lines([("yellow", "A command of yours waits until the question is answered.")])
             return None, True
         self.asks = True
         try:
@@ -387,21 +382,21 @@ class Chat:
             self.asks = False
         if result is not None and result.leaves:
             raise Leave(0)
-        if self._session.id != session.id:
+        if self.session.id != session.id:
             return None, False
-        if result is None or result.goes_on or self._session is not session:
-            return self._session.carry_on(), False
+        if result is None or result.goes_on or self.session is not session:
+            return self.session.carry_on(), False
         return None, True
 
     async def _decisions(self) -> "list[CallDecision] | None":
         """Ask about the waiting calls: what happened first, what may happen then."""
-        waiting = self._session.state.undecided_calls
+        waiting = self.session.state.undecided_calls
         unknown = [call for call in waiting if call.kind == "outcome_unknown"]
         return await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
 
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
         self._has_run = True
-        session = self._session
+        session = self.session
         with self._live.open(session) as restore:
 
             def leave() -> None:
@@ -409,17 +404,17 @@ class Chat:
                 say(resume_line(session.id))
 
             self._waking.note_modes()
-            self._renderer.status = self._standing()
-            self._renderer.begin()
+            self.renderer.status = self._standing()
+            self.renderer.begin()
             finished, received = await drive(session, events, self._live, leave)
         draft = await self._live.settled()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
         was_stopped = finished.status == "interrupted"
-        self._taken_back = without_files(unanswered(self._session.state)) if was_stopped else ""
+        self._taken_back = without_files(unanswered(self.session.state)) if was_stopped else ""
         has_ended = not was_stopped and session.next_action in ("prompt", "human_confirm")
         waiting = [] if has_ended else await self._taken_from_queue()
-        self._composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
+        self.composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
         return finished
 
     def _as_context(self) -> "Chat | None":
@@ -427,24 +422,51 @@ class Chat:
         return None if self._entered is None else self
 
     def _show_keys(self) -> None:
-        self._renderer.lines(key_lines(False, self._renderer.console.width))
+        self.renderer.lines(key_lines(False, self.renderer.console.width))
 
     def _change_mode(self) -> None:
         """Go on to the next mode; yolo is one of them only for who knows what it does."""
         session = self._entered
         if session is None:
             return
-        knows = is_acknowledged(self._runtime.settings.home)
+        knows = is_acknowledged(self.runtime.settings.home)
         modes: list[ExecutionMode] = [mode for mode in MODES if knows or mode != "yolo"]
         now = session.state.execution_mode
         following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
         session.change_mode(following)
 
     def _standing(self) -> StatusFacts:
-        return facts_of(self._entered, self._runtime.settings)
+        return _facts_of(self._entered, self.runtime.settings)
 
     def part(self, code: int) -> int:
         """Say how to come back, if there is something to come back to; return the exit code."""
         if self._has_run:
-            say(resume_line(self._session.id))
+            say(resume_line(self.session.id))
         return code
+
+
+def _facts_of(session: "Session | None", settings: "Settings") -> StatusFacts:
+    """Return what holds between two runs; without a session what is known before it is open."""
+    if session is None:
+        return StatusFacts(settings.mode, sandbox=settings.sandbox)
+    state = session.state
+    window = session.model.context_window
+    usage = state.usage
+    return StatusFacts(
+        mode=state.execution_mode,
+        model=session.model_name,
+        session=session.id,
+        context_used=_estimated(session) / window if window else None,
+        tokens=tokens_of(usage),
+        cost_usd=usage.cost_usd,
+        budget_left=session.budget_usd,
+        sandbox=session.sandbox,
+        context_window=window,
+        model_calls=usage.llm_calls,
+    )
+
+
+def _estimated(session: "Session") -> float:
+    """Return how many tokens the next request is going to take, as the compression reckons."""
+    state = session.state
+    return (session.offered.size_bytes + state.chat_history.size_bytes) * state.tokens_per_byte

@@ -35,7 +35,7 @@ _STYLES = {"-": "red", "+": "green"}
 
 class ReplayCommand(Command):
     session: str = word("ID", f"{ID}; or a recording FILE")
-    from_seq: int | None = flag("--from", "begin behind this step", type=position, metavar="SEQ")
+    from_seq: int | None = flag("--from", "begin after this step", type=position, metavar="SEQ")
     live: tuple[str, ...] = flag(
         "--live", "ask the real model, or run the real tools (asks first)", (), type=names,
         metavar="model|tools",
@@ -43,7 +43,7 @@ class ReplayCommand(Command):
     """`model`, `tools` or both."""
     ignore_tools: bool = switch("--ignore-tools", "tools in other words, new or gone are no difference")
     model: str | None = flag(
-        "-m --model", "what if: go on behind SEQ with this model, in a fork, for real",
+        "-m --model", "what if: go on after SEQ with this model, in a fork, for real",
         metavar="PROVIDER/MODEL",
     )  # fmt: skip
     files: bool = switch("--files", "with -m: bring the files in the session's folder back first")
@@ -327,7 +327,7 @@ def _message(store: "Store", session_id: str, seq: int) -> "UserContent":
     message = next_message(store, session_id, seq)
     if message is None:
         raise UsageError(
-            f"Behind step {seq} the run waits for a message, and none followed.",
+            f"After step {seq} the run waits for a message, and none followed.",
             f"Say something else there: sandbur fork {session_id} --at {seq}",
         )
     return message

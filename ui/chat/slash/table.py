@@ -34,10 +34,10 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
 
 _skills = at("extras.offered_skills")
 _themes = at("looking.offered_themes")
-_parts = at("texts.offered_parts")
+_parts = at("files.offered_parts")
 _models = at("choices.offered_models")
 _rules = at("choices.offered_rules")
-_sessions = at("conversations.offered_sessions")
+_sessions = at("choices.offered_sessions")
 
 
 def _modes(_: SlashContext | None) -> Iterator[SlashOffer]:
@@ -60,10 +60,10 @@ def _row(
 _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
     "Chat": (
         _row("help", "[COMMAND]", "show the commands", show_help),
-        _row("clear", "", "begin a new session in this chat", "conversations.clear", ("new",), waits=True),
+        _row("clear", "", "begin a new session in this chat", "choices.clear", ("new",), waits=True),
         _row("exit", "", "leave; the session can be resumed", "basics.leave", ("quit",)),
-        _row("editor", "[TEXT]", "write a message in your editor", "texts.edit_message", waits=True),
-        _row("copy", "[code]", "put the last answer on the clipboard", "texts.copy", complete=_parts),
+        _row("editor", "[TEXT]", "write a message in your editor", "files.edit_message", waits=True),
+        _row("copy", "[code]", "put the last answer on the clipboard", "files.copy", complete=_parts),
     ),
     "Settings": (
         _row("mode", "[MODE]", "change what runs unasked", "basics.change_mode", complete=_modes),
@@ -89,18 +89,18 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
         _row("status", "", "show where the session stands", "looking.show_status"),
         _row("cost", "", "show what the session used", "choices.show_cost", ("usage",)),
         _row("rewind", "[STEP]", "go back to an earlier step", "rewind.rewind"),
-        _row("fork", "[STEP]", "go on in a copy of the session", "conversations.fork", waits=True),
+        _row("fork", "[STEP]", "go on in a copy of the session", "choices.fork", waits=True),
         _row(
             "resume",
             "[ID]",
             "go on in another session",
-            "conversations.resume",
+            "choices.resume",
             complete=_sessions,
             waits=True,
         ),
-        _row("sessions", "", "pick another session", "conversations.resume", waits=True),
-        _row("rename", "TITLE", "give the session a title", "conversations.rename"),
-        _row("export", "[FILE]", "write the session to a file", "conversations.export"),
+        _row("sessions", "", "pick another session", "choices.resume", waits=True),
+        _row("rename", "TITLE", "give the session a title", "choices.rename"),
+        _row("export", "[FILE]", "write the session to a file", "choices.export"),
     ),
     "Context": (
         _row("context", "", "show what fills the model's window", "window.show_context"),
