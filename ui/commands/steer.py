@@ -33,15 +33,15 @@ class SteerCommand(Command):
             store = runtime.store
             session_id = store.find(self.session)
             kept = await runtime.leave_message(session_id, kind, text)
-            standing = _standing(store, session_id)
+            run = _run_state(store, session_id)
         if self.json:
-            put(json.dumps(_object(session_id, kind, kept.number, standing)))
+            put(json.dumps(_object(session_id, kind, kept.number, run)))
         else:
-            say(f"Kept. {standing.sentence(session_id, kind)}")
+            say(f"Kept. {run.sentence(session_id, kind)}")
         return 0
 
 
-class _Standing(NamedTuple):
+class _RunState(NamedTuple):
     """Where a session stood when the message was on disk already."""
 
     state: str
@@ -73,25 +73,25 @@ class _Standing(NamedTuple):
         )
 
 
-def _standing(store: "Store", session_id: str) -> _Standing:
+def _run_state(store: "Store", session_id: str) -> _RunState:
     from ...agent.graph import next_action
     from ...state.store.lease import held
 
     head = store.index.head(session_id)
     if head.life == "running":
-        return _Standing("running", held(session_id, head.owner).message)
+        return _RunState("running", held(session_id, head.owner).message)
     view = store.show(session_id)
     following = next_action(view.position, view.state)
     if following == "human_confirm":
-        return _Standing("waiting")
-    return _Standing("resting" if following == "prompt" else "interrupted")
+        return _RunState("waiting")
+    return _RunState("resting" if following == "prompt" else "interrupted")
 
 
-def _object(session_id: str, kind: "InboxKind", number: int, standing: _Standing) -> dict[str, Any]:
+def _object(session_id: str, kind: "InboxKind", number: int, run: _RunState) -> dict[str, Any]:
     return {
         "session_id": session_id,
         "number": number,
         "kind": kind,
-        "session": standing.state,
-        "message": standing.sentence(session_id, kind),
+        "session": run.state,
+        "message": run.sentence(session_id, kind),
     }

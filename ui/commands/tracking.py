@@ -141,10 +141,11 @@ async def served_beside(store_url: str, tenant: str) -> str:
     _require_packages()
     listener = listen("127.0.0.1", 0)
     token = token_for(listener, {})
-    from ..tracking.guard import Guard
-
     before = dict(os.environ)
     app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
+    # What it imports is loaded by now: the chat does not stand still for it.
+    from ..tracking.guard import Guard
+
     # Commands of the agent get none of what the server is told by.
     for name in os.environ.keys() - before.keys():
         del os.environ[name]

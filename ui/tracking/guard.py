@@ -8,6 +8,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+
 from ..report.markup import Html, joined, tag
 
 Message = MutableMapping[str, Any]
@@ -44,30 +46,31 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, _with_headers(send))
+            answer = self._own_answer(scope) or self._app
+            await answer(scope, receive, _with_headers(send))
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+    def _own_answer(self, scope: Message) -> Response | None:
+        """Return what is said in place of the app; None lets in."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
         if self._token is None and not _is_local(host):
-            await _say(send, HTTPStatus.MISDIRECTED_REQUEST, _WRONG_HOST)
-        elif self._token is not None and await self._welcomed(scope, send):
-            return
-        elif scope["path"] in _PUBLIC and scope["method"] in _READING:
-            await self._app(scope, receive, send)
-        elif self._token is not None and not self._knows_token(headers):
-            await _say(send, HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
-        elif scope["method"] not in _READING and _is_foreign(headers, host):
-            await _say(send, HTTPStatus.FORBIDDEN, _WRONG_ORIGIN)
-        else:
-            await self._app(scope, receive, send)
+            return PlainTextResponse(_WRONG_HOST, HTTPStatus.MISDIRECTED_REQUEST)
+        if self._token is not None and (welcome := self._welcome(scope)) is not None:
+            return welcome
+        if scope["path"] in _PUBLIC and scope["method"] in _READING:
+            return None
+        if self._token is not None and not self._knows_token(headers):
+            return PlainTextResponse(_NO_TOKEN, HTTPStatus.UNAUTHORIZED)
+        if scope["method"] not in _READING and _is_foreign(headers, host):
+            return PlainTextResponse(_WRONG_ORIGIN, HTTPStatus.FORBIDDEN)
+        return None
 
-    async def _welcomed(self, scope: Message, send: Send) -> bool:
+    def _welcome(self, scope: Message) -> Response | None:
         """Turn a token in the address into a cookie, and the address into one without it."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in query if name == "token"]
         if not given or not self._is_token(given[-1]):
-            return False
+            return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # One slash: with two it would name another site.
         path = "/" + quote(scope["path"].lstrip("/\\"))
@@ -76,10 +79,7 @@ class Guard:
         # A redirect would not carry a strict cookie where the link stood on another site's page.
         refresh = tag("meta", http_equiv="refresh", content=f"0; url={where}")
         page = joined(Html("<!doctype html>"), refresh, tag("a", "Go on", href=where))
-        await _say(
-            send, HTTPStatus.OK, page, "text/html", {"set-cookie": cookie, "cache-control": "no-store"}
-        )
-        return True
+        return HTMLResponse(page, headers={"set-cookie": cookie, "cache-control": "no-store"})
 
     def _knows_token(self, headers: dict[str, str]) -> bool:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
@@ -126,16 +126,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-async def _say(
-    send: Send, status: HTTPStatus, text: str, kind: str = "text/plain", more: dict[str, str] | None = None
-) -> None:
-    headers = {
-        "content-type": f"{kind}; charset=utf-8",
-        "content-length": str(len(text.encode())),
-        **(more or {}),
-    }
-    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status.value, "headers": raw})
-    await send({"type": "http.response.body", "body": text.encode()})
