@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from acp import (
     PROTOCOL_VERSION,
@@ -60,6 +60,14 @@ _KEYS = AuthMethodAgent(
 )
 
 
+class _Place(NamedTuple):
+    """Where a session of an editor works, and with what."""
+
+    cwd: str
+    folders: Sequence[str] | None
+    servers: Sequence[HandedServer] | None
+
+
 class EditorAgent:
     """Answers an editor; `said` are the flags of the command, which hold for all of its sessions."""
 
@@ -109,7 +117,8 @@ class EditorAgent:
         mcp_servers: list[HandedServer] | None = None,
         **_: Any,
     ) -> NewSessionResponse:
-        made = await self._opened(cwd, additional_directories, mcp_servers, lambda runtime: runtime.create())
+        place = _Place(cwd, additional_directories, mcp_servers)
+        made = await self._opened(place, lambda runtime: runtime.create())
         self._once_answered(made.introduce())
         return NewSessionResponse(session_id=made.session.id, modes=made.modes, config_options=made.options)
 
@@ -121,7 +130,7 @@ class EditorAgent:
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        loaded = await self._reopened(session_id, cwd, additional_directories, mcp_servers)
+        loaded = await self._reopened(session_id, _Place(cwd, additional_directories, mcp_servers))
         await loaded.replay()
         self._once_answered(_in_turn(loaded))
         return LoadSessionResponse(modes=loaded.modes, config_options=loaded.options)
@@ -135,7 +144,7 @@ class EditorAgent:
         **_: Any,
     ) -> ResumeSessionResponse:
         """Go on with a session that the editor has on its screen still."""
-        resumed = await self._reopened(session_id, cwd, additional_directories, mcp_servers)
+        resumed = await self._reopened(session_id, _Place(cwd, additional_directories, mcp_servers))
         self._once_answered(_in_turn(resumed))
         return ResumeSessionResponse(modes=resumed.modes, config_options=resumed.options)
 
@@ -149,7 +158,7 @@ class EditorAgent:
     ) -> ForkSessionResponse:
         with protocol_errors():
             forked = await self._runtime.fork(session_id)
-        made = await self._reopened(forked, cwd, additional_directories, mcp_servers)
+        made = await self._reopened(forked, _Place(cwd, additional_directories, mcp_servers))
         self._once_answered(made.introduce())
         return ForkSessionResponse(session_id=made.session.id, modes=made.modes, config_options=made.options)
 
@@ -209,32 +218,24 @@ class EditorAgent:
             raise SessionNotFound(f"Session {session_id[:80]} is not open here.", "Load it first.")
         return found
 
-    async def _reopened(
-        self,
-        session_id: str,
-        cwd: str,
-        folders: Sequence[str] | None,
-        servers: Sequence[HandedServer] | None,
-    ) -> Conversation:
+    async def _reopened(self, session_id: str, place: _Place) -> Conversation:
         if (before := self._conversations.pop(session_id, None)) is not None:
             await before.aclose()
         with protocol_errors():
             state = self._runtime.store.show(session_id).state
         # What a person allowed a session in the terminal is not allowed to whoever loads it here.
         mode = None if state.execution_mode in self._modes else self._runtime.settings.mode
-        return await self._opened(cwd, folders, servers, lambda runtime: runtime.resume(session_id), mode)
+        return await self._opened(place, lambda runtime: runtime.resume(session_id), mode)
 
     async def _opened(
         self,
-        cwd: str,
-        folders: Sequence[str] | None,
-        servers: Sequence[HandedServer] | None,
+        place: _Place,
         open_session: "Callable[[Runtime], Awaitable[Session]]",
         mode: "ExecutionMode | None" = None,
     ) -> Conversation:
         """Open a session in a folder, with the tool servers that the editor hands over."""
         with protocol_errors():
-            said = {**self._said_of(cwd, folders, servers), **({"mode": mode} if mode else {})}
+            said = {**self._said_of(place), **({"mode": mode} if mode else {})}
             runtime = Runtime.open(said, self._runtime.env, tell_notice)
             try:
                 session = await open_session(runtime)
@@ -245,14 +246,13 @@ class EditorAgent:
         self._conversations[session.id] = opened
         return opened
 
-    def _said_of(
-        self, cwd: str, folders: Sequence[str] | None, servers: Sequence[HandedServer] | None
-    ) -> Mapping[str, Any]:
-        for folder in (cwd, *(folders or ())):
+    def _said_of(self, place: _Place) -> Mapping[str, Any]:
+        folders = place.folders or ()
+        for folder in (place.cwd, *folders):
             if not Path(folder).is_absolute():
                 raise UsageError(f"{folder[:200]!r} is no absolute path.")
-        said = {**self._said, "cwd": Path(cwd), "mcp_servers": servers_of_editor(servers)}
-        said["add_dirs"] = (*self._said.get("add_dirs", ()), *map(Path, folders or ()))
+        said = {**self._said, "cwd": Path(place.cwd), "mcp_servers": servers_of_editor(place.servers)}
+        said["add_dirs"] = (*self._said.get("add_dirs", ()), *map(Path, folders))
         return said
 
     def _once_answered(self, work: Coroutine[Any, Any, None]) -> None:
