@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ....agent.history.time_travel.touched_files import FileDifference
     from ....state.store.timeline import TimelineStep
 
-_MAX_BYTES = 100_000
+_MAX_CLIPBOARD_BYTES = 100_000
 """Terminals take no more by their escape sequence."""
-_WAIT_S = 5.0
+_CLIPBOARD_WAIT_S = 5.0
 _CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_PROGRAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
+_CLIPBOARD_PROGRAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
     ("DISPLAY", ("xsel", "--clipboard", "--input")),
@@ -235,7 +235,7 @@ def _last_answer(context: SlashContext) -> str:
 def _told_terminal(context: SlashContext, text: str) -> bool:
     """Hand the text over by OSC 52; whether the terminal takes it nobody is told."""
     console, body = context.renderer.console, text.encode("utf-8", "replace")
-    if not console.is_terminal or len(body) > _MAX_BYTES:
+    if not console.is_terminal or len(body) > _MAX_CLIPBOARD_BYTES:
         return False
     console.file.write(f"\x1b]52;c;{base64.b64encode(body).decode()}\x07")
     console.file.flush()
@@ -244,7 +244,7 @@ def _told_terminal(context: SlashContext, text: str) -> bool:
 
 async def _piped(text: str, env: Mapping[str, str]) -> list[str]:
     """Return the program that has taken the text, if there is one."""
-    for needed, command in _PROGRAMS:
+    for needed, command in _CLIPBOARD_PROGRAMS:
         if (needed and not env.get(needed)) or shutil.which(command[0]) is None:
             continue
         if await _taken(command, text):
@@ -261,7 +261,7 @@ async def _taken(command: Sequence[str], text: str) -> bool:
     except OSError:
         return False
     try:
-        async with asyncio.timeout(_WAIT_S):
+        async with asyncio.timeout(_CLIPBOARD_WAIT_S):
             await process.communicate(text.encode("utf-8", "replace"))
     except TimeoutError:
         with suppress(ProcessLookupError):
