@@ -166,6 +166,8 @@ class ToolTraits:
     """All that a call does is to write the files it names; the difference says what it did."""
     content: str = ""
     """The argument that is the whole new content of a file."""
+    replaces: tuple[str, str] | None = None
+    """The arguments that are a piece of a file and what it becomes."""
     shows: Literal["", "names", "content"] = ""
     """What of files it gives back: a rule that denies reading them holds for it, too."""
     is_quiet: bool = False

@@ -38,7 +38,12 @@ class EditFileArguments(ToolArguments):
 
 class EditFile(WritingTool[EditFileArguments]):
     traits = ToolTraits(
-        subject="path", writes_files=True, references=("old", "new"), shows="content", also_called=("edit",)
+        subject="path",
+        writes_files=True,
+        replaces=("old", "new"),
+        references=("old", "new"),
+        shows="content",
+        also_called=("edit",),
     )
 
     def __init__(self) -> None:

@@ -140,7 +140,8 @@ class ToolCalls:
         found = self.find(call.tool)
         is_unknown = call.kind == "outcome_unknown"
         cwd = str(self.cwd)
-        lines = unknown_lines(call, cwd, is_whole=True) if is_unknown else preview(call.arguments, cwd)
+        approval = preview(call.tool, call.arguments, cwd)
+        lines = unknown_lines(call, cwd, is_whole=True) if is_unknown else approval
         changes: list[Content] = [] if is_unknown else self._changes(found, call.arguments)
         why = one_line(call.reason)
         if is_unknown:
@@ -181,10 +182,10 @@ class ToolCalls:
         whole = values.get(tool.traits.content) if tool.traits.content else None
         if isinstance(whole, str):
             return [tool_diff_content(str(file), whole, _content_of(file))]
-        old, new = values.get("old"), values.get("new")
-        return (
-            [tool_diff_content(str(file), new, old)] if isinstance(old, str) and isinstance(new, str) else []
-        )
+        old, new = (values.get(name) for name in tool.traits.replaces or ("", ""))
+        if tool.traits.replaces and isinstance(old, str) and isinstance(new, str):
+            return [tool_diff_content(str(file), new, old)]
+        return []
 
 
 def _title(tool: Tool | None, name: str, arguments: str) -> str:

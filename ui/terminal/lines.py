@@ -46,12 +46,14 @@ def _about(tool: str, arguments: str, values: dict[str, Any]) -> str:
     return subject if subject is not None else _compact(arguments, values)
 
 
-def preview(arguments: str, cwd: str) -> list[Line]:
-    """Return what an approval is about: command, difference or arguments, nothing left out."""
+def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
+    """Return what an approval is about, nothing left out: a command or a difference where the tool declares
+    that it is one, else its arguments.
+    """
     from ...state.messages import json_object
 
     values = json_object(arguments) or {}
-    lines = list(_body(arguments, values, Path(cwd)))
+    lines = list(_body(tool, arguments, values, Path(cwd)))
     if words := lookalikes("\n".join(text for _, text in lines)):
         lines.append(("caution", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
     return lines
@@ -60,7 +62,7 @@ def preview(arguments: str, cwd: str) -> list[Line]:
 def whole(call: "PendingCall | PendingDecision", cwd: str) -> Iterator[str]:
     """Yield a waiting call as plain lines, nothing left out: a decision may rest on them alone."""
     yield f"{one_line(call.call_id)}  {one_line(call.tool)}"
-    for _, text in preview(call.arguments, cwd):
+    for _, text in preview(call.tool, call.arguments, cwd):
         yield f"    {text}"
 
 
@@ -68,22 +70,29 @@ def _compact(arguments: str, values: dict[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False) if values else arguments
 
 
-def _body(arguments: str, values: dict[str, Any], cwd: Path) -> Iterator[Line]:
-    command, path = values.get("command"), values.get("path")
-    if isinstance(command, str):
-        yield from _marked("$ ", command, "heading")
-        yield from _rest(values, {"command"})
-    elif isinstance(path, str) and isinstance(values.get("content"), str):
-        before = _content_of(cwd / path)
-        yield "heading", exposed(path) if before is not None else f"{exposed(path)} (a new file)"
-        yield from changed_text(before or "", values["content"])
-        yield from _rest(values, {"path", "content"})
-    elif isinstance(path, str) and isinstance(values.get("old"), str) and isinstance(values.get("new"), str):
-        yield "heading", exposed(path)
-        yield from _replaced(_content_of(cwd / path) or "", values["old"], values["new"])
-        yield from _rest(values, {"path", "old", "new"})
-    elif values:
-        yield from _rest(values, set())
+def _body(tool: str, arguments: str, values: dict[str, Any], cwd: Path) -> Iterator[Line]:
+    from ...actions.tools.registry import traits_of
+
+    traits = traits_of(tool)
+    subject, whole = values.get(traits.subject), values.get(traits.content)
+    old, new = (values.get(name) for name in traits.replaces or ("", ""))
+    shown: set[str] = set()
+    if not isinstance(subject, str):
+        pass
+    elif traits.runs_commands:
+        shown = {traits.subject}
+        yield from _marked("$ ", subject, "heading")
+    elif traits.content and isinstance(whole, str):
+        shown = {traits.subject, traits.content}
+        before = _content_of(cwd / subject)
+        yield "heading", exposed(subject) if before is not None else f"{exposed(subject)} (a new file)"
+        yield from changed_text(before or "", whole)
+    elif traits.replaces and isinstance(old, str) and isinstance(new, str):
+        shown = {traits.subject, *traits.replaces}
+        yield "heading", exposed(subject)
+        yield from _replaced(_content_of(cwd / subject) or "", old, new)
+    if values:
+        yield from _rest(values, shown)
     else:
         yield from _marked("", arguments, "plain")
 
@@ -361,7 +370,7 @@ def waiting_lines(call: "PendingCall", session_id: str, cwd: str) -> Iterator[st
 
 def unknown_lines(call: "PendingCall", cwd: str, is_whole: bool = False) -> Iterator[Line]:
     """Yield everything a decision may rest on; of the output the end, or with `is_whole` all there is."""
-    yield from preview(call.arguments, cwd)
+    yield from preview(call.tool, call.arguments, cwd)
     yield "plain", f"folder:  {one_line(cwd)}"
     known = call.recovery
     yield "plain", f"started: {local_time(known.started_at)} ({ago(known.started_at)})"

@@ -144,7 +144,7 @@ def _unknown(call: PendingCall, cwd: str) -> Iterator[Line]:
 
 
 def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:
-    return preview(call.arguments, cwd)
+    return preview(call.tool, call.arguments, cwd)
 
 
 async def record(said: "Said", session_id: str, decision: CallDecision, digest: str) -> bool:

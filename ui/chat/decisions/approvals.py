@@ -124,7 +124,7 @@ class Approvals:
         self._questions.show(f"{one_line(call.tool)} wants to run{count}", body)
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
-        lines = preview(call.arguments, self._cwd)
+        lines = preview(call.tool, call.arguments, self._cwd)
         hidden = len(lines) - _SHOWN_LINES
         if full or hidden <= 0:
             return lines
@@ -157,7 +157,7 @@ class Approvals:
         if self._always.offers(call):
             choices["a"] = "always: choose what, and for how long"
         choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
-        if len(preview(call.arguments, self._cwd)) > _SHOWN_LINES:
+        if len(preview(call.tool, call.arguments, self._cwd)) > _SHOWN_LINES:
             choices["v"] = "view everything"
         if left > 1:
             choices["A"] = f"all {left}: see each whole, then decide once"

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from .....state.cancellation import over
 from ...network.addresses import private_range
 
 PORT = 3128
@@ -64,10 +65,13 @@ async def served(allowed: AllowedDomains) -> AsyncGenerator[int]:
         yield theirs.fileno()
     finally:
         serving.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
+        cancelled = await over(serving)
         theirs.close()
         ours.close()
+        if cancelled is not None:
+            raise cancelled
+        if not serving.cancelled():
+            serving.result()
 
 
 async def _serve(ours: socket.socket, allowed: AllowedDomains) -> None:

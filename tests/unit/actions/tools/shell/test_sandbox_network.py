@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.tools.sandboxes import KINDS, run, sandboxed
 
-from sandbur.actions.tools.shell.sandbox.proxy import AllowedDomains
+from sandbur.actions.tools.shell.sandbox.proxy import AllowedDomains, served
 from sandbur.actions.tools.shell.sandbox.sandbox import SandboxKind
 
 pytestmark = [
@@ -217,3 +217,16 @@ async def test_commands_side_by_side_have_a_way_out_each(tmp_path: Path, kind: S
 )
 def test_a_domain_covers_what_it_says(allowed: str, host: str, port: int, is_covered: bool):
     assert AllowedDomains([allowed]).covers(host, port) is is_covered
+
+
+async def test_a_cancellation_while_the_way_out_is_closed_goes_on():
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        async with served(AllowedDomains(())):
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    task = asyncio.create_task(work())
+    await asyncio.wait([task])
+    assert task.cancelled()
