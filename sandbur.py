@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .actions import events
     from .actions.events import Notice, TextDelta, ThinkingDelta
     from .actions.ports import Model, ModelEvent, ModelRequest, Reply, TokenCounter, ToolOutcome, ToolSpec
+    from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
     from .actions.tools.functions.injection import Depends
     from .actions.tools.functions.results import TaskComplete, ToolError
     from .actions.tools.functions.run_context import RunContext
     from .actions.tools.http.documents import http_tools, openapi_tools
-    from .actions.tools.virtual.tools import file_tools
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
     from .agent.extensions.middleware.call_limit import CallLimit
@@ -180,7 +180,7 @@ _HOMES = {
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
     "events": ("sandbur.actions.events", ""),
-    "file_tools": ("sandbur.actions.tools.virtual.tools", "file_tools"),
+    "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),

@@ -1,7 +1,9 @@
 """A tool call on its way from the model's wish to its result."""
 
 import hashlib
-from typing import Any, Literal, cast
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import (
     Field,
@@ -232,3 +234,14 @@ class FileChange(Record):
     def is_virtual(self) -> bool:
         """Whether it is none of a file on the disk."""
         return self.path.startswith(VIRTUAL)
+
+
+class Changed(NamedTuple):
+    """What a call did to files; the second argument of a cancellation whose call knows it."""
+
+    changes: tuple[FileChange, ...] = ()
+    pre_images: Mapping[str, bytes] = MappingProxyType({})
+    """SHA-256 -> content that `changes` replaced."""
+
+
+UNCHANGED = Changed()

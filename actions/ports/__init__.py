@@ -16,11 +16,8 @@ from .session import (
     Witness,
 )
 from .tool import (
-    UNCHANGED,
     BadArguments,
-    Changed,
     HoldsSecrets,
-    KeepsFiles,
     KeptBySession,
     KeptResults,
     LeavesProcesses,
@@ -44,16 +41,13 @@ from .tool import (
 
 __all__ = [
     "PORTS",
-    "UNCHANGED",
     "BadArguments",
-    "Changed",
     "Discarded",
     "EventPort",
     "FinishReason",
     "Gate",
     "HoldsSecrets",
     "Journal",
-    "KeepsFiles",
     "KeptBySession",
     "KeptResults",
     "LeavesProcesses",

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from ...state.calls import Effect, FileChange, KeptResult
+from ...state.calls import UNCHANGED, Changed, Effect, FileChange, KeptResult
 from ...state.messages import (
     Document,
     Equipment,
@@ -19,23 +18,12 @@ from .model import ToolSpec
 
 if TYPE_CHECKING:
     from ..tools.functions.run_scope import RunScope
-    from ..workspace.backends.backend import FileBackend
+    from ..workspace.backends.backend import KeptFiles
     from .session import Masker
 
 
 class BadArguments(Exception):
     """The model's arguments do not fit the tool; the message tells the model what to change."""
-
-
-class Changed(NamedTuple):
-    """What a call did to files; the second argument of a cancellation whose call knows it."""
-
-    changes: tuple[FileChange, ...] = ()
-    pre_images: Mapping[str, bytes] = MappingProxyType({})
-    """SHA-256 -> content that `changes` replaced."""
-
-
-UNCHANGED = Changed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,25 +280,11 @@ class NamesOtherPlaces(Protocol):
         ...
 
 
-class KeepsFiles(Protocol):
-    """What a session keeps of files that are none of the disk."""
-
-    @property
-    def session(self) -> "FileBackend":
-        """Those of the session alone."""
-        ...
-
-    @property
-    def store(self) -> "FileBackend":
-        """Those of all sessions of a tenant."""
-        ...
-
-
 @runtime_checkable
 class KeptBySession(Protocol):
     """A tool that is another one in every session."""
 
-    def of_session(self, kept: KeepsFiles) -> Tool:
+    def of_session(self, kept: "KeptFiles") -> Tool:
         """Return the one of a session."""
         ...
 

@@ -45,7 +45,7 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     """Returns what the arguments change below a folder, within a reach; raises `FileProblem`."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
-        from ..workspace.planned_write import prepared_in_thread
+        from .files.planned_write import prepared_in_thread
 
         def plan() -> Prepared:
             return self.plan(self._filled(arguments, context), context.cwd, context.reach)
@@ -68,11 +68,11 @@ class WritingTool(BuiltinTool[ArgumentsT]):
         return arguments.model_copy(update=whole)
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:
-        from ..workspace.planned_write import write_planned
+        from .files.planned_write import write_planned
 
         return await write_planned(context.prepared or await self.prepare(arguments, context))
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        from ..workspace.planned_write import verified
+        from .files.planned_write import verified
 
         return await verified(changes)

@@ -52,8 +52,8 @@ class EditFile(WritingTool[EditFileArguments]):
 
 
 def _plan(arguments: EditFileArguments, cwd: Path, reach: Reach) -> Prepared:
-    from ..workspace.planned_write import planned
     from ..workspace.text import load
+    from .files.planned_write import planned
 
     if arguments.old == arguments.new:
         raise FileProblem("old and new are the same text: there is nothing to change.")

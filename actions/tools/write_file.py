@@ -41,7 +41,7 @@ class WriteFile(WritingTool[WriteFileArguments]):
         self.plan = _plan
 
     async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
-        from ..workspace.planned_write import outdated
+        from .files.planned_write import outdated
 
         prepared = await super().prepare(arguments, context)
         if isinstance(prepared, ToolOutcome) or context.known is None:
@@ -51,8 +51,8 @@ class WriteFile(WritingTool[WriteFileArguments]):
 
 
 def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:
-    from ..workspace.planned_write import planned
     from ..workspace.text import load
+    from .files.planned_write import planned
 
     if arguments.path.endswith("/"):
         raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")

@@ -7,16 +7,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from ...state.application import ApplicationState
-from ...state.calls import PendingCall
+from ...state.calls import UNCHANGED, Changed, PendingCall
 from ...state.cancellation import over, task_group
 from ...state.crashpoints import reach
 from ...state.messages import Document, Image, Text, ToolResult, encodable
 from ..events import ToolFinished, ToolOutput, ToolStarted
 from ..masking.kept_contents import kept_contents
 from ..ports import (
-    UNCHANGED,
     BadArguments,
-    Changed,
     KeptResults,
     Masker,
     Ports,

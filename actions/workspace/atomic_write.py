@@ -1,21 +1,18 @@
 """Replaces a file as a whole: a reader, or a crash, finds the old content or the new, never a mix."""
 
-import asyncio
 import fcntl
 import os
 import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from ...state.cancellation import over
 from ...state.crashpoints import reach
-from ..ports import ToolOutcome
 from .beneath import folder_at, folder_made_at, open_in
 from .paths import FileProblem, FileStat, require_regular, shown, translated
 
@@ -220,19 +217,3 @@ def sync_folder(folder: Path) -> None:
     """Make what was renamed or removed in `folder` durable where the system can."""
     with suppress(OSError), folder_at(folder, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)
-
-
-async def done_in_thread(work: Callable[[], str]) -> ToolOutcome:
-    """Return what `work` says, or its problem; a cancellation leaves only after the work has ended."""
-    running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
-    if await over(running):
-        # A thread cannot be stopped. What it did is told, not left open.
-        raise asyncio.CancelledError(running.result().content)
-    return running.result()
-
-
-def _outcome(work: Callable[[], str]) -> ToolOutcome:
-    try:
-        return ToolOutcome("ok", work())
-    except FileProblem as error:
-        return ToolOutcome("error", str(error))

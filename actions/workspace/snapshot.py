@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...state.calls import FileChange
-from ..ports import UNCHANGED, Changed, ToolContext
+from ...state.calls import UNCHANGED, Changed, FileChange
 from .beneath import link_at, opened_at
 from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
 from .paths import FileProblem, FileStat, counted, open_regular, size_text
@@ -341,14 +340,12 @@ class FilesBefore:
         return _changed(self.snapshot)
 
 
-def look(context: ToolContext, folder: Path) -> FilesBefore:
+def look(
+    workspace: Path, cache: Path, folder: Path, private: Sequence[Path], is_secret: IsSecret | None
+) -> FilesBefore:
     """Look at the workspace, and leave in the call's folder what another process needs. Takes a while."""
-    if context.cache is None:
-        return FilesBefore()
     try:
-        left_out = (*context.private, folder)
-        is_secret = None if context.masker is None else context.masker.holds_secret
-        snapshot = Snapshot.take(context.cwd, context.cache, folder / _RECORD, left_out, is_secret)
+        snapshot = Snapshot.take(workspace, cache, folder / _RECORD, (*private, folder), is_secret)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return FilesBefore(f"Changes of files cannot be undone: they cannot be recorded ({why}).")
@@ -359,9 +356,9 @@ def _holds_nothing(content: bytes) -> bool:
     return False
 
 
-def left(context: ToolContext, folder: Path) -> Changed:
+def left(cache: Path, folder: Path) -> Changed:
     """Return what a command did whose agent looked before it, and died. Takes a while."""
-    return _changed(None if context.cache is None else Snapshot.load(folder / _RECORD, context.cache))
+    return _changed(Snapshot.load(folder / _RECORD, cache))
 
 
 def _changed(snapshot: Snapshot | None) -> Changed:

@@ -322,7 +322,7 @@ def workspace_tools(*, files: "FileBackend | Composite | None" = None) -> tuple[
 
     tools = builtin_tools()
     if files is not None:
-        from ...actions.tools.virtual.tools import file_tools
+        from ...actions.tools.files.virtual import file_tools
 
         tools |= {tool.spec.name: tool for tool in file_tools(files)}
     return tuple(tools.values())

@@ -65,6 +65,7 @@ ONE_IMPORTER = {
     "state/databases/grouped.py": "a thread and those who wait for it, and nothing of a database",
     "agent/history/replay/absent_tools.py": "what stands for tools that are not here, whatever walks",
     "actions/tools/http/openapi_schemas.py": "references and schemas of a description, not its requests",
+    "actions/tools/files/layout.py": "files of a back end on the disk for a moment, and nothing of tools",
     "actions/tools/functions/results.py": "what a function may return, and nothing of how it is called",
     "actions/tools/search/worker.py": "a program of its own, which can be killed",
     "actions/tools/shell/sandbox/bubblewrap.py": "a sandbox in the words of bubblewrap",
@@ -236,6 +237,15 @@ def test_tools_are_named_in_their_own_files_only(name: str) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             assert node.value not in declared()
             assert not named.search(node.value)
+
+
+@everywhere
+def test_the_workspace_knows_no_tool_and_no_model(name: str) -> None:
+    if name.startswith("actions/workspace/"):
+        above = ("actions.ports", "actions.tools", "actions.turn")
+        assert not [
+            module for module in imports(name) if f"{module}.".startswith(tuple(f"{a}." for a in above))
+        ]
 
 
 SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT INTO|UPDATE\s\S+\sSET|DELETE FROM|CREATE TABLE)\b", re.S)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field
 
-from ....state.calls import Effect
+from ....state.calls import UNCHANGED, Changed, Effect
 from ....state.cancellation import to_the_end
 from ....state.crashpoints import reach
 from ...ports import Recovered, ToolContext, ToolOutcome, ToolTraits
@@ -82,7 +82,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return scripts_of(arguments.command, resolved(arguments.cwd or ".", cwd))
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
-        from ...workspace.snapshot import FilesBefore, look
+        from ...workspace.snapshot import FilesBefore
         from .spares import prepare
         from .spool import Spool
 
@@ -99,7 +99,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
                 return _not_run(f"its output cannot be kept: {(error.strerror or str(error)).lower()}")
             before = FilesBefore()
             if self.effect_of(arguments) != "read":
-                before = await asyncio.to_thread(look, context, spool.folder)
+                before = await asyncio.to_thread(_look, context, spool.folder)
             return await self._run(arguments, cwd, spool, before, context)
 
     async def _run(
@@ -150,7 +150,6 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return replace(outcome, changed=changed)
 
     async def recover(self, arguments: RunShellCommandArguments, context: ToolContext) -> Recovered:
-        from ...workspace.snapshot import left
         from .recovery import recover
 
         if context.scratch is None:
@@ -158,7 +157,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         found = await recover(context.scratch, self._limits(arguments)) or Recovered(None)
         if found.is_not_started:
             return found
-        changed = await asyncio.to_thread(left, context, context.scratch)
+        changed = await asyncio.to_thread(_left, context, context.scratch)
         if found.outcome is None:
             return replace(found, changed=changed)
         return replace(found, outcome=replace(found.outcome, changed=changed))
@@ -184,6 +183,21 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         from .spool import CommandLimits
 
         return CommandLimits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
+
+
+def _look(context: ToolContext, folder: Path) -> "FilesBefore":
+    from ...workspace.snapshot import FilesBefore, look
+
+    if context.cache is None:
+        return FilesBefore()
+    is_secret = None if context.masker is None else context.masker.holds_secret
+    return look(context.cwd, context.cache, folder, context.private, is_secret)
+
+
+def _left(context: ToolContext, folder: Path) -> Changed:
+    from ...workspace.snapshot import left
+
+    return UNCHANGED if context.cache is None else left(context.cache, folder)
 
 
 def _folder_of(context: ToolContext, stack: ExitStack) -> Path:

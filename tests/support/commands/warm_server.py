@@ -36,7 +36,7 @@ MODULES = (
     "sandbur.actions.tools.search.engine", "sandbur.actions.tools.shell.advice",
     "sandbur.actions.tools.shell.operands", "sandbur.actions.tools.shell.process",
     "sandbur.actions.tools.shell.read_only", "sandbur.actions.tools.shell.tool",
-    "sandbur.actions.workspace.planned_write", "sandbur.actions.workspace.snapshot",
+    "sandbur.actions.tools.files.planned_write", "sandbur.actions.workspace.snapshot",
     "sandbur.state.store.timeline",
     "rich.markdown", "rich.table", "httpx2", "anyio._backends._asyncio", "httpcore2", "h11",
     "truststore", "genai_prices.data", "genai_prices.data_snapshot", "genai_prices.data_units",

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.files.planned_write import done_in_thread
 from sandbur.actions.tools.write_file import WriteFile
-from sandbur.actions.workspace.atomic_write import done_in_thread, replace_content
+from sandbur.actions.workspace.atomic_write import replace_content
 from sandbur.actions.workspace.paths import FileProblem, FileStat
 
 

@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 
 from ....state.calls import VIRTUAL
 from ...ports import ToolContext, ToolOutcome
-from ..beneath import Reach
-from ..paths import FileProblem
-from .backend import MAX_FILE_BYTES
-from .composite import FilePlace, plain_path
+from ...workspace.backends.backend import MAX_FILE_BYTES
+from ...workspace.backends.composite import FilePlace, plain_path
+from ...workspace.beneath import Reach
+from ...workspace.paths import FileProblem
 
 Contents = Literal["none", "one", "all"]
 """Whether a call looks at names only, into the file that it names, or into all files below what it names."""

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from ....state.calls import VIRTUAL, Effect, FileChange
 from ...ports import (
-    KeepsFiles,
     Masker,
     Prepared,
     Tool,
@@ -20,11 +19,11 @@ from ...ports import (
 )
 from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
 from ...workspace.backends.composite import Composite, FilePlace
-from ...workspace.backends.layout import Contents, Layout, laid_out
 from ...workspace.beneath import Reach
 from ...workspace.paths import FileProblem, shown, size_text
 from ...workspace.patterns import split_fixed
-from ...workspace.planned_write import PlannedWrite, prepared_in_thread
+from .layout import Contents, Layout, laid_out
+from .planned_write import PlannedWrite, prepared_in_thread
 
 _MODE = 0o644
 """What a file that has no permissions is recorded with."""
@@ -41,11 +40,9 @@ class FileTool:
         self.traits: ToolTraits = tool.traits
         self.effect: Effect = tool.effect
 
-    def of_session(self, kept: KeepsFiles) -> Tool:
+    def of_session(self, kept: KeptFiles) -> Tool:
         """Return the tool with what back ends keep for a session."""
-        return type(self)(
-            self._tool, self._files.of_session(KeptFiles(kept.session, kept.store)), self._contents
-        )
+        return type(self)(self._tool, self._files.of_session(kept), self._contents)
 
     def parse(self, arguments: str) -> Any:
         return self._tool.parse(arguments)

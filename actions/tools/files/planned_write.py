@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...state.calls import FileChange
-from ..ports import Prepared, ToolOutcome, Verified
-from .atomic_write import done_in_thread, missing_folders, remove_leftovers, replace_content
-from .content_cache import digest_of, large_version, state_at
-from .paths import FileProblem, FileStat, shown
-from .text import FileText
+from ....state.calls import FileChange
+from ....state.cancellation import over
+from ....state.messages import encodable
+from ...ports import Prepared, ToolOutcome, Verified
+from ...workspace.atomic_write import missing_folders, remove_leftovers, replace_content
+from ...workspace.content_cache import digest_of, large_version, state_at
+from ...workspace.paths import FileProblem, FileStat, shown
+from ...workspace.text import FileText
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,22 @@ async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
     return replace(outcome, seen={change.path: change.after or "" for change in prepared.changes})
 
 
+async def done_in_thread(work: Callable[[], str]) -> ToolOutcome:
+    """Return what `work` says, or its problem; a cancellation leaves only after the work has ended."""
+    running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
+    if await over(running):
+        # A thread cannot be stopped. What it did is told, not left open.
+        raise asyncio.CancelledError(running.result().content)
+    return running.result()
+
+
+def _outcome(work: Callable[[], str]) -> ToolOutcome:
+    try:
+        return ToolOutcome("ok", work())
+    except FileProblem as error:
+        return ToolOutcome("error", str(error))
+
+
 def outdated(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOutcome | None:
     """Return why a file may not be replaced as a whole: it is not the one that was read."""
     work, [change] = prepared.work, prepared.changes
@@ -98,11 +116,9 @@ def _happened(change: FileChange) -> Verified:
 
 def _recordable(path: Path) -> str:
     text = str(path)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
+    if encodable(text) != text:
         raise FileProblem(
             f"{shown(path)} cannot be written: its name is no valid UTF-8, so that the change could not"
             " be recorded. Use a shell command."
-        ) from None
+        )
     return text

@@ -1,0 +1,1 @@
+"""What tools do to files: planned writes, and paths that are none of the disk."""

@@ -1,1 +1,0 @@
-"""The file tools for paths that are none of the disk."""
