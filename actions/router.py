@@ -9,7 +9,7 @@ from ..state.messages import Message
 from .events import MessageAdded, Notice, ToolRequested
 from .ports import Ports, Reply
 from .turn.burr_action import Changes, graph_action
-from .turn.decision_tools import START_PLAN, StartPlan, find_decision
+from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
 from .turn.steering import HEARD_FIELDS, with_heard
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .turn.output.answers import Closing
     from .turn.output.format import OutputFormat
 
-_PLAN_STARTED = "A plan is made first. Now call submit_plan with its steps."
+_PLAN_STARTED = f"A plan is made first. Now call {SUBMIT_PLAN.name} with its steps."
 _NOT_RUN = "Not run: a plan is made first."
 _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_tool_calls", "turn_open"]
 

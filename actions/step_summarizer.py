@@ -7,13 +7,13 @@ from ..state.messages import assistant_said, runtime_said
 from .events import MessageAdded, Notice, StepChanged
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.decision_tools import PLAN_FINISHED
+from .turn.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
 from .turn.steering import heard_in
 from .turn.step_turn import step_line, with_step
 
 _REVISE = (
-    "Step {step_id} failed. Revise the plan: call submit_plan with the steps that are still to do instead of"
-    " those not yet started, or with no steps if the goal cannot be reached."
+    f"Step {{step_id}} failed. Revise the plan: call {SUBMIT_PLAN.name} with the steps that are still to do"
+    " instead of those not yet started, or with no steps if the goal cannot be reached."
 )
 
 

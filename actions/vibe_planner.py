@@ -20,7 +20,7 @@ from .turn.steering import HEARD_FIELDS, with_heard
 
 MAX_TRIES = 3
 _ACCEPTED = "The plan is accepted; its steps are worked through one by one."
-_PLEASE = "No plan was found in this. Call submit_plan with the steps."
+_PLEASE = f"No plan was found in this. Call {SUBMIT_PLAN.name} with the steps."
 
 
 @graph_action(

@@ -6,6 +6,7 @@ from ..state.transcript import Transcript
 from .events import StepChanged
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
+from .turn.decision_tools import FINISH_STEP
 from .turn.model_call import REPLIED_FIELDS, Cut
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
@@ -29,5 +30,5 @@ def _briefing(state: ApplicationState, step: VibeStep) -> Message:
     return runtime_said(
         f"Step {step.step_id} of {len(state.vibe_plan)}: {step.description}\n\n"
         f"Goal: {state.current_goal}\nPlan:\n{plan}\n\n"
-        "Work on this step only. When you have seen what you need, call finish_step(status, summary)."
+        f"Work on this step only. When you have seen what you need, call {FINISH_STEP.name}(status, summary)."
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ..actions.turn.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
 from ..state.errors import ConfigError
 from .config.paths import decoded, read_bytes, repository_root, user_home
 from .extensions.definition import Instructions as OwnInstructions
@@ -106,16 +107,16 @@ You are Sandbur, an agent in a person's terminal. You act on their real machine 
 see every call. Be brief and plain: lead with the answer, give evidence (numbers, paths, exit codes) from \
 what you really saw, and never claim what you did not check."""
 
-_STEPS = """\
+_STEPS = f"""\
 # How to work
 - Answer directly when you know the answer. For a small task call tools; independent read-only calls go \
 into one turn.
-- For a goal that needs several separate steps call start_plan(goal), alone and before other tools. When \
-you are asked for the plan, call submit_plan with the fewest steps that reach the goal, each one checkable \
-by itself.
-- Inside a step work on that step only. End it with finish_step(status, summary): "completed" or "failed", \
-and in the summary every fact the later steps and the final answer need, because the step's tool output is \
-not kept. Call finish_step only inside a step, never together with other tools."""
+- For a goal that needs several separate steps call {START_PLAN.name}(goal), alone and before other tools. \
+When you are asked for the plan, call {SUBMIT_PLAN.name} with the fewest steps that reach the goal, each one \
+checkable by itself.
+- Inside a step work on that step only. End it with {FINISH_STEP.name}(status, summary): "completed" or \
+"failed", and in the summary every fact the later steps and the final answer need, because the step's tool \
+output is not kept. Call {FINISH_STEP.name} only inside a step, never together with other tools."""
 
 _WORK = f"""\
 {_STEPS}

@@ -1,84 +1,43 @@
 """What the actions need from outside; implementations live above and are bound in `agent/wiring.py`."""
 
-from .model import Discarded, FinishReason, Model, ModelEvent, ModelRequest, Reply, TokenCounter, ToolSpec
-from .session import (
-    PORTS,
-    EventPort,
-    Gate,
-    Journal,
-    MaskedStream,
-    Masker,
-    Ports,
-    SteeringInbox,
-    ToolOffer,
-    ToolOffers,
-    Trace,
-    Witness,
-)
-from .tool import (
-    BadArguments,
-    HoldsSecrets,
-    KeptBySession,
-    KeptResults,
-    LeavesProcesses,
-    NamesOtherPlaces,
-    Prepared,
-    Recoverable,
-    Recovered,
-    RunsFiles,
-    Searching,
-    Tool,
-    Toolbox,
-    ToolContext,
-    ToolOutcome,
-    ToolSource,
-    ToolTraits,
-    Verdict,
-    Verifiable,
-    Verified,
-    WrapToolCall,
-)
-
-__all__ = [
-    "PORTS",
-    "BadArguments",
-    "Discarded",
-    "EventPort",
-    "FinishReason",
-    "Gate",
-    "HoldsSecrets",
-    "Journal",
-    "KeptBySession",
-    "KeptResults",
-    "LeavesProcesses",
-    "MaskedStream",
-    "Masker",
-    "Model",
-    "ModelEvent",
-    "ModelRequest",
-    "NamesOtherPlaces",
-    "Ports",
-    "Prepared",
-    "Recoverable",
-    "Recovered",
-    "Reply",
-    "RunsFiles",
-    "Searching",
-    "SteeringInbox",
-    "TokenCounter",
-    "Tool",
-    "ToolContext",
-    "ToolOffer",
-    "ToolOffers",
-    "ToolOutcome",
-    "ToolSource",
-    "ToolSpec",
-    "ToolTraits",
-    "Toolbox",
-    "Trace",
-    "Verdict",
-    "Verifiable",
-    "Verified",
-    "Witness",
-    "WrapToolCall",
-]
+from ...state.calls import UNCHANGED as UNCHANGED
+from ...state.calls import Changed as Changed
+from .model import Discarded as Discarded
+from .model import FinishReason as FinishReason
+from .model import Model as Model
+from .model import ModelEvent as ModelEvent
+from .model import ModelRequest as ModelRequest
+from .model import Reply as Reply
+from .model import TokenCounter as TokenCounter
+from .model import ToolSpec as ToolSpec
+from .session import PORTS as PORTS
+from .session import Gate as Gate
+from .session import Journal as Journal
+from .session import MaskedStream as MaskedStream
+from .session import Masker as Masker
+from .session import Ports as Ports
+from .session import ToolOffer as ToolOffer
+from .session import ToolOffers as ToolOffers
+from .session import Trace as Trace
+from .session import Witness as Witness
+from .tool import BadArguments as BadArguments
+from .tool import HoldsSecrets as HoldsSecrets
+from .tool import KeptBySession as KeptBySession
+from .tool import KeptResults as KeptResults
+from .tool import LeavesProcesses as LeavesProcesses
+from .tool import NamesOtherPlaces as NamesOtherPlaces
+from .tool import Prepared as Prepared
+from .tool import Recoverable as Recoverable
+from .tool import Recovered as Recovered
+from .tool import RunsFiles as RunsFiles
+from .tool import Searching as Searching
+from .tool import Tool as Tool
+from .tool import Toolbox as Toolbox
+from .tool import ToolContext as ToolContext
+from .tool import ToolOutcome as ToolOutcome
+from .tool import ToolSource as ToolSource
+from .tool import ToolTraits as ToolTraits
+from .tool import Verdict as Verdict
+from .tool import Verifiable as Verifiable
+from .tool import Verified as Verified
+from .tool import WrapToolCall as WrapToolCall

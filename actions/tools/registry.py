@@ -36,7 +36,34 @@ def builtin_tools(sandbox: "Sandbox | None" = None) -> dict[str, Tool]:
     return {tool.spec.name: tool for tool in tools}
 
 
-NETWORK_TOOLS = ("http_request", "web_fetch", "web_search")
+SERVER_PREFIX = "mcp__"
+"""What the names of tools of servers begin with; rules mean them by the names of their servers."""
+
+
+def _http_request(search: "FindsService | None") -> Tool:
+    from .network.http_request import HttpRequest
+
+    return HttpRequest()
+
+
+def _web_fetch(search: "FindsService | None") -> Tool:
+    from .network.web_fetch import WebFetch
+
+    return WebFetch()
+
+
+def _web_search(search: "FindsService | None") -> Tool:
+    from .network.web_search import WebSearch
+
+    return WebSearch(search)
+
+
+_NETWORK: Mapping[str, Callable[["FindsService | None"], Tool]] = {
+    "http_request": _http_request,
+    "web_fetch": _web_fetch,
+    "web_search": _web_search,
+}
+NETWORK_TOOLS = tuple(_NETWORK)
 """What a session may have beside the others, always in this order."""
 
 
@@ -47,21 +74,7 @@ def usual_network_tools(has_search: bool) -> tuple[str, ...]:
 
 def network_tools(names: Container[str], search: "FindsService | None" = None) -> dict[str, Tool]:
     """Return new tools of those names; `search` says where a search asks."""
-
-    def made(name: str) -> Tool:
-        if name == "http_request":
-            from .network.http_request import HttpRequest
-
-            return HttpRequest()
-        if name == "web_fetch":
-            from .network.web_fetch import WebFetch
-
-            return WebFetch()
-        from .network.web_search import WebSearch
-
-        return WebSearch(search)
-
-    return {name: made(name) for name in NETWORK_TOOLS if name in names}
+    return {name: made(search) for name, made in _NETWORK.items() if name in names}
 
 
 def result_reader() -> dict[str, Tool]:

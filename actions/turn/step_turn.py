@@ -64,7 +64,7 @@ async def _judge(
 
 
 def _finish_of(reply: Reply, message: Message) -> FinishStep | None:
-    """Return how the step ends, if it ends: by `finish_step` alone, or by an answer in words."""
+    """Return how the step ends, if it ends: by its decision alone, or by an answer in words."""
     if not message.tool_uses:
         status = "failed" if reply.finish == "refusal" else "completed"
         return FinishStep(status=status, summary=message.text.strip() or "No summary was given.")

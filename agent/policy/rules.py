@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from ...actions.tools.registry import declared
+from ...actions.tools.registry import SERVER_PREFIX, declared
 from ...state.errors import UsageError
 from .path_rules import is_pattern
 
 _NEAR = 0.85
 """How alike a name is that can only be a slip of the pen."""
-SERVER_PREFIX = "mcp__"
-"""What the names of tools of servers begin with."""
 _RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
 
 
@@ -72,9 +70,8 @@ def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:
     known = {*tools, *declared()}
     read = [parse_rule(text) for text in rules]
     # Rules for servers stand in a configuration of which not every folder has the servers.
-    return [
-        rule.text for rule in read if not any(map(rule.names, known)) and not rule.tool.startswith("mcp__")
-    ]
+    idle = (rule for rule in read if not any(map(rule.names, known)))
+    return [rule.text for rule in idle if not rule.tool.startswith(SERVER_PREFIX)]
 
 
 def by_precision(rules: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Notice
+from ...actions.tools.registry import SERVER_PREFIX
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
 from ...state.session import SessionSettings
@@ -206,7 +207,7 @@ class Assembly:
     def _servers_of(self, session: SessionSettings, needs_model: bool) -> "list[ToolSource]":
         """Return what brings the tools of the servers that are configured for the folder of a session."""
         # Who only decides about a call has to know its tool, too.
-        if not needs_model and not any(name.startswith("mcp__") for name in session.own_tools):
+        if not needs_model and not any(name.startswith(SERVER_PREFIX) for name in session.own_tools):
             return []
         cwd = Path(session.cwd)
         if cwd not in self._servers:

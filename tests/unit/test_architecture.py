@@ -219,33 +219,62 @@ def test_a_function_is_at_most_50_lines(name: str) -> None:
 
 
 TOOLS_ARE_NAMED = {
-    "ui/commands/setup/help.py": "examples of rules",
+    "actions/tools/registry.py": "makes those of the network by name, and loads none of them before",
     "agent/models/demo/model.py": "plays a model, which calls tools by their names",
     "agent/policy/rules.py": "the example in a help text",
+    "ui/commands/setup/help.py": "examples of rules",
 }
-"""Files outside of `actions/tools` that name a tool, with their reason; in there texts for the model do."""
+"""Files that name a tool which is not their own, with their reason."""
+
+
+@cache
+def files_of_tools() -> dict[str, str]:
+    """Return the name of every tool -> the file that it stands in."""
+    from sandbur.actions.tools.registry import NETWORK_TOOLS, result_reader, toolbox_of
+    from sandbur.actions.turn.decision_tools import RESERVED_NAMES
+
+    shipped = toolbox_of(NETWORK_TOOLS) | result_reader()
+    modules = {name: type(tool).__module__.removeprefix("sandbur.") for name, tool in shipped.items()}
+    return {
+        **{name: f"{module.replace('.', '/')}.py" for name, module in modules.items()},
+        **dict.fromkeys(RESERVED_NAMES, "actions/turn/decision_tools.py"),
+        "equip_tools": "agent/extensions/toolset/equip_tools.py",
+        "search_tools": "agent/extensions/toolset/search_tools.py",
+        "read_skill": "agent/extensions/skills/read_skill.py",
+    }
+
+
+PROGRAMS = ("grep",)
+"""Tools whose name a program of the shell has, too."""
 
 
 @everywhere
 def test_tools_are_named_in_their_own_files_only(name: str) -> None:
-    from sandbur.actions.tools.registry import declared
-
-    if name.startswith("actions/tools/") or name in TOOLS_ARE_NAMED:
+    """A tool that ships may point to a neighbour in a text for the model."""
+    if name in TOOLS_ARE_NAMED:
         return
-    named = re.compile(rf"\b({'|'.join(tool for tool in declared() if '_' in tool)})\b")
-    for node in nodes(name):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            assert node.value not in declared()
-            assert not named.search(node.value)
+    texts = [n.value for n in nodes(name) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    for tool, file in files_of_tools().items():
+        if file == name or (tool in PROGRAMS and name.startswith("actions/tools/shell/")):
+            continue
+        assert tool not in texts
+        if "_" in tool and not name.startswith("actions/tools/"):
+            assert not [text for text in texts if re.search(rf"\b{tool}\b", text)], tool
+
+
+@everywhere
+def test_what_the_tools_of_servers_begin_with_is_written_once(name: str) -> None:
+    if name != "actions/tools/registry.py":
+        documentation = {n.value for n in nodes(name) if isinstance(n, ast.Expr)}
+        texts = [n for n in nodes(name) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        assert not [text.value for text in texts if "mcp__" in str(text.value) and text not in documentation]
 
 
 @everywhere
 def test_the_workspace_knows_no_tool_and_no_model(name: str) -> None:
     if name.startswith("actions/workspace/"):
-        above = ("actions.ports", "actions.tools", "actions.turn")
-        assert not [
-            module for module in imports(name) if f"{module}.".startswith(tuple(f"{a}." for a in above))
-        ]
+        above = ("actions.ports.", "actions.tools.", "actions.turn.")
+        assert not [module for module in imports(name) if f"{module}.".startswith(above)]
 
 
 SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT INTO|UPDATE\s\S+\sSET|DELETE FROM|CREATE TABLE)\b", re.S)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
+from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.turn.commands import chosen_mode, is_command, parted
 from ...state.errors import UsageError
 from ...state.messages import UserContent
@@ -104,7 +105,7 @@ async def events_of(
     if command == "/help":
         listed = await available(runtime, session, modes)
         raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
-    if command == "/mcp" or command.startswith("/mcp__"):
+    if command == "/mcp" or command.startswith(f"/{SERVER_PREFIX}"):
         return await _sent_prompt(said, runtime, session)
     if command == "/skill":
         return session.send(_by_skill(said, runtime, session))

@@ -12,13 +12,12 @@ from ..functions.schema_tool import usual
 from ..network.headers import checked_header
 from ..network.reaching import READING_METHODS
 from ..network.web_url import UnfitUrl, WebUrl, web_url
+from ..registry import SERVER_PREFIX
 from .endpoint import HttpEndpoint, QueryField, defaults_of, required_by
 from .tables import HttpToolTable
 from .template import CONTEXT_NAMES, Placeholder, Template, Unfillable, node_of, template_of
 
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-SERVER_PREFIX = "mcp__"
-"""What the names of other tools begin with, which rules mean by the names of their servers."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST = re.compile(r"[^/?#]*//[^/?#]*")
 _LITERAL_PATH = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/%|-]*")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import mcp_types as types
 from mcp import Client
 
+from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import UsageError
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
 from .results import read_blocks
@@ -36,7 +37,7 @@ class ServerPrompt:
 
     @property
     def command(self) -> str:
-        return f"/mcp__{self.server}__{self.name}"
+        return f"/{SERVER_PREFIX}{self.server}__{self.name}"
 
 
 class Prompts:

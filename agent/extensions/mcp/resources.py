@@ -8,6 +8,7 @@ from mcp import Client
 from pydantic import Field
 
 from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits
+from ....actions.tools.registry import SERVER_PREFIX
 from ....actions.tools.schema import PlainText, ToolArguments, parsed, spec_of
 from ....state.calls import Effect
 from .connection import Link, NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
@@ -32,10 +33,14 @@ async def resource_tools(connection: ServerConnection, link: Link) -> Sequence[T
         return ()
     server = connection.server.name
     list_spec = spec_of(
-        f"mcp__{server}__list_mcp_resources", f"List what the server {server} has to read.", _NoArguments
+        f"{SERVER_PREFIX}{server}__list_mcp_resources",
+        f"List what the server {server} has to read.",
+        _NoArguments,
     )
     read_spec = spec_of(
-        f"mcp__{server}__read_mcp_resource", f"Read a resource of the server {server}.", _OneResource
+        f"{SERVER_PREFIX}{server}__read_mcp_resource",
+        f"Read a resource of the server {server}.",
+        _OneResource,
     )
     return (
         ResourceTool(connection, list_spec, _NoArguments, _listed),

@@ -11,6 +11,7 @@ from pathlib import Path
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ....actions.ports import Tool
+from ....actions.tools.registry import SERVER_PREFIX
 from ...config.mcp_servers import McpServer
 from .catalogue import Catalogue, ListedTool
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
@@ -158,7 +159,7 @@ def _with_fallback(
 
 def tool_name(server: str, tool: str) -> str:
     """Return `mcp__server__tool` with characters, and in a length, that every provider takes."""
-    name = f"mcp__{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
+    name = f"{SERVER_PREFIX}{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
     if len(name) <= _MOST_NAME_CHARS:
         return name
     return f"{name[: _MOST_NAME_CHARS - 9]}_{hashlib.sha256(tool.encode()).hexdigest()[:8]}"

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ....actions.tools.registry import SERVER_PREFIX
 from ....actions.turn.commands import is_command
 from ....state.errors import UsageError
 from ...terminal.sanitize import one_line
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ....agent.extensions.mcp.prompts import Prompts, ServerPrompt
 
 _LIST = "/mcp"
-_BEGINS = "/mcp__"
+_BEGINS = f"/{SERVER_PREFIX}"
 
 
 async def show(context: SlashContext, words: str) -> SlashResult:

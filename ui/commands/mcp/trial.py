@@ -5,6 +5,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from ....actions.tools.registry import SERVER_PREFIX
 from ....agent.config.load import load_settings
 from ....state.errors import UsageError
 from ...open_session import said_by
@@ -54,7 +55,9 @@ async def _tried(settings: "Settings", name: str) -> dict[str, Any]:
     source = LazyServers(alone, os.environ).source()
     began = time.monotonic()
     try:
-        tools = [tool for tool in await source.tools() if tool.spec.name.startswith(f"mcp__{name}__")]
+        tools = [
+            tool for tool in await source.tools() if tool.spec.name.startswith(f"{SERVER_PREFIX}{name}__")
+        ]
         ready_s = time.monotonic() - began
         prompts = [prompt for prompt in await source.prompts.listed() if prompt.server == name]
         health = source.health()[name]
