@@ -2,9 +2,9 @@
 
 from ..state.application import ApplicationState, ExecutionMode
 from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, recovering
-from ..state.messages import encodable, json_object
+from ..state.messages import encodable
 from .events import Notice
-from .masking.references import masked_arguments, placeholder_in
+from .masking.references import masked_wish
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.proposals import judge, why_lost
@@ -61,12 +61,11 @@ def _decided(
 
 def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
     """Return the call with other arguments, whose secrets are kept in memory alone."""
-    shown = masked_arguments(arguments, ports.masker)
-    if shown == call.arguments:
+    wish = masked_wish(arguments, ports.masker)
+    if wish["arguments"] == call.arguments:
         return call
-    is_masked = bool(placeholder_in(json_object(shown)))
     hook = None if call.hook is None else call.hook.model_copy(update={"edited": False})
-    return call.model_copy(update={"arguments": shown, "masked": is_masked, "hook": hook})
+    return call.model_copy(update={**wish, "hook": hook})
 
 
 def _settled(

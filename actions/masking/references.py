@@ -6,6 +6,7 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Any, Protocol, cast
 
+from ...state.messages import json_object
 from ..workspace.paths import FileProblem
 from .key_formats import LABEL as PRIVATE_KEY
 from .key_formats import is_as_in_its_file, key_body
@@ -158,6 +159,14 @@ def masked_arguments(arguments: str, masker: Resolver) -> str:
     if shown != arguments:
         masker.references.keep_original(shown, arguments)
     return shown
+
+
+def masked_wish(arguments: str, masker: Resolver) -> dict[str, Any]:
+    """Return the fields of a call whose arguments somebody wrote: how they are shown, and whether they are
+    masked.
+    """
+    shown = masked_arguments(arguments, masker)
+    return {"arguments": shown, "masked": bool(placeholder_in(json_object(shown)))}
 
 
 def _masked(value: Any, name: str, mask: Callable[[str], str]) -> Any:

@@ -10,6 +10,7 @@ from .model import ModelRequest as ModelRequest
 from .model import Reply as Reply
 from .model import TokenCounter as TokenCounter
 from .model import ToolSpec as ToolSpec
+from .model import closed_object as closed_object
 from .session import PORTS as PORTS
 from .session import Gate as Gate
 from .session import Journal as Journal

@@ -1,6 +1,6 @@
 """What the actions need of a language model."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -21,6 +21,16 @@ class ToolSpec:
     description: str
     parameters: Mapping[str, Any]
     """JSON schema of the arguments object."""
+
+
+def closed_object(properties: Mapping[str, Any], required: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the schema of an object with these fields and no others; without `required` it needs all."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
 
 
 FinishReason = Literal["stop", "tool_calls", "length", "refusal"]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..ports import BadArguments, ToolSpec
+from ..ports import BadArguments, ToolSpec, closed_object
 
 MAX_BYTES = 4_000_000
 """Longer arguments are refused: no sensible call needs them, and a history keeps them for ever."""
@@ -52,12 +52,9 @@ def spec_of(name: str, description: str, model: type[ToolArguments]) -> ToolSpec
     return ToolSpec(
         name,
         description,
-        {
-            "type": "object",
-            "properties": {key: _flat(value) for key, value in schema["properties"].items()},
-            "required": schema.get("required", []),
-            "additionalProperties": False,
-        },
+        closed_object(
+            {key: _flat(value) for key, value in schema["properties"].items()}, schema.get("required", [])
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...state.messages import Message, ToolUse
-from ..ports import ToolSpec
+from ..ports import ToolSpec, closed_object
 
 MAX_STEPS = 30
 
@@ -37,45 +37,42 @@ class FinishStep(_Decision):
 DecisionT = TypeVar("DecisionT", bound=_Decision)
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 START_PLAN = ToolSpec(
     "start_plan",
     "Begin a plan. Use it instead of working tools when the goal needs several separate steps that each"
     " have their own result. Never inside a plan step.",
-    _object(goal={"type": "string", "description": "The whole goal in one or two sentences."}),
+    closed_object({"goal": {"type": "string", "description": "The whole goal in one or two sentences."}}),
 )
 SUBMIT_PLAN = ToolSpec(
     "submit_plan",
     "Hand in the plan when you are asked for one: the steps still to do, in order.",
-    _object(
-        steps={
-            "type": "array",
-            "items": _object(
-                description={
-                    "type": "string",
-                    "description": "What this step does and what shows it is done.",
-                }
-            ),
+    closed_object(
+        {
+            "steps": {
+                "type": "array",
+                "items": closed_object(
+                    {
+                        "description": {
+                            "type": "string",
+                            "description": "What this step does and what shows it is done.",
+                        }
+                    }
+                ),
+            }
         }
     ),
 )
 FINISH_STEP = ToolSpec(
     "finish_step",
     "Close the current plan step, once you have seen the results of its calls. Call it alone.",
-    _object(
-        status={"type": "string", "enum": ["completed", "failed"]},
-        summary={
-            "type": "string",
-            "description": "What was found or done, with the facts that later steps and the answer need.",
-        },
+    closed_object(
+        {
+            "status": {"type": "string", "enum": ["completed", "failed"]},
+            "summary": {
+                "type": "string",
+                "description": "What was found or done, with the facts that later steps and the answer need.",
+            },
+        }
     ),
 )
 DECISION_TOOLS = (START_PLAN, SUBMIT_PLAN, FINISH_STEP)

@@ -10,7 +10,7 @@ from ...state.calls import HOOK_DECIDES, CallDecision, DecidedBy, Decision, Hook
 from ...state.crashpoints import reach
 from ...state.messages import Message, ToolResult, ToolUse, encodable, json_object, tool_answered
 from ..events import Notice
-from ..masking.references import lost, masked_arguments, placeholder_in, refused
+from ..masking.references import lost, masked_wish, placeholder_in, refused
 from ..ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
 from .decision_tools import FINAL_ANSWER, RESERVED_NAMES, why_unusable
 
@@ -177,9 +177,7 @@ async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origi
         return judge(_wish(use, origin), ports, mode)
     before = await advice.before_call(use)
     if before.arguments is not None:
-        shown = masked_arguments(encodable(before.arguments), ports.masker)
-        is_masked = bool(placeholder_in(json_object(shown)))
-        use = use.model_copy(update={"arguments": shown, "masked": is_masked})
+        use = use.model_copy(update=masked_wish(encodable(before.arguments), ports.masker))
         ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
     call = judge(_wish(use, origin, before.said), ports, mode, before.said)
     if call.decision != "undecided":

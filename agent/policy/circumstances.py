@@ -6,12 +6,11 @@ from itertools import islice
 from posixpath import lexists, relpath
 from typing import Any, NamedTuple
 
-from ...actions.masking.references import masked_arguments, placeholder_in
+from ...actions.masking.references import masked_wish
 from ...actions.ports import Ports, Tool
 from ...actions.turn.proposals import judged
 from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
-from ...state.messages import json_object
 from .call import Call
 from .path_rules import Workspace
 
@@ -38,9 +37,8 @@ class Circumstances(NamedTuple):
 
 def circumstances(call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool) -> Circumstances:
     """Look at a call as it is now; the reason of one that was not edited is the one that it asked for."""
-    shown = masked_arguments(call.arguments, ports.masker)
-    is_masked = bool(placeholder_in(json_object(shown)))
-    asked = call.model_copy(update={"arguments": shown, "masked": call.masked or is_masked})
+    wish = masked_wish(call.arguments, ports.masker)
+    asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
     now, arguments = judged(asked, ports, mode)
     if now.decision == "invalid":
         return Circumstances(problem=now.reason)

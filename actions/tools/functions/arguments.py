@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator
 
 from ....state.errors import UsageError
-from ...ports import BadArguments, ToolSpec
+from ...ports import BadArguments, ToolSpec, closed_object
 from ..schema import expected, given_object, quoted, shown
 from .flat_schema import flat
 from .signature import Parameter, Unresolved
@@ -142,12 +142,7 @@ def _json_schema(
 def _flat(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     body = flat(schema, is_closed=True)
     properties = {name: _plain(one, texts.get(name, "")) for name, one in body.get("properties", {}).items()}
-    done: dict[str, Any] = {
-        "type": "object",
-        "properties": properties,
-        "required": body.get("required", []),
-        "additionalProperties": False,
-    }
+    done = closed_object(properties, body.get("required", []))
     return {**done, "$defs": body["$defs"]} if "$defs" in body else done
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ....state.calls import Effect
 from ....state.errors import ConfigError
+from ...ports import closed_object
 from ..functions.schema_tool import usable_name, usual
 from ..network.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import BodyKind, HttpEndpoint, QueryField, Style
@@ -156,14 +157,7 @@ class _Reading:
         return fnmatchcase(self._operation.id, pattern) or fnmatchcase(self._operation.place, pattern)
 
     def _schema(self) -> dict[str, Any]:
-        return self._document.with_definitions(
-            {
-                "type": "object",
-                "properties": self._properties,
-                "required": self._required,
-                "additionalProperties": False,
-            }
-        )
+        return self._document.with_definitions(closed_object(self._properties, self._required))
 
     def _description(self) -> str:
         body = self._operation.body

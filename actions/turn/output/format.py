@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from ....state.session import OutputSchema
+from ...ports import closed_object
 from .json_schema import BadSchema, Schema, problems, require_schema, resolved
 
 CheckValue = Callable[[Any], str]
@@ -57,7 +58,7 @@ class OutputFormat:
             return _inlined(schema)
         shared = {name: schema.pop(name) for name in ("$defs", "definitions") if name in schema}
         inner = _moved(schema)
-        return {**_object({_WRAPPED: inner}), **{name: _moved(each) for name, each in shared.items()}}
+        return {**closed_object({_WRAPPED: inner}), **{name: _moved(each) for name, each in shared.items()}}
 
     @cached_property
     def is_wrapped(self) -> bool:
@@ -181,15 +182,6 @@ def takes_null(schema: Any, root: Schema) -> bool:
 
 def _definitions(root: Schema) -> dict[str, Any]:
     return {name: root[name] for name in ("$defs", "definitions") if name in root}
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def _is_plain(root: Any) -> bool:
