@@ -242,9 +242,9 @@ def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None
         return None
 
     def found() -> "SearchService":
-        from ..actions.tools.network.search_services import SearchSetup, search_service
+        from ..actions.tools.network.search_services import search_service
 
-        return search_service(SearchSetup(provider, settings.search_url, settings.search_key_env), env)
+        return search_service(provider, settings.search_url, settings.search_key_env, env)
 
     return found
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, cast
 
@@ -254,6 +254,23 @@ def json_or_text(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def refuse_constant(name: str) -> Any:
+    """Refuse what Python reads as a number and no JSON has, such as `NaN`."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def values_in(value: Any) -> Iterator[Any]:
+    """Yield a value of JSON and every value inside of it."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        if isinstance(one, Mapping):
+            waiting.extend(cast(Mapping[str, Any], one).values())
+        elif isinstance(one, list):
+            waiting.extend(cast(list[Any], one))
 
 
 def json_object(text: str) -> dict[str, Any] | None:

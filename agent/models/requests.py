@@ -13,7 +13,7 @@ from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ModelRequest, ToolSpec
 from ...state.application import Usage
 from ...state.content import MAX_IMAGE_BYTES
-from ...state.messages import Block, Document, Image, Message, Text
+from ...state.messages import Block, Document, Image, Message, Text, refuse_constant
 from ...state.session import Effort
 from ...state.transcript import Transcript, TranscriptRange
 from .files import FileKind, Files, SentFile
@@ -365,14 +365,10 @@ def without_surrogates(text: str) -> str:
 def parse_object(arguments: str) -> dict[str, Any] | None:
     """Return the arguments if they are one JSON object that every server can read."""
     try:
-        value = json.loads(arguments, parse_constant=_refuse_constant)
+        value = json.loads(arguments, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return None
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def sendable_object(arguments: str) -> dict[str, Any]:

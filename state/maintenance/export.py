@@ -12,7 +12,7 @@ from ..databases.chain import WHOLE_ROWS, rows_in_order
 from ..databases.database import Database
 from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
-from ..messages import encodable
+from ..messages import encodable, values_in
 from ..session import InboxKind, SessionSettings, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.inbox import MOST_CHARS, Inbox
@@ -58,20 +58,8 @@ def export_session(database: Database, session_id: str) -> Iterator[Record]:
 def recorded_texts(record: Record) -> Iterator[str]:
     """Yield what was said, done and put out by a record of an export, without the JSON around it."""
     for name in ("title", "fields", "body", "text"):
-        if found := "\n".join(_strings(record.get(name))):
+        if found := "\n".join(one for one in values_in(record.get(name)) if isinstance(one, str)):
             yield found
-
-
-def _strings(value: Any) -> Iterator[str]:
-    waiting: list[Any] = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting += cast(Record, one).values()
-        elif isinstance(one, list):
-            waiting += cast(list[Any], one)
 
 
 def stored_text(value: Any) -> str:

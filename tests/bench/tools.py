@@ -17,12 +17,12 @@ from figures import tell
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pydantic import BaseModel, Field, TypeAdapter
+from support.tools.foreign_tools import tool_from_schema
 from support.tools.tool_calls import context
 
 from sandbur import Depends, RunContext, tool
 from sandbur.actions.tools.functions.reading import ToolOptions
 from sandbur.actions.tools.functions.run_scope import RunScope
-from sandbur.actions.tools.functions.schema_tool import tool_from_schema
 
 ROUNDS, CALLS = 60, 400
 ARGUMENTS = '{"email": "a@b.c", "limit": 5, "home": {"street": "A 1", "city": "B"}, "tags": ["x", "y"]}'

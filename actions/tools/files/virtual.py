@@ -1,6 +1,5 @@
 """The file tools over back ends: same names, arguments and results, whether a path is of the disk or not."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from ...ports import (
 from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
 from ...workspace.backends.composite import Composite, FilePlace
 from ...workspace.beneath import Reach
+from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, shown, size_text
 from ...workspace.patterns import split_fixed
 from .layout import Contents, Layout, laid_out
@@ -277,4 +277,4 @@ def _changed(place: FilePlace) -> str:
 
 
 def _digest(content: bytes | None) -> str | None:
-    return None if content is None else hashlib.sha256(content).hexdigest()
+    return None if content is None else digest_of(content)

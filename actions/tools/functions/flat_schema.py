@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from ....state.messages import values_in
+
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = (
@@ -111,13 +113,5 @@ def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Mapping):
-            inside = cast(Mapping[str, Any], node)
-            if name := _name_of(inside):
-                yield name
-            waiting.extend(inside.values())
-        elif isinstance(node, list):
-            waiting.extend(cast(list[Any], node))
+    objects = (cast(Mapping[str, Any], one) for one in values_in(schema) if isinstance(one, Mapping))
+    return (name for inside in objects if (name := _name_of(inside)))

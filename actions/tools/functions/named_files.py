@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from ....state.messages import values_in
+
 _FORMATS = ("path", "file-path", "directory-path")
 _DEFINED = "#/$defs/"
 
@@ -76,17 +78,8 @@ def _in_list(node: Mapping[str, Any], value: list[Any]) -> Iterator[tuple[Any, A
 
 
 def _says_path(schema: Any) -> bool:
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Mapping):
-            inside = cast(Mapping[str, Any], node)
-            if inside.get("format") in _FORMATS:
-                return True
-            waiting.extend(inside.values())
-        elif isinstance(node, list):
-            waiting.extend(cast(list[Any], node))
-    return False
+    objects = (cast(Mapping[str, Any], one) for one in values_in(schema) if isinstance(one, Mapping))
+    return any(inside.get("format") in _FORMATS for inside in objects)
 
 
 def _texts(value: Any) -> Iterator[str]:

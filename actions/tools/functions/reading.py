@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any
 
 from ....state.calls import Effect
 from ....state.errors import UsageError
@@ -108,20 +108,12 @@ class Check:
         return _ANSWERS[answer]
 
 
-class Checks(Protocol):
-    """Checks what a model gives."""
-
-    def checked(self, spec: ToolSpec, text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return the arguments as they were given, and as the function takes them; raises `BadArguments`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FunctionReading:
     """What is known of a function once all the names in its signature are."""
 
     spec: ToolSpec
-    arguments: Checks
+    arguments: FunctionArguments
     callee: Callee
     check: Check | None
     subject: str

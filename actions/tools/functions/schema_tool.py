@@ -1,16 +1,13 @@
 """Makes tools of JSON schemas that somebody else wrote: a server, an API description, a configuration."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ....state.errors import UsageError
 from ...ports import BadArguments, ToolSpec
 from ..schema import expected, given_object, shown
 from .flat_schema import Schema, flat, mapped
-from .function_tool import FunctionTool
-from .reading import Callee, FunctionReading, ToolOptions
-from .signature import parameters_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -44,17 +41,6 @@ _SHAPES: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
     "description": str,
 }
 """What keywords have to be; otherwise they are left out."""
-
-
-def tool_from_schema(
-    schema: Mapping[str, Any], function: Callable[..., Any], options: ToolOptions
-) -> FunctionTool[..., Any]:
-    """Return a tool whose arguments are checked against a schema; `function` gets them as one dict.
-
-    `function` may take injected parameters and a `RunContext`, too. The name becomes one that models can
-    call. Raises `UsageError` for a schema that is none, or not of an object.
-    """
-    return _SchemaTool(schema, function, options)
 
 
 def usable_name(name: str) -> str:
@@ -100,29 +86,6 @@ def _usual(node: Schema) -> Schema:
 
 def _has_shape(key: str, value: Any) -> bool:
     return key not in _SHAPES or isinstance(value, _SHAPES[key])
-
-
-class _SchemaTool(FunctionTool[..., Any]):
-    def __init__(self, schema: Mapping[str, Any], function: Callable[..., Any], options: ToolOptions) -> None:
-        self._schema = schema
-        super().__init__(function, options, {})
-
-    def _read(self) -> FunctionReading:
-        options = self._options
-        what = f"The tool {options.name}"
-        parameters = parameters_of(self._function, what)
-        takes = [one.name for one in parameters if one.role == "argument"]
-        if len(takes) != 1:
-            raise UsageError(f"{what}: its function has to take one argument, the dict that a model gives.")
-        schema = usual(self._schema, what)
-        return FunctionReading(
-            spec=ToolSpec(usable_name(options.name), options.description, schema),
-            arguments=SchemaArguments(schema, what, takes[0]),
-            callee=Callee(self._function, what, parameters),
-            check=None,
-            subject=options.traits.subject,
-            traits=options.traits,
-        )
 
 
 class SchemaArguments:

@@ -1,7 +1,6 @@
 """The services that `web_search` can ask, each in its own format."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
@@ -33,17 +32,6 @@ class SearchService(Protocol):
     def hits(self, answer: WebAnswer) -> list[Hit]:
         """Return what it found; raises `WebProblem`."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SearchSetup:
-    """What the settings say of a service."""
-
-    provider: str
-    url: str | None = None
-    """Another place than the usual one."""
-    key_env: str | None = None
-    """The variable with the key, if it is not the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +104,18 @@ _KINDS = {
 }
 
 
-def search_service(setup: SearchSetup, env: Mapping[str, str] | None = None) -> SearchService:
-    """Return the service; raises `UnfitUrl` for an address that is none.
+def search_service(
+    provider: str, url: str | None, key_env: str | None, env: Mapping[str, str]
+) -> SearchService:
+    """Return the service, without a `url` the one at its usual place; raises `UnfitUrl` for one that is none.
 
     The usual key is for the usual place alone: another one gets a key only if its variable is named, too.
     """
-    kind = _KINDS[setup.provider]
-    url = web_url(setup.url or kind.url)
-    base = url.target.partition("?")[0].rstrip("/")
-    place = web_url(url.origin + (base if base.endswith(kind.path) else base + kind.path))
-    key_env = setup.key_env or ("" if setup.url else kind.key_env)
-    return kind.made(place, key_env, os.environ if env is None else env)
+    kind = _KINDS[provider]
+    origin = web_url(url or kind.url)
+    base = origin.target.partition("?")[0].rstrip("/")
+    place = web_url(origin.origin + (base if base.endswith(kind.path) else base + kind.path))
+    return kind.made(place, key_env or ("" if url else kind.key_env), env)
 
 
 def _with_query(place: WebUrl, **parameters: str) -> WebUrl:

@@ -30,7 +30,6 @@ _CLAIMING_S = 3.0
 
 
 async def run_supervised(
-    shell: str,
     command: str,
     cwd: Path,
     limits: CommandLimits,
@@ -39,13 +38,13 @@ async def run_supervised(
     withheld: Set[str] = frozenset(),
     launch: Launch = NO_SANDBOX,
 ) -> Ended:
-    """Run a command with `shell -c`; `grew` looks into the spool, and tells whether there was something new.
+    """Run a command with the shell; `grew` looks into the spool, and tells whether there was something new.
 
     It sees the environment but for the names in `withheld`.
 
     Raises `OSError` if nothing could be started. A cancellation leaves when every process is gone.
     """
-    words = [*launch.words, shell, "-c", command]
+    words = [*launch.words, _shell(), "-c", command]
     run = _Run(words, cwd, limits, spool, grew, withheld, launch)
     reason: Reason = "cancelled"
     try:
@@ -54,6 +53,10 @@ async def run_supervised(
     finally:
         end = await to_the_end(run.end(reason))
     return end
+
+
+def _shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 
 class _Run:

@@ -127,7 +127,6 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             try:
                 async with self._launch(cwd) as launch:
                     ended = await run_supervised(
-                        _shell(),
                         arguments.command,
                         cwd,
                         limits,
@@ -219,10 +218,6 @@ async def _found(output: int) -> "Captured":
 
 def _not_run(why: str) -> ToolOutcome:
     return ToolOutcome("error", f"The command was not run: {why}.")
-
-
-def _shell() -> str:
-    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 
 def _start_problem(error: OSError, cwd: Path) -> str:

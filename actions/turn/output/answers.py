@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ....state.application import ENDED_BY_TOOL, ApplicationState
 from ....state.crashpoints import reach
 from ....state.errors import DoneToolNotCalled, OutputInvalid
-from ....state.messages import Message, ToolUse, assistant_said, runtime_said
+from ....state.messages import Message, ToolUse, assistant_said, refuse_constant, runtime_said
 from ....state.transcript import Transcript
 from ...ports import Ports, Reply
 from ..burr_action import Changes
@@ -53,7 +53,7 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     fenced = _FENCED.fullmatch(text)
     inner = (fenced[1] if fenced else text).strip()
     try:
-        given = json.loads(inner, parse_constant=_refuse_constant, parse_float=_finite)
+        given = json.loads(inner, parse_constant=refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         said = str(error) if isinstance(error, ValueError) else "it is nested too deep"
         return ReadAnswer(text, problem=f"it is no JSON ({said}).")
@@ -62,13 +62,9 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     return ReadAnswer(inner if value == given else json.dumps(value, ensure_ascii=False), value, problem)
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _finite(written: str) -> float:
     number = float(written)
-    return number if isfinite(number) else _refuse_constant(written)
+    return number if isfinite(number) else refuse_constant(written)
 
 
 def is_ended_by_tool(ports: Ports) -> bool:
@@ -101,7 +97,7 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
             hint,
         )
     name = ports.output.name if ports.output is not None else ""
-    problem = _problem_in(told)
+    problem = recorded_problem(told)
     raise OutputInvalid(
         f"The answer does not fit the schema {name}, and did not after it was asked for again: {problem}"
         f" The model said: {shown}",
@@ -167,12 +163,10 @@ def _rejected(before: ApplicationState, history: Transcript) -> Changes:
     }
 
 
-def _problem_in(told: Message) -> str:
+def recorded_problem(told: Message | None) -> str:
+    """Return why an answer was rejected, by what the model was told of it."""
+    if told is None:
+        return ""
     text = told.text or next((result.content for result in told.tool_results), "")
     before, _, after = REJECTED.partition("{problem}")
     return text.removeprefix(before).removesuffix(after)
-
-
-def recorded_problem(told: Message | None) -> str:
-    """Return why an answer was rejected, by what the model was told of it."""
-    return _problem_in(told) if told is not None else ""

@@ -79,7 +79,6 @@ async def _run(hook: HookCommand, given: str, place: HookPlace, folder: Path) ->
     reach("hook_starts")
     with Spool(folder, secrets.token_hex(8)) as spool:
         ended = await run_supervised(
-            "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
             _SCRIPT % MAX_STDERR_BYTES,
             place.cwd,
             limits,

@@ -191,15 +191,11 @@ class Bisector:
             Spool(Path(folder) / "command", secrets.token_hex(8)) as spool,
         ):
             ended = await run_supervised(
-                _shell(), self._command, place, self._limits, spool, lambda: False, self._withheld
+                self._command, place, self._limits, spool, lambda: False, self._withheld
             )
             output = (await to_the_end(asyncio.to_thread(captured, spool.output))).text
         verdict, ending = _judged(ended, self._limits)
         return Trial(step, verdict, ending, time.monotonic() - began, output)
-
-
-def _shell() -> str:
-    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 
 def _judged(ended: Ended, limits: CommandLimits) -> tuple[Verdict, str]:

@@ -134,20 +134,9 @@ def _drop_powers(_: bytes) -> None:
             _LIBC.prctl(24, number, 0, 0, 0)
 
 
-def _filter(value: bytes) -> None:
-    confine.filter_calls(int(value))
-
-
-def _folder(value: bytes) -> None:
-    os.chdir(value)
-
-
-def _at_the_end(_: bytes) -> None:
-    """Do nothing here: a place that is to be absent is the supervisor's concern when all is over."""
-
-
 _STEPS: Mapping[str, Callable[[bytes], None]] = {
-    "absent": _at_the_end,
+    # A place that is to be absent is the supervisor's concern, when all is over.
+    "absent": lambda _: None,
     "limit": _limit,
     "first-to-go": _first_to_go,
     "unshare": _unshare,
@@ -161,12 +150,12 @@ _STEPS: Mapping[str, Callable[[bytes], None]] = {
     "mount-read": mounts.attach_read_only,
     "hide": mounts.hide,
     "seal": mounts.seal,
-    "folder": _folder,
+    "folder": os.chdir,
     "writable": confine.let_write,
     "device": confine.let_use,
     "restrict": confine.restrict,
     "drop-powers": _drop_powers,
-    "filter": _filter,
+    "filter": lambda value: confine.filter_calls(int(value)),
     "look-after": family.look_after,
 }
 

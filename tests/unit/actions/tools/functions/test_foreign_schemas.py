@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.tool_servers.foreign_schemas import Foreign, functions, questions
+from support.tools.foreign_tools import tool_from_schema
 from support.tools.tool_calls import call, context
 
 from sandbur import RunContext
 from sandbur.actions.ports import BadArguments
 from sandbur.actions.tools.functions.function_tool import FunctionTool
 from sandbur.actions.tools.functions.reading import ToolOptions
-from sandbur.actions.tools.functions.schema_tool import tool_from_schema, usable_name
+from sandbur.actions.tools.functions.schema_tool import usable_name
 from sandbur.state.errors import UsageError
 
 TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}

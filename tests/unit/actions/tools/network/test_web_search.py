@@ -7,7 +7,7 @@ import pytest
 from support.network.web_site import Say, WebSite, called, page, redirect
 
 from sandbur.actions.ports import ToolOutcome
-from sandbur.actions.tools.network.search_services import SearchSetup, search_service
+from sandbur.actions.tools.network.search_services import search_service
 from sandbur.actions.tools.network.web_search import WebSearch
 
 FOUND = [
@@ -26,8 +26,7 @@ providers = pytest.mark.parametrize("provider", PATHS)
 
 
 async def searched(site: WebSite, provider: str, query: str = "what is it", **arguments: Any) -> ToolOutcome:
-    setup = SearchSetup(provider, site.url, KEYS[provider])
-    tool = WebSearch(lambda: search_service(setup, {"MY_KEY": "word"}))
+    tool = WebSearch(lambda: search_service(provider, site.url, KEYS[provider], {"MY_KEY": "word"}))
     return await called(tool, query=query, **arguments)
 
 
@@ -115,13 +114,13 @@ async def test_nothing_found_is_said(provider: str) -> None:
 
 
 async def test_a_missing_key_is_said_before_anything_is_sent() -> None:
-    tool = WebSearch(lambda: search_service(SearchSetup("brave"), {}))
+    tool = WebSearch(lambda: search_service("brave", None, None, {}))
     assert (await called(tool, query="x")).content == "The search service needs a key: set BRAVE_API_KEY."
 
 
 async def test_the_usual_key_is_for_the_usual_place_alone() -> None:
     async with WebSite() as site:
-        tool = WebSearch(lambda: search_service(SearchSetup("tavily", site.url), {"TAVILY_API_KEY": "word"}))
+        tool = WebSearch(lambda: search_service("tavily", site.url, None, {"TAVILY_API_KEY": "word"}))
         ended = await called(tool, query="x")
     assert "search_key_env" in ended.content
     assert site.connections == 0
