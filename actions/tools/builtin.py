@@ -15,7 +15,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 class BuiltinTool(Generic[ArgumentsT]):
-    """A tool that only reads, below the folder or file in its argument `path`, unless it says otherwise."""
+    """A tool that only reads, below its argument `path` if it has one, unless it says otherwise."""
 
     effect: Effect = "read"
     traits = ToolTraits(subject="path", is_quiet=True)
@@ -34,7 +34,7 @@ class BuiltinTool(Generic[ArgumentsT]):
         return getattr(arguments, self.traits.subject)
 
     def paths(self, arguments: Any) -> Sequence[str]:
-        return (arguments.path,)
+        return (arguments.path,) if "path" in self._arguments.model_fields else ()
 
 
 class WritingTool(BuiltinTool[ArgumentsT]):

@@ -39,9 +39,6 @@ class ReadResult(BuiltinTool[ReadResultArguments]):
     def __init__(self) -> None:
         super().__init__("read_result", _DESCRIPTION, ReadResultArguments)
 
-    def paths(self, arguments: ReadResultArguments) -> Sequence[str]:
-        return ()
-
     async def run(self, arguments: ReadResultArguments, context: ToolContext) -> ToolOutcome:
         handle = arguments.handle.strip()
         kept = await context.results.of(handle) if context.results is not None else None

@@ -1,8 +1,7 @@
 """What tools that reach an address have in common: a checked address, a judged way, and answers as text."""
 
 import codecs
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import AfterValidator
 
@@ -45,9 +44,6 @@ class ReachingTool(BuiltinTool[ArgumentsT]):
     ) -> None:
         super().__init__(name, description, arguments)
         self._client = client
-
-    def paths(self, arguments: Any) -> Sequence[str]:
-        return ()
 
     async def answer(self, arguments: ArgumentsT, request: "WebRequest", context: ToolContext) -> "WebAnswer":
         """Send it and return what came; raises `WebProblem`."""

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field
@@ -48,9 +48,6 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
         super().__init__("web_search", _DESCRIPTION, WebSearchArguments)
         self._service = service
         self._client = client
-
-    def paths(self, arguments: WebSearchArguments) -> Sequence[str]:
-        return ()
 
     async def run(self, arguments: WebSearchArguments, context: ToolContext) -> ToolOutcome:
         from .client import Judgements, WebClient

@@ -58,9 +58,6 @@ class ReadSkill(BuiltinTool[ReadSkillArguments]):
         super().__init__("read_skill", _DESCRIPTION, ReadSkillArguments)
         self._skills = skills
 
-    def paths(self, arguments: ReadSkillArguments) -> Sequence[str]:
-        return ()
-
     async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutcome:
         skill = self._skills.get(arguments.name.strip())
         if skill is None:

@@ -35,9 +35,6 @@ class EquipTools(BuiltinTool[EquipToolsArguments]):
         lines = [f"- {group}: {_named(names)}" for group, names in list(self._members.items())[:_MOST_GROUPS]]
         super().__init__("equip_tools", "\n".join((_DESCRIPTION, *lines)), EquipToolsArguments)
 
-    def paths(self, arguments: EquipToolsArguments) -> Sequence[str]:
-        return ()
-
     async def run(self, arguments: EquipToolsArguments, context: ToolContext) -> ToolOutcome:
         names = self._members.get(arguments.group)
         if names is None:

@@ -1,7 +1,7 @@
 """The tool `search_tools`: finds tools by words and brings them into the session, a few at a time."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -35,9 +35,6 @@ class SearchTools(BuiltinTool[SearchToolsArguments]):
         super().__init__("search_tools", _DESCRIPTION, SearchToolsArguments)
         self._tools = dict(tools)
         self._groups = frozenset(groups)
-
-    def paths(self, arguments: SearchToolsArguments) -> Sequence[str]:
-        return ()
 
     @cached_property
     def _index(self) -> WordIndex:
