@@ -4,7 +4,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from urllib.parse import urlsplit
@@ -16,7 +16,6 @@ CLOSE_S = 2.0
 GRACE_S = 0.25
 """How long it may wait for one that fails: the answer that makes all good may be on its way."""
 _ROOT = logging.getLogger("opentelemetry")
-_SILENCE = logging.NullHandler()
 _STATUS = re.compile(r"\bcode: (\d{3})\b|^Transient error ([A-Z][A-Za-z -]{1,40}) encountered")
 _NO_ANSWER = "no answer came"
 _EXPORTING = threading.local()
@@ -69,9 +68,6 @@ class Complaints(logging.Handler):
         super().__init__(logging.WARNING)
         self._channels = channels
         self._other = ""
-        # For what comes after the end, too: a thread may outlive it by a try.
-        _ROOT.propagate = False
-        _ROOT.addHandler(_SILENCE)
         _ROOT.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -85,11 +81,19 @@ class Complaints(logging.Handler):
             if record.levelno >= logging.ERROR:
                 channel.lost()
 
-    def end(self) -> str:
-        """Stop to listen; return the one thing that a person should know, or nothing."""
-        _ROOT.removeHandler(self)
+    def end(self, late: Sequence[threading.Thread]) -> str:
+        """Return the one thing that a person should know, or nothing; listen until the `late` ones end."""
+        if late:
+            threading.Thread(target=self._outlast, args=(late,), daemon=True).start()
+        else:
+            _ROOT.removeHandler(self)
         problems = [channel.problem for channel in self._channels.values()]
         return next((text for text in (*problems, self._other) if text), "")
+
+    def _outlast(self, late: Sequence[threading.Thread]) -> None:
+        for thread in late:
+            thread.join()
+        _ROOT.removeHandler(self)
 
 
 class Worker:
@@ -114,8 +118,13 @@ class Worker:
             work()
 
 
-def end(channels: Mapping[Signal, Channel], shutdowns: Mapping[Signal, Callable[[], None]]) -> None:
-    """Send what waits; wait a moment for a collector that fails, and not long for one that is slow."""
+def end(
+    channels: Mapping[Signal, Channel], shutdowns: Mapping[Signal, Callable[[], None]]
+) -> Sequence[threading.Thread]:
+    """Send what waits; wait a moment for a collector that fails, and not long for one that is slow.
+
+    Returns the threads that still try.
+    """
     work = [
         (channels[signal], threading.Thread(target=each, daemon=True)) for signal, each in shutdowns.items()
     ]
@@ -127,6 +136,7 @@ def end(channels: Mapping[Signal, Channel], shutdowns: Mapping[Signal, Callable[
             thread.join(0.01)
         if thread.is_alive():
             channel.lost()
+    return [thread for _, thread in work if thread.is_alive()]
 
 
 def _without_user(url: str) -> str:

@@ -25,7 +25,11 @@ class Telemetry:
             signal: Channel(signal, settings.urls.get(signal, "")) for signal in SIGNALS
         }
         self._complaints = Complaints(self._channels)
-        self._outlet, self._shutdowns = _opened(settings, self._channels, env)
+        try:
+            self._outlet, self._shutdowns = _opened(settings, self._channels, env)
+        except (ImportError, ValueError):
+            self._complaints.end(())
+            raise
 
     @classmethod
     def start(cls, env: Mapping[str, str]) -> "Telemetry | None":
@@ -52,8 +56,7 @@ class Telemetry:
     def close(self) -> str:
         """Send what waits, for a few seconds at most; return what a person should know, or nothing."""
         self._outlet.worker.end(CLOSE_S)
-        end(self._channels, self._shutdowns)
-        return self._complaints.end()
+        return self._complaints.end(end(self._channels, self._shutdowns))
 
 
 def _opened(

@@ -93,6 +93,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+_LOGGER = logging.getLogger("psycopg")
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
@@ -131,8 +132,15 @@ class PostgresServer:
         }
 
     def connect(self) -> "PostgresConnection":
-        # Without a handler of its own, its warnings would reach the terminal.
-        logging.getLogger("psycopg").addHandler(logging.NullHandler())
+        silence = logging.NullHandler()
+        _LOGGER.addHandler(silence)
+        try:
+            return PostgresConnection(self._connected(), self.name, silence)
+        except BaseException:
+            _LOGGER.removeHandler(silence)
+            raise
+
+    def _connected(self) -> "_Connection":
         try:
             # Prepared statements would not outlive a pooler between here and the server.
             address = make_conninfo("", **self._parameters)
@@ -145,7 +153,7 @@ class PostgresServer:
         except psycopg.Error as error:
             connection.close()
             raise sorted_error(error, self.name) from error
-        return PostgresConnection(connection, self.name)
+        return connection
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -173,9 +181,11 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 class PostgresConnection:
     """A session of the server, in autocommit between transactions."""
 
-    def __init__(self, connection: psycopg.Connection, name: str) -> None:
+    def __init__(self, connection: psycopg.Connection, name: str, silence: logging.Handler) -> None:
+        """`silence`: as long as it handles them, the driver's warnings do not reach the terminal."""
         self._connection = connection
         self._name = name
+        self._silence = silence
         # Sums of integers come as NUMERIC.
         connection.adapters.register_loader("numeric", IntLoader)
 
@@ -199,12 +209,13 @@ class PostgresConnection:
 
     def close(self) -> None:
         self._connection.close()
+        _LOGGER.removeHandler(self._silence)
 
     def abandon(self) -> None:
         # The goodbye of the driver must not reach the server: the session is the parent's.
         with Path(os.devnull).open("r+b") as nowhere:
             os.dup2(nowhere.fileno(), self._connection.fileno())
-        self._connection.close()
+        self.close()
 
     def _plain(self, parameters: Sequence[Any]) -> tuple[Any, ...]:
         return plain(parameters, self._name, allows_nul=False)

@@ -10,7 +10,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.network.otlp_receiver import OtlpReceiver
 from support.places import ROOT
+from support.stores.databases import ON_POSTGRESQL, fresh_place
+from support.tool_servers import counted
 
 OWN = "class Agent:\n    mine = True\n"
 USES = """
@@ -182,7 +185,7 @@ def host():
     return dict(os.environ), kept, loggers, logging.root.level, logging.root.handlers[:], sys.excepthook
 before = host()
 import sandbur
-assert host() == before
+assert host() == before, [(a, b) for a, b in zip(host(), before) if a != b]
 foreign = {name.split(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"__main__", "sandbur"}
 assert not {name for name in foreign if not name.startswith(("_", "sitecustomize", "distutils"))}, foreign
 """
@@ -193,14 +196,18 @@ def test_importing_sandbur_touches_nothing_of_the_host() -> None:
 
 
 SESSION = """
-import asyncio, logging, os, signal, sys, threading
+import asyncio, importlib, logging, os, signal, sys, threading
 from pathlib import Path
 from sandbur.agent.runtime import Runtime
 
 def host():
     signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
     logs = [logging.root, *(log for log in logging.root.manager.loggerDict.values() if hasattr(log, "level"))]
-    changed = {log.name: (log.level, log.handlers[:]) for log in logs if log.level or log.handlers}
+    changed = {
+        log.name: (log.level, log.handlers[:], log.filters[:], log.propagate, log.disabled)
+        for log in logs
+        if log.level or log.handlers or log.filters or not log.propagate or log.disabled
+    }
     return dict(os.environ), os.getcwd(), os.umask(0o022), signals, changed, sys.excepthook, sys.stdout
 
 class Heard(logging.Handler):
@@ -214,15 +221,41 @@ async def run(text):
     await runtime.aclose()
     return last.status
 
+for library in sys.argv[1:]:  # what it does to its loggers itself is no matter of ours
+    importlib.import_module(library)
 logging.root.addHandler(Heard(logging.WARNING))
 before = host()
 assert asyncio.run(run("run echo hi; false")) == "done"
 assert asyncio.run(run("/nonsense")) == "done"
-assert host() == before
+assert host() == before, [(a, b) for a, b in zip(host(), before) if a != b]
 assert threading.active_count() == 1, threading.enumerate()
 """
 
 
 def test_a_session_touches_nothing_of_the_host(tmp_path: Path) -> None:
-    env = {**os.environ, "SANDBUR_HOME": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", SESSION], cwd=tmp_path, env=env, check=True)
+    _host_of_a_session(tmp_path)
+
+
+def test_a_session_with_telemetry_and_a_tool_server_touches_nothing_of_the_host(tmp_path: Path) -> None:
+    table = (
+        f"[mcp_servers.notes]\ncommand = '{sys.executable}'\nargs = ['{counted.__file__}', '{tmp_path}']\n"
+    )
+    (tmp_path / "sandbur").mkdir()
+    (tmp_path / "sandbur" / "config.toml").write_text(table)
+    libraries = ("mcp", "requests", "opentelemetry.sdk.trace.export")
+    with OtlpReceiver() as receiver:
+        telemetry = {"SANDBUR_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
+        _host_of_a_session(tmp_path, *libraries, XDG_CONFIG_HOME=str(tmp_path), **telemetry)
+    assert {path for path, _ in receiver.requests} == {"/v1/metrics", "/v1/traces"}
+    assert (tmp_path / "data" / "mcp" / "notes.log").exists()
+
+
+@ON_POSTGRESQL
+def test_a_session_on_postgresql_touches_nothing_of_the_host(tmp_path: Path) -> None:
+    with fresh_place("postgresql") as place:
+        _host_of_a_session(tmp_path, "psycopg", SANDBUR_STORE=place.url)
+
+
+def _host_of_a_session(folder: Path, *libraries: str, **env: str) -> None:
+    env = {**os.environ, "SANDBUR_HOME": str(folder / "data"), "PYTHONPATH": str(ROOT), **env}
+    subprocess.run([sys.executable, "-c", SESSION, *libraries], cwd=folder, env=env, check=True)

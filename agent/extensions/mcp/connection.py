@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -30,9 +30,8 @@ _LAST_WORDS_S = 1.0
 _MOST_CALLS = 8
 """At once, of one server."""
 CONNECTION_CLOSED, REQUEST_TIMEOUT = -32000, -32001
-# What it says of a server's mistakes would land on the terminal where nobody listens to it.
-logging.getLogger("mcp").addHandler(logging.NullHandler())
-logging.getLogger("client").addHandler(logging.NullHandler())
+_LOGGERS = ("mcp", "client")
+"""Of the library."""
 
 State = Literal["idle", "up", "down", "closed"]
 
@@ -252,8 +251,9 @@ class ServerConnection:
             sampling_callback=self._host.sampling_of(server),
             list_roots_callback=self._host.roots_of(server),
         )
-        async with client:
-            yield client
+        with _off_the_terminal():
+            async with client:
+                yield client
 
     @asynccontextmanager
     async def _transport(
@@ -299,6 +299,19 @@ class ServerConnection:
         except (MCPError, RuntimeError, OSError, TimeoutError, ValueError, httpx2.HTTPError):
             # An old server tells `_heard`; one that drops the line is found out by the next call.
             return
+
+
+@contextmanager
+def _off_the_terminal() -> Generator[None]:
+    """Keep what the library says of a server's mistakes off standard error where nobody listens to it."""
+    silence, loggers = logging.NullHandler(), [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addHandler(silence)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(silence)
 
 
 def _nothing() -> None:
