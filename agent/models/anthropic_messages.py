@@ -66,7 +66,7 @@ class _Block:
         return as_text(self.fields.get("type"))
 
 
-class MessagesReply(ReplyReader):
+class AnthropicMessagesReply(ReplyReader):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._blocks: dict[int, _Block] = {}
@@ -208,9 +208,9 @@ _SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.4, "high": 0.6, "xhigh": 0.75
 _LEAST_BUDGET = 1024
 
 
-class MessagesDialect(Dialect):
+class AnthropicMessagesDialect(Dialect):
     path = "/v1/messages"
-    reply = MessagesReply
+    reply = AnthropicMessagesReply
     binds_prefix = True
     max_image_bytes = 5 * 1024 * 1024 * 3 // 4
     """The limit is 5 MiB of base64."""

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,8 @@ from .transport.events import StreamPatience, read_events
 
 if TYPE_CHECKING:
     from httpx2 import Response
+
+    from ..pricing import PriceOf
 
 _LONG_S = 2 * 3600
 
@@ -96,9 +98,6 @@ def asked_wait(seconds: float) -> str:
     return f"until {end.astimezone():%Y-%m-%d %H:%M}"
 
 
-PriceOf = Callable[[Usage], float | None]
-
-
 @dataclass(frozen=True, slots=True)
 class TryLimits:
     """Of one try."""
@@ -151,7 +150,7 @@ class WireModel:
         context_window: int,
         limits: TryLimits,
         retry: RetryPolicy,
-        price: PriceOf | None,
+        price: "PriceOf | None",
     ) -> None:
         self.name = endpoint.name
         self.wire = endpoint.profile.wire

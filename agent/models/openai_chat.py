@@ -49,7 +49,7 @@ _FINISHES: dict[str, FinishReason] = {
 }  # fmt: skip
 
 
-class ChatReply(ReplyReader):
+class OpenAIChatReply(ReplyReader):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._text = TextFlow()
@@ -193,9 +193,9 @@ def _sent_back(call: PartialCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function, **call.extra}
 
 
-class ChatDialect(Dialect):
+class OpenAIChatDialect(Dialect):
     path = "/chat/completions"
-    reply = ChatReply
+    reply = OpenAIChatReply
     wire_type = dict
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "output_format": re.compile(r"response_format|json_schema|structured output", re.IGNORECASE),

@@ -50,7 +50,7 @@ _ORDINARY = {
 _ORDINARY_PARTS = {"type", "text", "refusal", "annotations", "logprobs"}
 
 
-class ResponsesReply(ReplyReader):
+class OpenAIResponsesReply(ReplyReader):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._items: dict[int, dict[str, Any]] = {}
@@ -173,9 +173,9 @@ def _sent_back(item: dict[str, Any], call: PartialCall | None) -> dict[str, Any]
     return {**kept, "call_id": call.id, "name": name, "arguments": arguments}
 
 
-class ResponsesDialect(Dialect):
+class OpenAIResponsesDialect(Dialect):
     path = "/responses"
-    reply = ResponsesReply
+    reply = OpenAIResponsesReply
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "output_format": re.compile(r"text\.format|json_schema|structured output", re.IGNORECASE),
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),

@@ -7,9 +7,9 @@ import time
 from support.models.talk import SYSTEM, TOOLS
 
 from sandbur.actions.ports import ModelRequest
-from sandbur.agent.models.anthropic_messages import MessagesDialect
-from sandbur.agent.models.openai_chat import ChatDialect
-from sandbur.agent.models.openai_responses import ResponsesDialect
+from sandbur.agent.models.anthropic_messages import AnthropicMessagesDialect
+from sandbur.agent.models.openai_chat import OpenAIChatDialect
+from sandbur.agent.models.openai_responses import OpenAIResponsesDialect
 from sandbur.agent.models.providers import PROFILES, Endpoint
 from sandbur.agent.models.requests import Bodies
 from sandbur.state.messages import Message, ToolResult, ToolUse, person_said, tool_answered
@@ -18,12 +18,12 @@ from sandbur.state.transcript import Transcript
 WITH_ALL: frozenset[str] = frozenset()
 
 
-def dialects() -> list[ChatDialect | ResponsesDialect | MessagesDialect]:
+def dialects() -> list[OpenAIChatDialect | OpenAIResponsesDialect | AnthropicMessagesDialect]:
     ends = [
         Endpoint(PROFILES[name], "m", "http://h", "k", "K", sends_ambient_headers=False)
         for name in ("openai-chat", "openai-responses", "anthropic")
     ]
-    return [ChatDialect(ends[0]), ResponsesDialect(ends[1]), MessagesDialect(ends[2])]
+    return [OpenAIChatDialect(ends[0]), OpenAIResponsesDialect(ends[1]), AnthropicMessagesDialect(ends[2])]
 
 
 def round_of(number: int) -> tuple[Message, Message]:

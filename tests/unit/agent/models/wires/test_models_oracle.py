@@ -17,11 +17,11 @@ from support.models.wires import Wire, events_of
 
 from sandbur.actions.events import TextDelta
 from sandbur.actions.ports import Reply
-from sandbur.agent.models.anthropic_messages import MessagesDialect
+from sandbur.agent.models.anthropic_messages import AnthropicMessagesDialect
 from sandbur.agent.models.failures import Transient
 from sandbur.agent.models.model import RetryPolicy, TryLimits, WireModel
-from sandbur.agent.models.openai_chat import ChatDialect
-from sandbur.agent.models.openai_responses import ResponsesDialect
+from sandbur.agent.models.openai_chat import OpenAIChatDialect
+from sandbur.agent.models.openai_responses import OpenAIResponsesDialect
 from sandbur.agent.models.providers import PROFILES, Endpoint
 from sandbur.agent.models.requests import Dialect
 from sandbur.agent.models.transport.clients import Clients
@@ -32,9 +32,9 @@ from sandbur.state.messages import Text, Thinking, person_said
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 DIALECTS: dict[str, tuple[str, type[Dialect]]] = {
-    "chat": ("openai-chat", ChatDialect),
-    "responses": ("openai-responses", ResponsesDialect),
-    "messages": ("anthropic", MessagesDialect),
+    "chat": ("openai-chat", OpenAIChatDialect),
+    "responses": ("openai-responses", OpenAIResponsesDialect),
+    "messages": ("anthropic", AnthropicMessagesDialect),
 }
 FINISHES = {
     "stop": "stop", "end_turn": "stop", "completed": "stop", "length": "length", "max_tokens": "length",
