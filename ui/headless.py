@@ -151,7 +151,7 @@ def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     typed = parted(prompt)
     if typed is None or typed[0].lower() in COMMANDS:
         return prompt
-    from ..agent.extensions.prompt_commands.commands import find_commands
+    from ..agent.extensions.prompt_commands import find_commands
 
     found = find_commands(Path(cwd), env)
     command = found.commands.get(typed[0])

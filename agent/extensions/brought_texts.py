@@ -3,14 +3,16 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from ...state.errors import ConfigError
 from ..config.paths import decoded, read_bytes, text_folders, user_home
 
+TextT = TypeVar("TextT")
 _MOST_BYTES = 1 << 20
 """Of one file; a larger one of a project is left out, and cannot be read."""
 _MOST_FILES = 500
@@ -91,6 +93,35 @@ def untrusted(folders: list[TextFolder], env: Mapping[str, str]) -> Iterator[tup
                 yield folder, f"Ignored {folder.path}: {why}"
         except ConfigError as problem:
             yield folder, f"{problem} It is left out."
+
+
+def brought(
+    kind: str,
+    pattern: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    most: int,
+    read: Callable[[TextFolder, str], tuple[str, TextT] | None],
+    notices: list[str],
+) -> tuple[dict[str, TextT], tuple[TextFolder, ...]]:
+    """Return what counts of a kind, of two with one key the nearer, and the folders that do not count.
+
+    `read` gives a file's key and what it is, None for none of its own; its `ConfigError` is told.
+    """
+    folders = folders_of(f"{kind}s", cwd, env)
+    refused = dict(untrusted(folders, env))
+    notices += refused.values()
+    found: dict[str, TextT] = {}
+    for folder in folders:
+        for name in [] if folder in refused else folder.named(pattern):
+            try:
+                one = read(folder, name)
+            except ConfigError as problem:
+                notices.append(f"{problem} The {kind} is left out.")
+                continue
+            if one is not None and len(found) < most:
+                found.setdefault(*one)
+    return found, tuple(refused)
 
 
 def _names(folder: Path, follows: bool, depth: int = 0) -> Iterator[str]:

@@ -90,7 +90,6 @@ ONE_IMPORTER = {
     "agent/extensions/mcp/transport/error_log.py": "what a server complains of, not how it is spoken to",
     "agent/extensions/mcp/resources.py": "what there is to read of a server, as tools",
     "agent/session/companion.py": "what goes along with a run implements it elsewhere",
-    "agent/extensions/toolset/word_index.py": "how texts are found by words, and nothing of tools",
     "state/databases/lock_holder.py": "asks the kernel, on Linux alone",
     "state/databases/migrations.py": "grows with each version of the schema",
     "ui/acp/choices.py": "what a person chooses in the panel, and nothing of a turn",

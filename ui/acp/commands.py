@@ -15,7 +15,7 @@ from ..chat.slash.server_prompts import prompt_lines, written
 if TYPE_CHECKING:
     from ...actions.events import Event
     from ...agent.extensions.mcp.prompts import ServerPrompt
-    from ...agent.extensions.prompt_commands.commands import PromptCommand
+    from ...agent.extensions.prompt_commands import PromptCommand
     from ...agent.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
@@ -47,7 +47,7 @@ _OWN = ("mode", "model", "compact", "continue", "help", "skill", "exit", "quit",
 
 def _files(runtime: "Runtime", session: "Session") -> "Mapping[str, PromptCommand]":
     """Return the commands that are markdown files of the person and the project."""
-    from ...agent.extensions.prompt_commands.commands import find_commands
+    from ...agent.extensions.prompt_commands import find_commands
 
     found = find_commands(Path(session.settings.cwd), runtime.env)
     return {name: one for name, one in found.commands.items() if name not in _OWN}

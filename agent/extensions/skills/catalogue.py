@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from ....state.errors import ConfigError
-from ..brought_texts import TextFolder, folders_of, marked, untrusted
+from ..brought_texts import TextFolder, brought, marked
 
 FILE_NAME = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -51,23 +52,13 @@ class FoundSkills(NamedTuple):
 
 def find_skills(cwd: Path, env: Mapping[str, str]) -> FoundSkills:
     """Return the skills that count in a folder; of two with one name the nearer."""
-    folders = folders_of("skills", cwd, env)
-    refused = dict(untrusted(folders, env))
-    notices = list(refused.values())
-    found: dict[str, Skill] = {}
-    for folder in folders:
-        for name in [] if folder in refused else folder.named(f"*/{FILE_NAME}"):
-            try:
-                skill = _read(folder, name, notices)
-            except ConfigError as problem:
-                notices.append(f"{problem} The skill is left out.")
-                continue
-            if skill is not None and len(found) < _MOST_SKILLS:
-                found.setdefault(skill.name, skill)
-    return FoundSkills(found, tuple(refused), tuple(notices))
+    notices: list[str] = []
+    read = partial(_read, notices)
+    found, untrusted = brought("skill", f"*/{FILE_NAME}", cwd, env, _MOST_SKILLS, read, notices)
+    return FoundSkills(found, untrusted, tuple(notices))
 
 
-def _read(folder: TextFolder, name: str, notices: list[str]) -> Skill | None:
+def _read(notices: list[str], folder: TextFolder, name: str) -> tuple[str, Skill] | None:
     place = name.removesuffix(f"/{FILE_NAME}")
     if "/" in place:
         return None  # a file of another skill
@@ -75,11 +66,10 @@ def _read(folder: TextFolder, name: str, notices: list[str]) -> Skill | None:
     said = read.line("name", _MOST_NAME) or place
     description = read.line("description", _MOST_DESCRIPTION)
     if not description:
-        notices.append(f"{folder.path / name} has no description. The skill is left out.")
-        return None
+        raise ConfigError(f"{folder.path / name} has no description.")
     if said != place or not _NAME.fullmatch(said):
         notices.append(
             f"{folder.path / name}: the name {said!r} should be that of its folder, of a-z, 0-9 and -."
         )
         said = re.sub(r"[^A-Za-z0-9_.-]+", "-", said).strip("-") or place
-    return Skill(said, description, read.body, read.line("allowed-tools", 500), folder, place)
+    return said, Skill(said, description, read.body, read.line("allowed-tools", 500), folder, place)

@@ -11,7 +11,7 @@ from .command import DONE, SlashCommand, SlashContext, SlashOffer, SlashResult, 
 from .table import COMMANDS
 
 if TYPE_CHECKING:
-    from ....agent.extensions.prompt_commands.commands import PromptCommand
+    from ....agent.extensions.prompt_commands import PromptCommand
 
 YOURS = "Your commands"
 
@@ -20,7 +20,7 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashComm
     """Return the commands that files bring, and notices; one of the table goes before one of its name."""
     if not text_folders("commands", cwd, env):
         return (), ()
-    from ....agent.extensions.prompt_commands.commands import find_commands
+    from ....agent.extensions.prompt_commands import find_commands
 
     found = find_commands(cwd, env)
     taken = {name for one in COMMANDS for name in (one.name, *one.aliases)}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ....state.errors import ConfigError, UsageError
-from ..brought_texts import TextFolder, folders_of, marked, untrusted
+from ...state.errors import ConfigError, UsageError
+from .brought_texts import TextFolder, brought, marked
 
 _NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w-]+)*")
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9]\d?)")
@@ -82,23 +82,12 @@ class FoundCommands(NamedTuple):
 
 def find_commands(cwd: Path, env: Mapping[str, str]) -> FoundCommands:
     """Return the commands that count in a folder; of two with one name the nearer."""
-    folders = folders_of("commands", cwd, env)
-    refused = dict(untrusted(folders, env))
-    notices = list(refused.values())
-    found: dict[str, PromptCommand] = {}
-    for folder in folders:
-        for name in [] if folder in refused else folder.named("*.md"):
-            try:
-                command = _read(folder, name)
-            except ConfigError as problem:
-                notices.append(f"{problem} The command is left out.")
-                continue
-            if len(found) < _MOST_COMMANDS:
-                found.setdefault(command.name.lower(), command)
-    return FoundCommands({one.name: one for one in found.values()}, tuple(refused), tuple(notices))
+    notices: list[str] = []
+    found, untrusted = brought("command", "*.md", cwd, env, _MOST_COMMANDS, _read, notices)
+    return FoundCommands({one.name: one for one in found.values()}, untrusted, tuple(notices))
 
 
-def _read(folder: TextFolder, file: str) -> PromptCommand:
+def _read(folder: TextFolder, file: str) -> tuple[str, PromptCommand]:
     name = file.removesuffix(".md").replace("/", ":")
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{folder.path / file} makes no name of a command: {name!r}.")
@@ -106,7 +95,7 @@ def _read(folder: TextFolder, file: str) -> PromptCommand:
     if not read.body:
         raise ConfigError(f"{folder.path / file} says nothing.")
     first = next(line for line in read.body.splitlines() if line.strip()).lstrip("# ")
-    return PromptCommand(
+    command = PromptCommand(
         name=name,
         description=read.line("description", 200) or first[:100],
         argument_hint=read.line("argument-hint", 60),
@@ -115,3 +104,4 @@ def _read(folder: TextFolder, file: str) -> PromptCommand:
         body=read.body,
         file=folder.path / file,
     )
+    return name.lower(), command

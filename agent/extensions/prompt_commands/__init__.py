@@ -1,1 +1,0 @@
-"""Commands that a person or a project writes as markdown."""
