@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ....state.messages import ToolResult, ToolUse
@@ -13,7 +12,7 @@ Finding = tuple[str, str]
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(?:/[^\s'\"`<>]*)?")
 _WEB_WORDS = re.compile(r"https?://|\b(web|web ?site|site|server|page|shop|api|http|url)s?\b", re.IGNORECASE)
-_DISK_WORDS = re.compile(r"\b(disk|disc|storage|space|partition|inode|drive)s?\b", re.IGNORECASE)
+_DISK_WORDS = re.compile(r"\b(disk|disc|storage|space|partition|drive)s?\b", re.IGNORECASE)
 _WEB_PORTS = (80, 443, 8080, 8000, 3000, 5000, 8443, 8888, 9000)
 _TLS_PORTS = (443, 8443)
 _MOST_TRIED_PORTS = 3
@@ -28,14 +27,11 @@ _TROUBLES = {
 
 _LOAD_COMMAND = """\
 cat /proc/loadavg 2>/dev/null || uptime; echo "cores: $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"
-grep -E '^(MemTotal|MemAvailable|SwapTotal|SwapFree):' /proc/meminfo
+grep -E '^(MemTotal|MemAvailable):' /proc/meminfo
 ps -eo pid,pcpu,pmem,etime,comm 2>/dev/null | LC_ALL=C sort -k2,2 -rn | head -n 20"""
-_DISK_COMMAND = "echo '== space'; df -Pk 2>/dev/null; echo '== inodes'; df -Pi 2>/dev/null"
+_DISK_COMMAND = "df -Pk 2>/dev/null"
 _FOLDER_COMMAND = "du -xk -d 1 . 2>/dev/null | sort -rn | head -n 8"
-_WEB_COMMAND = """\
-echo '== listeners'; ss -tln 2>/dev/null || netstat -tln 2>/dev/null || cat /proc/net/tcp /proc/net/tcp6
-echo '== servers'; ps -eo comm 2>/dev/null | sort -u | grep -E -x 'nginx|apache2|httpd|caddy|haproxy|node'
-echo '== curl'; command -v curl"""
+_WEB_COMMAND = "ss -tln 2>/dev/null || netstat -tln 2>/dev/null && echo '== listed'; command -v curl"
 _CURL = (
     "curl -sS -k --noproxy '*' -o /dev/null -m {limit_s} "
     "-w '== %{{url_effective}} %{{http_code}} %{{time_namelookup}} %{{time_starttransfer}} "
@@ -43,8 +39,7 @@ _CURL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     topic: str
     title: str
     """The step's description; a request about an address adds it after a colon."""
@@ -64,11 +59,6 @@ def _number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def _section(name: str, text: str) -> str:
-    found = re.search(rf"^== {name}\n(.*?)(?=^== |\Z)", text, re.MULTILINE | re.DOTALL)
-    return found[1] if found else ""
-
-
 def _read_load(text: str) -> Iterator[Finding]:
     loads = _rows(r"(?:.*load averages?:)?\s*(\d+[.,]\d+),?\s+\d+[.,]\d+,?\s+\d+[.,]\d+(?:\s|$)", text)
     cores = _rows(r"cores: (\d+)", text)
@@ -82,36 +72,26 @@ def _read_load(text: str) -> Iterator[Finding]:
         share = 100 * memory["MemAvailable"] / total
         fact = f"{memory['MemAvailable'] // 1024} of {total // 1024} MB memory available ({share:.0f} %)"
         yield fact, f"only {share:.0f} % of the memory is available" if share < 10 else ""
-    if (swap := memory.get("SwapTotal")) and "SwapFree" in memory:
-        used = f"{100 * (swap - memory['SwapFree']) / swap:.0f} % used"
-        yield f"swap {used}", f"swap is {used}" if memory["SwapFree"] * 2 < swap else ""
-    yield from _busiest(text)
-
-
-def _busiest(text: str) -> Iterator[Finding]:
     row = r"\s*(\d+)\s+(\d+[.,]?\d*)\s+(\d+[.,]?\d*)\s+([\d:-]*\d:\d\d)\s+(\S.*?)\s*$"
-    for pid, cpu, memory, elapsed, name in _rows(row, text):
-        # In its first minute the share says little yet, and the agent itself is among them.
-        if not re.fullmatch(r"0?0:\d\d", elapsed):
-            who, share = f"{name} (pid {pid})", f"{_number(cpu):.1f} %"
-            busy = f"{who} keeps a core busy at {share}" if _number(cpu) >= 80 else ""
-            yield f"busiest process {who} with {share} CPU and {_number(memory):.1f} % memory", busy
-            return
+    # In its first minute the share says little yet, and the agent itself is among them.
+    settled = [found for found in _rows(row, text) if not re.fullmatch(r"0?0:\d\d", found[3])]
+    for pid, cpu, used, _, name in settled[:1]:
+        who, share = f"{name} (pid {pid})", _number(cpu)
+        fact = f"busiest process {who} with {share:.1f} % CPU and {_number(used):.1f} % memory"
+        yield fact, f"{who} keeps a core busy at {share:.1f} %" if share >= 80 else ""
 
 
 def _read_disks(text: str) -> Iterator[Finding]:
-    for kind in ("space", "inodes"):
-        rows = _rows(r"(\S+)\s+(\d+)\s+\d+\s+(-?\d+)\s+(\d+)%\s+(/.*?)\s*$", _section(kind, text))
-        real = [
-            (int(used), mount, int(free))
-            for device, total, free, used, mount in rows
-            if int(total) and (mount == "/" or re.match(r"/(?!dev/loop)", device))
-        ]
-        if real:
-            used, mount, free = max(real, key=lambda disk: disk[0])
-            left = f", {free // 1024} MB free" if kind == "space" else ""
-            full = [f"{mount} is {used} % full ({kind})" for used, mount, _ in real if used >= 90]
-            yield f"fullest by {kind}: {mount} at {used} %{left}", "; ".join(full)
+    rows = _rows(r"(\S+)\s+(\d+)\s+\d+\s+(-?\d+)\s+(\d+)%\s+(/.*?)\s*$", text)
+    real = [
+        (int(used), mount, int(free))
+        for device, total, free, used, mount in rows
+        if int(total) and (mount == "/" or re.match(r"/(?!dev/loop)", device))
+    ]
+    if real:
+        used, mount, free = max(real, key=lambda disk: disk[0])
+        full = [f"{mount} is {used} % full" for used, mount, _ in real if used >= 90]
+        yield f"fullest: {mount} at {used} %, {free // 1024} MB free", "; ".join(full)
 
 
 def _read_folders(text: str) -> Iterator[Finding]:
@@ -123,12 +103,9 @@ def _read_folders(text: str) -> Iterator[Finding]:
 
 
 def _listeners(text: str) -> dict[int, str]:
-    """Return port and address of who listens for TCP, from `ss`, `netstat` or `/proc/net/tcp`."""
-    listed = _section("listeners", text)
-    rows = _rows(r"(?:LISTEN|tcp).*?(\S+):(\d+)\s+\S+:\*", listed)
-    found = {int(port): address.partition("%")[0] for address, port in reversed(rows)}
-    table = _rows(r"\s*\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A ", listed)
-    return dict.fromkeys((int(port, 16) for (port,) in table), "127.0.0.1") | found
+    """Return port and address of who listens for TCP, from `ss` or `netstat`."""
+    rows = _rows(r"(?:LISTEN|tcp).*?(\S+):(\d+)\s+\S+:\*", text)
+    return {int(port): address.partition("%")[0] for address, port in reversed(rows)}
 
 
 def _url_in(text: str) -> str:
@@ -138,34 +115,29 @@ def _url_in(text: str) -> str:
 
 def _time_web(title: str, output: str) -> str:
     """Time the address of the request, and whoever listens on this machine where web servers do."""
-    if not _section("curl", output).startswith("/"):
+    if not _rows(r"/.*curl$", output):
         return ""
     asked, listeners = _url_in(title), _listeners(output)
-    timed = [_CURL.format(limit_s=_ASKED_LIMIT_S, url=shlex.quote(asked))] if asked else []
+    limits = {asked: _ASKED_LIMIT_S} if asked else {}
     for port in [port for port in _WEB_PORTS if port in listeners][:_MOST_TRIED_PORTS]:
         address = listeners[port]
         host = "127.0.0.1" if address in ("0.0.0.0", "*", "[::]", "::") else address
-        url = f"{'https' if port in _TLS_PORTS else 'http'}://{host}:{port}/"
-        if not asked.startswith(url):
-            timed.append(_CURL.format(limit_s=_LOCAL_LIMIT_S, url=shlex.quote(url)))
-    return "; ".join(timed)
+        limits.setdefault(f"{'https' if port in _TLS_PORTS else 'http'}://{host}:{port}/", _LOCAL_LIMIT_S)
+    return "; ".join(_CURL.format(limit_s=limit, url=shlex.quote(url)) for url, limit in limits.items())
 
 
 def _read_web(text: str) -> Iterator[Finding]:
-    if "== listeners" not in text:
-        return
-    ports = sorted(_listeners(text))
     timings = _rows(r"== (\S+) (\d{3}) ([\d.,]+) ([\d.,]+) ([\d.,]+)$", text)
-    problem = "" if ports or timings else "no web server listens on this machine"
-    if timings and not any(int(status) for _, status, *_ in timings):
-        problem = "no address answers HTTP"
-    yield f"listening TCP ports: {', '.join(map(str, ports)) or 'none'}", problem
-    servers = _section("servers", text).split()
-    yield f"web server processes: {', '.join(servers) or 'none of the usual ones'}", ""
+    ports = sorted(_listeners(text))
+    if "== listed" in text:
+        problem = "" if ports or timings else "no web server listens on this machine"
+        yield f"listening TCP ports: {', '.join(map(str, ports)) or 'none'}", problem
+        if not timings:
+            yield "nothing was timed", ""
     for url, status, *seconds in timings:
         yield _judged(url, int(status), *map(_number, seconds))
-    if not timings:
-        yield "nothing was timed" if ports else "nobody listens here, so nothing was timed", ""
+    if timings and not any(int(status) for _, status, *_ in timings):
+        yield "nothing answered", "no address answers HTTP"
 
 
 def _judged(url: str, status: int, lookup_s: float, first_byte_s: float, total_s: float) -> Finding:
@@ -184,7 +156,7 @@ LOAD = Probe("Load", "Measure CPU load, memory and the busiest process", _LOAD_C
 WEB = Probe(
     "Web", "Find out who listens for web requests and time the answers", _WEB_COMMAND, _read_web, _time_web
 )
-DISK = Probe("Disk", "Check how full the disks are, by space and by inodes", _DISK_COMMAND, _read_disks)
+DISK = Probe("Disk", "Check how full the disks are", _DISK_COMMAND, _read_disks)
 FOLDERS = Probe("Folders", "Find the largest folders below this one", _FOLDER_COMMAND, _read_folders)
 
 
@@ -213,9 +185,8 @@ def next_in_step(title: str, done: Sequence[tuple[ToolUse, ToolResult]]) -> Next
         return Next(f"The demo has no program for: {title or 'this step'}", status="failed")
     # What failed or ran too long may still have printed something.
     outputs = [result.content for _, result in done if result.outcome in ("ok", "error", "timeout")]
-    command = probe.command
-    if outputs:
-        command = probe.follow_up(title, outputs[0]) if len(outputs) == 1 else ""
+    command = probe.follow_up(title, outputs[0]) if outputs else probe.command
+    command = command if len(outputs) < 2 else ""
     tries = [use.arguments for use, _ in done]
     outcome = done[-1][1].outcome if done else "ok"
     if command and outcome in ("ok", "error"):
@@ -227,17 +198,15 @@ def next_in_step(title: str, done: Sequence[tuple[ToolUse, ToolResult]]) -> Next
 
 def _conclusion(probe: Probe, outputs: list[str], results: list[ToolResult]) -> Next:
     findings = list(probe.read("\n".join(outputs)))
-    lines = [next(filter(str.strip, result.content.splitlines()), "").strip()[:200] for result in results]
-    troubles = [
-        _TROUBLES.get(one.outcome, "").format(line=line) for one, line in zip(results, lines, strict=True)
-    ]
-    trouble = " ".join(dict.fromkeys(filter(None, troubles)))
+    lines = [(one.outcome, f"{one.content.strip()}\n".splitlines()[0][:200]) for one in results]
+    told = [_TROUBLES[outcome].format(line=line) for outcome, line in lines if outcome in _TROUBLES]
+    trouble = " ".join(dict.fromkeys(told))
     if not findings:
-        why = trouble or f"The command printed nothing readable. {lines[-1]}"
+        why = trouble or f"The command printed nothing readable. {lines[-1][1]}"
         return Next(f"{probe.topic}: not measured. {why}".strip(), status="failed")
     found = "; ".join(problem for _, problem in findings if problem)
-    facts = f"{probe.topic}: {'; '.join(fact for fact, _ in findings)}."
-    return Next(" ".join(filter(None, (facts, trouble))) + (f"{_PROBLEM}{found}." if found else ""))
+    facts = f"{probe.topic}: {'; '.join(fact for fact, _ in findings)}. {trouble}".strip()
+    return Next(f"{facts}{_PROBLEM}{found}." if found else facts)
 
 
 def report(steps: Sequence[tuple[str, str]]) -> str:

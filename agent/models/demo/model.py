@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from ....actions.events import TextDelta
@@ -40,8 +41,7 @@ _STEP_TITLE = re.compile(r"^(?:Step \S+ of \d+|Plan step \S+ \[in_progress\]): (
 _ASKS_FOR_SUMMARY = "Below is the older part of this session"
 
 _GOAL = re.compile(
-    r"\b(slow|sluggish|lag(gy|s|ging)?|hangs?|timeouts?|times? out|takes (too|so) long|down|unreachable|full|"
-    r"not respond\w*|performance|health\w*|disk|memory|ram|swap|cpu|load)\b",
+    r"\b(slow|hangs?|timeouts?|times? out|takes (too|so) long|down|unreachable|full|disk|memory|cpu|load)\b",
     re.IGNORECASE,
 )
 _GREETING = re.compile(
@@ -51,24 +51,14 @@ _README = re.compile(r"\bREADME(?:\.(?:md|rst|txt))?(?![\w.])")
 _PATH = r"[`'\"]?(?P<path>[^\s`'\"]+)[`'\"]?"
 _REQUESTS = (
     ("run_shell_command", r"(?:!|(?:run|execute)\s+(?:the\s+command\s+)?)(?P<command>.*\S.*)"),
-    (
-        "write_file",
-        rf"(?:create|write|make)\s+(?:a\s+|the\s+)?(?:new\s+)?file\s+(?:called\s+|named\s+)?{_PATH}"
-        r"(?:\s+(?:with|containing)(?:\s+the)?(?:\s+(?:text|contents?))?:?\s+(?P<content>.+))?",
-    ),
+    ("write_file", rf"(?:create|write)\s+(?:a\s+)?file\s+{_PATH}(?:\s+with\s+(?P<content>.+))?"),
     ("write_file", rf"write\s+(?P<content>.+)\s+(?:to|into)\s+(?:the\s+)?(?:file\s+)?{_PATH}"),
     ("edit_file", rf"replace\s+(?P<old>.+?)\s+(?:with|by)\s+(?P<new>.+?)\s+in\s+{_PATH}"),
     ("grep", r"(?:search\s+for|grep(?:\s+for)?)\s+(?P<pattern>\S.*)"),
-    ("read_file", rf"(?:read|show|print|cat|open)\s+(?:me\s+)?(?:the\s+)?file\s+{_PATH}"),
-    (
-        "read_file",
-        r"(?:read|show|print|cat|open)\s+(?:me\s+)?[`'\"]?(?P<path>[^\s`'\"]*[./][^\s`'\"]*)[`'\"]?",
-    ),
+    ("read_file", rf"(?:read|cat|(?:read|show)\s+(?:me\s+)?(?:the\s+)?file)\s+{_PATH}"),
     (
         "list_directory",
-        r"(?:what(?:'s| is| are)?(?: there)? (?:in|inside|this|the files).*"
-        r"\b(?:folder|directory|project|repository|repo|here)\b.*"
-        r"|(?:list|show)(?: me)?(?: all)?(?: the)? (?:files|folder|directory)\b.*|ls)\W*",
+        r"(?:what\b.*\b(?:in|files)\b.*\b(?:folder|project|here)\b.*|list the files|ls)\W*",
     ),
 )
 """Tool, and what a person says for it; the named groups are its arguments."""
@@ -145,7 +135,6 @@ def _formed(move: Move, request: ModelRequest) -> Move:
 
 def _move(request: ModelRequest) -> Move:
     main, child = [*map(list, request.histories), [], []][:2]
-    last = main[-1] if main else None
     turn = _since_person(main)
     if request.forced_tool == SUBMIT_PLAN.name:
         from .diagnosis import planned_steps
@@ -154,13 +143,14 @@ def _move(request: ModelRequest) -> Move:
         return Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
     if child:
         return _step(child)
-    if last is not None and last.origin == "runtime" and last.text.startswith(PLAN_FINISHED[:20]):
+    told = main[-1].text if main and main[-1].origin == "runtime" else ""
+    if told.startswith(PLAN_FINISHED[:20]):
         from .diagnosis import report
 
         return Move(f"{report(_steps_ended(turn))}\n\n{HOW_TO_GET_A_MODEL}")
-    if last is not None and last.origin == "runtime" and last.text.startswith(_ASKS_FOR_SUMMARY):
-        return Move(_summary(last.text))
-    if last is not None and last.role == "tool":
+    if told.startswith(_ASKS_FOR_SUMMARY):
+        return Move(_summary(told))
+    if main and main[-1].role == "tool":
         return _after_results(_done(turn), request)
     return _answer(_said(turn))
 
@@ -256,11 +246,10 @@ def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _after_results(done: Sequence[Done], request: ModelRequest) -> Move:
     """Look into the README that a listing shows, else tell what came out."""
-    use, result = done[-1] if done else (None, None)
-    if use is not None and result is not None and use.tool == "list_directory" and result.outcome == "ok":
-        readme = _README.search(result.content)
-        if readme and any(spec.name == "read_file" for spec in request.tools):
-            return Move("", "read_file", {"path": readme[0], "limit": _README_LINES})
+    listed = [one.content for use, one in done[-1:] if use.tool == "list_directory" and one.outcome == "ok"]
+    readme = _README.search("".join(listed))
+    if readme and any(spec.name == "read_file" for spec in request.tools):
+        return Move("", "read_file", {"path": readme[0], "limit": _README_LINES})
     return Move("\n\n".join(_told(*one) for one in done) or "There is no result to tell about.")
 
 
@@ -269,9 +258,8 @@ def _told(use: ToolUse, result: ToolResult) -> str:
     lines = content.splitlines()
     more = [f"... {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
     quoted = "".join(f"\n    {line}" for line in [*lines[:_MOST_LINES], *more])
-    told = (
-        _TOLD[result.outcome] if content or result.outcome != "ok" else "{what} is done; it printed nothing."
-    )
+    is_silent = not content and result.outcome == "ok"
+    told = "{what} is done; it printed nothing." if is_silent else _TOLD[result.outcome]
     return told.format(what=what, content=content, quoted=f"\n{quoted}" if quoted else "").strip()
 
 
@@ -279,6 +267,5 @@ def _subject(use: ToolUse) -> str:
     """Name the call by what it was about."""
     arguments = json_object(use.arguments) or {}
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
-    text = " ".join(str(about).split())
-    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    shown = shorten(str(about), 80, placeholder="...")
     return shown if use.tool == "run_shell_command" else f"{use.tool} {shown}".strip()

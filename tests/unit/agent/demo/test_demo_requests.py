@@ -20,11 +20,7 @@ from sandbur.state.transcript import Transcript
         ("show me the file Makefile", "read_file", {"path": "Makefile"}),
         ("cat src/a.py", "read_file", {"path": "src/a.py"}),
         ("create file a.txt with hello world", "write_file", {"path": "a.txt", "content": "hello world\n"}),
-        (
-            'create a file called "a.txt" with the text "x y"',
-            "write_file",
-            {"path": "a.txt", "content": "x y\n"},
-        ),
+        ('create a file "a.txt" with "x y"', "write_file", {"path": "a.txt", "content": "x y\n"}),
         ("create file empty.txt", "write_file", {"path": "empty.txt", "content": ""}),
         ("write hello to a.txt", "write_file", {"path": "a.txt", "content": "hello\n"}),
         ("replace old with new in a.txt", "edit_file", {"path": "a.txt", "old": "old", "new": "new"}),
