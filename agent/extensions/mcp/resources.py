@@ -58,31 +58,20 @@ class ResourceTool:
         self, connection: ServerConnection, spec: ToolSpec, arguments: type[ToolArguments], asking: Asking
     ) -> None:
         self._connection = connection
-        self._spec = spec
+        self.spec = spec
         self._arguments = arguments
         self._asking = asking
-        self._effect: Effect = "read" if connection.server.table.trust_hints else "effect"
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
-
-    @property
-    def traits(self) -> ToolTraits:
-        return ToolTraits(
-            subject="uri" if self._arguments is _OneResource else "",
-            told=f"a resource of the server {self._connection.server.name}",
+        self.effect: Effect = "read" if connection.server.table.trust_hints else "effect"
+        self.traits = ToolTraits(
+            subject="uri" if arguments is _OneResource else "",
+            told=f"a resource of the server {connection.server.name}",
         )
 
-    @property
-    def effect(self) -> Effect:
-        return self._effect
-
     def parse(self, arguments: str) -> Any:
-        return parsed(self._spec, self._arguments, arguments)
+        return parsed(self.spec, self._arguments, arguments)
 
     def effect_of(self, arguments: Any) -> Effect:
-        return self._effect
+        return self.effect
 
     def subject(self, arguments: Any) -> str:
         return str(getattr(arguments, "uri", ""))
