@@ -187,7 +187,7 @@ class ServerConnection:
         stop, why = asyncio.Event(), list[str]()
         owner = asyncio.create_task(self._own(server, ready, stop, why))
         self._owners.add(owner)
-        owner.add_done_callback(self._owners.discard)
+        owner.add_done_callback(self._ended)
         try:
             await asyncio.wait(
                 {ready, owner}, timeout=server.table.startup_timeout_s, return_when="FIRST_COMPLETED"
@@ -277,6 +277,12 @@ class ServerConnection:
         given = {name: filled_in(text, env) for name, text in table.env.items()}
         cwd = server.folder / filled_in(table.cwd, env) if table.cwd else server.folder
         return program(command, cwd, server_environment(env, given), log.opened(), ended)
+
+    def _ended(self, owner: "asyncio.Task[None]") -> None:
+        self._owners.discard(owner)
+        if not owner.cancelled():
+            # Looked at here, or asyncio logs it: whoever asked has been told by then.
+            owner.exception()
 
     def _note(self, clause: str) -> None:
         if clause not in self.health.notes and len(self.health.notes) < 20:
