@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..actions.ports import (
+    EventPort,
     Gate,
     Journal,
     Masker,
     Model,
     Ports,
+    SteeringInbox,
     TokenCounter,
     Tool,
     Toolbox,
@@ -38,6 +40,7 @@ from .config.settings import Said, Settings
 from .extensions.definition import Definition
 
 if TYPE_CHECKING:
+    from ..actions.ports.advice import Advice
     from ..actions.tools.network.search_services import SearchService
     from ..actions.tools.shell.sandbox.sandbox import Sandbox
     from ..actions.turn.output.format import OutputFormat
@@ -296,38 +299,27 @@ def bind_ports(
     token_counter: TokenCounter | None = None,
     wrap_tool_call: WrapToolCall | None = None,
     output: "OutputFormat | None" = None,
+    advice: "Advice | None" = None,
+    inbox: SteeringInbox | None = None,
+    events: EventPort | None = None,
+    masks_replies: bool = True,
 ) -> Ports:
     """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
     toolbox = builtin_tools(sandbox) if toolbox is None else toolbox
     first, offers = offers_of(toolbox, session, output := output or output_of(session))
+    cwd = Path(session.cwd)
     return Ports(
-        model=model,
-        system=session.system_prompt,
-        toolbox=toolbox,
-        tool_specs=first.specs,
-        gate=gate,
-        witness=DiskWitness() if witness is None else witness,
-        journal=journal,
-        trace=trace,
-        masker=masker,
-        cwd=Path(session.cwd),
-        scratch=places.scratch if places is not None else None,
-        cache=places.cache if places is not None else None,
-        private=(places.home,) if places is not None else (),
-        fixed_bytes=first.size_bytes,
-        fixed_sha256=first.sha256,
-        offers=offers,
-        compress_at=compress_at,
-        roots=(Path(session.cwd), *map(Path, session.add_dirs)),
-        withheld=withheld,
-        sandbox="off" if sandbox is None else sandbox.status,
-        max_result_tokens=session.max_result_tokens,
-        session_id=session_id,
-        token_counter=token_counter,
-        output=output,
-        done_tool=session.done_tool,
-        wrap_tool_call=wrap_tool_call,
-    )
+        model=model, system=session.system_prompt, toolbox=toolbox, first_offer=first, offers=offers,
+        gate=gate, witness=DiskWitness() if witness is None else witness, journal=journal, trace=trace,
+        masker=masker, cwd=cwd, roots=(cwd, *map(Path, session.add_dirs)),
+        scratch=None if places is None else places.scratch,
+        cache=None if places is None else places.cache,
+        private=() if places is None else (places.home,),
+        compress_at=compress_at, withheld=withheld, sandbox="off" if sandbox is None else sandbox.status,
+        max_result_tokens=session.max_result_tokens, session_id=session_id, token_counter=token_counter,
+        output=output, done_tool=session.done_tool, wrap_tool_call=wrap_tool_call, advice=advice, inbox=inbox,
+        variables=session.variables, events=events or EventPort(), masks_replies=masks_replies,
+    )  # fmt: skip
 
 
 def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
@@ -344,7 +336,7 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         counts_tokens=ports.token_counter is not None,
         tool_choice=settings.tool_choice,
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
-        tools={spec.name: tool_digest(spec) for spec in ports.tool_specs},
+        tools={spec.name: tool_digest(spec) for spec in ports.first_offer.specs},
     )
 
 

@@ -17,7 +17,7 @@ from ...state.messages import (
 )
 from ...state.session import WaitingMessage
 from ...state.trace import TraceRecord
-from ..events import Event
+from ..events import Event, Notice
 from ..masking.references import References
 from .model import Model, TokenCounter, ToolSpec
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
@@ -209,6 +209,10 @@ class EventPort:
 
     listener: Callable[[Event], None] = _unheard
 
+    def notify(self, text: str) -> None:
+        """Tell the person something."""
+        self.listener(Notice(text))
+
 
 @dataclass(slots=True)
 class SharedByCalls:
@@ -239,8 +243,8 @@ class Ports:
     model: Model
     system: str
     toolbox: Toolbox
-    tool_specs: tuple[ToolSpec, ...]
-    """Working and decision tools, in the order in which every request lists them."""
+    first_offer: ToolOffer
+    """What is offered before the model has brought anything in."""
     gate: Gate
     witness: Witness
     journal: Journal
@@ -253,14 +257,10 @@ class Ports:
     """See `ToolContext.cache`."""
     private: tuple[Path, ...]
     """See `ToolContext.private`."""
-    fixed_bytes: int
-    """What system prompt and tools add to every request."""
-    fixed_sha256: str
-    """Of system prompt and tools."""
+    compress_at: float
+    """Share of the model's window that a request may fill."""
     offers: ToolOffers | None = None
     """What is offered where the model has brought something in; None: always the same."""
-    compress_at: float = 0.8
-    """Share of the model's window that a request may fill."""
     roots: tuple[Path, ...] = ()
     """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
     sandbox: str = "off"
@@ -295,7 +295,7 @@ class Ports:
     def offer(self, equipment: Equipment) -> ToolOffer:
         """Return what requests say with this equipment: always the very same objects."""
         if self.offers is None or equipment == NO_EQUIPMENT:
-            return ToolOffer(self.tool_specs, self.fixed_bytes, self.fixed_sha256)
+            return self.first_offer
         return self.offers.of(equipment)
 
     def why_inactive(self, tool: str, equipment: Equipment) -> str:

@@ -11,10 +11,12 @@ from typing import Any, Literal, cast, get_args
 from ...actions.human_confirm import human_confirm
 from ...actions.masking.masker import TextMasker
 from ...actions.ports import Ports, Tool, Verdict
-from ...actions.tools.registry import builtin_tools
 from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import CallDecision, Origin, PendingCall, Settlement
+from ...state.session import SessionSettings
+from ..models.model import NoModel
+from ..wiring import bind_ports
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]
 """It waits; the gate or a person lets it run; it runs although neither does; it never runs."""
@@ -142,21 +144,15 @@ def _ports(verdict: Verdict) -> Ports:
 @cache
 def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
     # The second argument is for the cache: verdicts that differ in firmness alone are equal.
-    nothing = cast(Any, None)
-    return Ports(
-        model=nothing,
-        system="",
-        toolbox=builtin_tools(),
-        tool_specs=(),
-        gate=_Fixed(verdict),
-        journal=cast(Any, _Unwritten()),
-        trace=nothing,
+    unwritten = cast(Any, _Unwritten())
+    return bind_ports(
+        SessionSettings.model_validate({"model": "", "cwd": ""}),
+        _Fixed(verdict),
+        NoModel(""),
+        journal=unwritten,
+        trace=unwritten,
         masker=TextMasker(),
+        places=None,
+        compress_at=1,
         witness=_Blind(),
-        cwd=Path(),
-        scratch=None,
-        cache=None,
-        private=(),
-        fixed_bytes=0,
-        fixed_sha256="",
     )

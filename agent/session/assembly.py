@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Notice
 from ...actions.tools.registry import SERVER_PREFIX
+from ...actions.ports import EventPort
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
 from ...state.session import SessionSettings
@@ -19,6 +19,7 @@ from ..extensions.definition import Definition
 from ..extensions.toolset.equipment import Equipped, close_sources, equip, learn_secrets
 from ..models.providers import key_names
 from ..wiring import (
+    Places,
     SessionGate,
     bind_ports,
     counter_of,
@@ -33,7 +34,7 @@ from .run import Limits
 if TYPE_CHECKING:
     from burr.core import Application
 
-    from ...actions.ports import Masker, Model, Ports, Toolbox, ToolSource, Trace
+    from ...actions.ports import Masker, Model, Toolbox, ToolSource, Trace
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
     from ..extensions.hooks.hooks import Hooks
     from ..extensions.mcp.prompts import Prompts
@@ -78,6 +79,7 @@ class Assembly:
         needs_model: bool = True,
     ) -> "Session":
         """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
+        from .inbox import SessionInbox
         from .run import nobody
         from .session import Session
 
@@ -96,24 +98,25 @@ class Assembly:
         telemetry = self._telemetry_of(session_id, trace, masker)
         own_model = self._model_of(settings, definition, needs_model)
         model = own_model if telemetry is None else telemetry.overhear(own_model)
+        toolbox = await self._with_files(session_id, equipped.toolbox)
+        places, events = places_of(self._settings.home, session_id), EventPort()
+        hooks = self._hooks_of(session_id, settings, places, keys, masker, toolbox) if needs_model else None
+        inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
         ports = bind_ports(
             settings, gate, model if onion is None else onion.around_model(model),
             await self._store.open_journal(session_id), trace if telemetry is None else telemetry, masker,
-            places_of(self._settings.home, session_id), self._settings.compress_at,
-            await self._with_files(session_id, equipped.toolbox), withheld=keys, sandbox=sandbox,
+            places, self._settings.compress_at, toolbox, withheld=keys, sandbox=sandbox,
             session_id=session_id, token_counter=counter_of(definition, own_model),
-            output=output_of(settings, definition.output),
             wrap_tool_call=None if onion is None else onion.around_tools(),
+            output=output_of(settings, definition.output), advice=hooks, inbox=inbox, events=events,
         )  # fmt: skip
-        hooks = self._hooks_of(ports) if needs_model else None
-        ports = replace(ports, advice=hooks, variables=settings.variables)
         session = Session(
-            session_id, await self._application(session_id, new_state), ports, self._store, settings,
+            session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,
             self._limits(settings), gate_of, gate.change, nobody if telemetry is None else telemetry.note,
             companions=(*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
         )  # fmt: skip
         await session.read_inbox()
-        await self._accompany(session, ports, hooks, onion, model)
+        await self._accompany(session, hooks, onion, model, events)
         session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
@@ -145,16 +148,22 @@ class Assembly:
         return application
 
     async def _accompany(
-        self, session: "Session", ports: "Ports", hooks: "Hooks | None", onion: "Onion | None", model: "Model"
+        self,
+        session: "Session",
+        hooks: "Hooks | None",
+        onion: "Onion | None",
+        model: "Model",
+        events: EventPort,
     ) -> None:
         """Let hooks and middleware know the session that they go along with."""
         if hooks is not None:
+            hooks.tell_by(events.notify)
             hooks.session.is_resumed = len(session.state.chat_history) > 0
             hooks.session.mode = lambda: session.state.execution_mode
             self._hooks[session] = hooks
         if onion is not None:
             await onion.start()
-            onion.tell_by(lambda text: ports.emit(Notice(text)))
+            onion.tell_by(events.notify)
             self._onions[session] = onion, model
 
     async def let_go(self, session: "Session") -> None:
@@ -262,18 +271,23 @@ class Assembly:
 
         return servers.source().prompts if isinstance(servers, LazyServers) else None
 
-    def _hooks_of(self, ports: "Ports") -> "Hooks | None":
-        """Return the hooks of a session, bound to what it works with; None: there are none."""
+    def _hooks_of(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        places: Places,
+        keys: frozenset[str],
+        masker: "Masker",
+        toolbox: "Toolbox",
+    ) -> "Hooks | None":
+        """Return the hooks of a session; None: there are none."""
         if not self._settings.hooks:
             return None
         from ..extensions.hooks.hooks import Hooks, HookSession
         from ..extensions.hooks.program import HookPlace
 
-        place = HookPlace(ports.cwd, ports.scratch, ports.withheld)
-        session = HookSession(ports.session_id, place, ports.masker.text, ports.toolbox)
-        hooks = Hooks(self._settings.hooks, session)
-        hooks.tell_by(lambda text: ports.emit(Notice(text)))
-        return hooks
+        place = HookPlace(Path(settings.cwd), places.scratch, keys)
+        return Hooks(self._settings.hooks, HookSession(session_id, place, masker.text, toolbox))
 
     async def end_companions(self, session: "Session") -> "Model":
         """Let the hooks and the middleware of a session know that it ends; return its model."""

@@ -3,7 +3,6 @@
 import os
 import pwd
 from collections.abc import AsyncIterator, Callable, Sequence, Set
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +57,7 @@ class Session:
         session_id: str,
         application: "Application[Any]",
         ports: Ports,
+        inbox: SessionInbox,
         store: "Store",
         settings: SessionSettings,
         limits: Limits,
@@ -66,10 +66,8 @@ class Session:
         observe: Observe = nobody,
         companions: "Sequence[Companion]" = (),
     ) -> None:
-        self._inbox = SessionInbox(
-            store.inbox(session_id), ports.masker, ports.advice, lambda text: ports.emit(Notice(text))
-        )
-        ports = replace(ports, inbox=self._inbox)
+        """`inbox` is that of the `ports`."""
+        self._inbox = inbox
         self._next_taken: InboxTaken | None = None
         """What the next message takes out of the inbox."""
         self.id = session_id

@@ -134,6 +134,9 @@ def _bound(
     then, tools = _settings_of(settings, conditions), live.tools
     offered = _tools_of(today, then, conditions, stage)
     recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
+    output = output_of(then)
+    if output is not None and live.model is None:
+        output = replace(output, check=recorded_check(stage))
     ports = bind_ports(
         then,
         RecordedGate(today.gate_of(then)),
@@ -146,11 +149,11 @@ def _bound(
         recorded if tools is None else offered,
         witness=RecordedWitness(stage),
         token_counter=RecordedCounter(stage) if conditions.counts_tokens else None,
+        output=output,
+        advice=RecordedAdvice(stage),
+        inbox=RecordedInbox(stage),
+        masks_replies=live.model is not None,
     )
-    if ports.output is not None and live.model is None:
-        ports = replace(ports, output=replace(ports.output, check=recorded_check(stage)))
-    ports = replace(ports, masks_replies=live.model is not None, advice=RecordedAdvice(stage))
-    ports = replace(ports, inbox=RecordedInbox(stage))
     builder = cast(Any, ApplicationBuilder())
     application = (
         builder.with_graph(today.graph_of())

@@ -1,12 +1,11 @@
 """A scripted model on the ports of a real session: built-in tools, policy, journal, prompts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.events import Notice
-from sandbur.actions.ports import Model, Ports, Toolbox
+from sandbur.actions.ports import EventPort, Masker, Model, Toolbox
+from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.sources import declared_hooks
 from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
@@ -14,6 +13,7 @@ from sandbur.agent.extensions.hooks.program import HookPlace
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.onion import Onion
 from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
@@ -48,27 +48,34 @@ async def open_real(
     gate = SessionGate(policy_of, settings)
     onion = Onion(middleware, MiddlewareSession(session_id, model.name, folder))
     await onion.start()
+    toolbox, events = builtin_tools() if toolbox is None else toolbox, EventPort()
+    masker, places = masker_for(env, folder, key), places_of(config.home, session_id)
+    hook = hooks_of(session_id, HookPlace(folder, places.scratch), masker, toolbox, hooks or {})
+    if hook is not None:
+        hook.tell_by(events.notify)
+    inbox = SessionInbox(store.inbox(session_id), masker, hook, events.notify)
     ports = bind_ports(
         settings,
         gate,
         onion.around_model(model),
         await store.open_journal(session_id),
         await store.open_trace(session_id),
-        masker_for(env, folder, key),
-        places_of(config.home, session_id),
+        masker,
+        places,
         config.compress_at,
         toolbox,
         session_id=session_id,
         wrap_tool_call=onion.around_tools(),
+        advice=hook,
+        inbox=inbox,
+        events=events,
     )
-    onion.tell_by(lambda text: ports.emit(Notice(text)))
-    hook = hooks_of(ports, hooks or {})
-    ports = replace(ports, advice=hook)
+    onion.tell_by(events.notify)
     application = await build_application(
         build_graph(), session_id, store.persister(), ApplicationState(execution_mode=mode)
     )
     session = Session(
-        session_id, application, ports, store, settings, Limits(), policy_of, gate.change,
+        session_id, application, ports, inbox, store, settings, Limits(), policy_of, gate.change,
         companions=(*onion.companions, *([] if hook is None else [hook])),
     )  # fmt: skip
     if hook is not None:
@@ -77,12 +84,11 @@ async def open_real(
     return session
 
 
-def hooks_of(ports: Ports, table: Mapping[str, Any]) -> Hooks | None:
+def hooks_of(
+    session_id: str, place: HookPlace, masker: Masker, toolbox: Toolbox, table: Mapping[str, Any]
+) -> Hooks | None:
     """Return the hooks of a table as it stands in a configuration; None: there are none."""
     if not table:
         return None
     commands = declared_hooks(table, "the test")
-    place = HookPlace(ports.cwd, ports.scratch, ports.withheld)
-    hook = Hooks(commands, HookSession(ports.session_id, place, ports.masker.text, ports.toolbox))
-    hook.tell_by(lambda text: ports.emit(Notice(text)))
-    return hook
+    return Hooks(commands, HookSession(session_id, place, masker.text, toolbox))

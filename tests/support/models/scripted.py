@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.events import Event, Notice, RunFinished, TextDelta
+from sandbur.actions.events import Event, RunFinished, TextDelta
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.masking.span import SecretSpan
 from sandbur.actions.ports import (
@@ -16,6 +16,7 @@ from sandbur.actions.ports import (
     Ports,
     Reply,
     ToolContext,
+    ToolOffer,
     ToolOutcome,
     ToolSpec,
     ToolTraits,
@@ -25,6 +26,7 @@ from sandbur.actions.turn.decision_tools import DECISION_TOOLS
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.onion import Onion
 from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.run import Limits, nobody
 from sandbur.agent.session.session import Session
 from sandbur.agent.telemetry.telemetry import Telemetry
@@ -173,9 +175,10 @@ async def open_session(
     heard = watch.overhear(model) if watch is not None else model
     around = onion.around_model(heard)
     ports = scripted_ports(store, around, *tools, session_id=session_id, trace=watch or log, gate=gate)
-    ports = replace(ports, wrap_tool_call=onion.around_tools())
-    onion.tell_by(lambda text: ports.emit(Notice(text)))
+    inbox = SessionInbox(store.inbox(session_id), ports.masker, None, ports.events.notify)
+    ports = replace(ports, wrap_tool_call=onion.around_tools(), inbox=inbox)
     await onion.start()
+    onion.tell_by(ports.events.notify)
     application = await build_application(
         build_graph(), session_id, store.persister(), ApplicationState(execution_mode=mode)
     )
@@ -185,6 +188,7 @@ async def open_session(
         session_id,
         application,
         ports,
+        inbox,
         store,
         settings,
         limits or Limits(),
@@ -202,7 +206,7 @@ def scripted_ports(
         model=model,
         system="You are a test.",
         toolbox={tool.spec.name: tool for tool in tools},
-        tool_specs=(*(tool.spec for tool in tools), *DECISION_TOOLS),
+        first_offer=ToolOffer((*(tool.spec for tool in tools), *DECISION_TOOLS), 100, ""),
         gate=gate or AskUnlessYolo(),
         witness=DiskWitness(),
         journal=store.journal(session_id),
@@ -212,8 +216,7 @@ def scripted_ports(
         cache=None,
         private=(),
         cwd=Path.cwd(),
-        fixed_bytes=100,
-        fixed_sha256="",
+        compress_at=0.8,
     )
 
 
