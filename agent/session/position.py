@@ -12,7 +12,7 @@ from ...state.databases.database import overheard
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.session import SessionSettings, short_title
 from ...state.store.lease import new_runner
-from ...state.store.listing import BEAT_S
+from ...state.store.listing import beat_s
 
 if TYPE_CHECKING:
     from burr.core import Application
@@ -160,7 +160,7 @@ class Position:
         It beats in a loop of its own: the one of the run may be busy, or over without a release.
         """
         while not loop.is_closed():
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(beat_s())
             try:
                 await writer.beat()
             except SessionHeld as lost:

@@ -13,7 +13,7 @@ from ..clock import text_of
 from ..databases.chain import Chain
 from ..databases.database import GuardedUpdate, Statement, exists, update
 from ..errors import SessionHeld, SessionMoved
-from .listing import LEASE_S, started
+from .listing import lease_s, started
 
 
 def new_runner() -> str:
@@ -24,7 +24,7 @@ def new_runner() -> str:
 
 def lease_end() -> str:
     """Return the end of a lease that is renewed now: UTC, ISO 8601."""
-    return text_of(datetime.now(UTC) + timedelta(seconds=LEASE_S))
+    return text_of(datetime.now(UTC) + timedelta(seconds=lease_s()))
 
 
 def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +136,14 @@ def started(pid: int) -> str:
 _DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
 
 
-def _lease_s(text: str) -> float:
+@cache
+def lease_s() -> float:
+    """Return after how many seconds without a sign of life another process may take a session over.
+
+    Raises `ConfigError`.
+    """
     try:
-        seconds = float(text or _DEFAULT_S)
+        seconds = float(os.environ.get("SANDBUR_LEASE_S", "").strip() or _DEFAULT_S)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= _MOST_S:  # Not a number compares as false, too.
@@ -148,10 +154,9 @@ def _lease_s(text: str) -> float:
     return max(seconds, _LEAST_S)
 
 
-LEASE_S = _lease_s(os.environ.get("SANDBUR_LEASE_S", "").strip())
-"""Seconds without a sign of life after which another process may take a session over."""
-BEAT_S = LEASE_S / 4
-"""Seconds between two signs of life."""
+def beat_s() -> float:
+    """Return the seconds between two signs of life."""
+    return lease_s() / 4
 
 
 def is_fresh(lease_until: str) -> bool:
@@ -161,7 +166,7 @@ def is_fresh(lease_until: str) -> bool:
         left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
     except ValueError:
         return False
-    return 0 < left_s <= LEASE_S * 1.5
+    return 0 < left_s <= lease_s() * 1.5
 
 
 def seems_held(owner: str, lease_until: str) -> bool:

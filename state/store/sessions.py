@@ -16,8 +16,8 @@ from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ..session import SessionSettings, given_title, short_title
 from .lease import Claim, head_update, held, went_on
 from .listing import (
-    BEAT_S,
     SessionSummary,
+    beat_s,
     is_foreign_at,
     is_fresh,
     is_gone,
@@ -143,9 +143,9 @@ class SessionIndex:
         listener(self._database.on_notice)(
             f"The process that ran session {session_id} gives no sign of life; watching it for a moment."
         )
-        latest = time.monotonic() + BEAT_S * 1.5
+        latest = time.monotonic() + beat_s() * 1.5
         while time.monotonic() < latest:
-            await asyncio.sleep(min(0.25, BEAT_S / 4))
+            await asyncio.sleep(min(0.25, beat_s() / 4))
             if self.head(session_id).lease_until != head.lease_until:
                 return True
             if is_gone(head.owner):

@@ -14,7 +14,7 @@ from ..transcript import Transcript, TranscriptRange
 from .inbox import Inbox
 from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
-from .listing import summaries
+from .listing import lease_s, summaries
 from .persister import DeltaPersister, load_histories
 from .seals import KeySealer, end_at_rest, vouch, vouched
 from .sessions import SessionIndex
@@ -54,6 +54,7 @@ class Store:
 
         `home` is where the key lies that seals what is written; without one nothing is sealed.
         """
+        lease_s()  # A bad one is told before there is anything to run.
         database = open_database(url, on_notice, durability)
         database.sealer = KeySealer(home, database.name) if home is not None else None
         return cls(database, url, tenant)

@@ -18,7 +18,7 @@ from threading import Thread
 
 from support.places import ROOT
 
-COLD = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "TMPDIR", "MALLOC", "SANDBUR_LEASE")
+COLD = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "TMPDIR", "MALLOC")
 """Beginnings of variables that count when a process starts or imports: another value needs another start."""
 _TIMEOUT_S = 120
 

@@ -99,6 +99,14 @@ async def test_a_writer_that_was_taken_over_writes_nothing_more(store: Store) ->
     assert head(store) == before
 
 
+def test_a_bad_length_of_leases_is_told_where_a_store_is_opened_and_imports_do_not_fail() -> None:
+    env = {**os.environ, "PYTHONPATH": PYTHONPATH, "SANDBUR_LEASE_S": "words"}
+    script = "from sandbur.state.store.store import Store; print('imported'); Store.open('sqlite:///nowhere')"
+    run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
+    assert run.stdout == "imported\n"
+    assert "SANDBUR_LEASE_S should be a number" in run.stderr
+
+
 def test_a_running_tool_is_stopped_when_the_session_is_lost(store: Store) -> None:
     """The sign of life notices; nothing has to be written for that."""
     script = (
