@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ..state.application import ApplicationState
 from ..state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
-from ..state.session import OutputSchema, SandboxWish, SessionSettings, ToolChoice
+from ..state.session import OutputSchema, SessionSettings
 from ..state.store.store import Store
 from .config.load import load_settings
 from .config.paths import make_private, text_folders
@@ -157,8 +157,10 @@ class Runtime:
         Without its model a session can record decisions, and nothing else.
         """
         await self._take_turns()
+        from .wiring import settings_of_resumed
+
         stored = self.store.index.settings(session_id)
-        session = self._with_flags(stored)
+        session = settings_of_resumed(stored, self.settings, self.said)
         session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
         if not Path(session.cwd).is_dir():
             raise UsageError(
@@ -305,40 +307,3 @@ class Runtime:
         from .sdk.loading import known_agent
 
         return known_agent(session.agent, Path(session.cwd), self.env)
-
-    def _with_flags(self, stored: SessionSettings) -> SessionSettings:
-        from .wiring import assigned, readable
-
-        said, settings = self.said, self.settings
-        changes: dict[str, Any] = {
-            "model": settings.model if said.get("model") else None,
-            "agent": said.get("agent"),
-            "fallback_models": settings.fallback_models if said.get("fallback_models") else None,
-            "effort": said.get("effort"),
-            "cwd": readable(settings.cwd) if said.get("cwd") is not None else None,
-            "add_dirs": tuple(map(readable, settings.add_dirs)) if said.get("add_dirs") else None,
-            "allow": (*stored.allow, *said.get("allow", ())),
-            "deny": (*stored.deny, *said.get("deny", ())),
-            "sandbox": self._sandbox_wish(stored),
-            "allow_net": said.get("allow_net"),
-            "ask": (*stored.ask, *said.get("ask", ())),
-            "variables": {**stored.variables, **assigned(said.get("variables", ()))},
-            "tool_choice": self._tool_choice(stored.tool_choice),
-            "max_budget_usd": said.get("max_budget_usd") if stored.max_budget_usd is not None else None,
-        }
-        return stored.model_copy(update={name: value for name, value in changes.items() if value})
-
-    def _tool_choice(self, stored: ToolChoice) -> ToolChoice:
-        """Return what flags say of the tools, else what the session keeps."""
-        from .wiring import CHOICES, choice_of
-
-        now = choice_of(self.settings)
-        said = {name: getattr(now, name) for name, key in CHOICES.items() if self.said.get(key)}
-        return stored.model_copy(update=said)
-
-    def _sandbox_wish(self, stored: SessionSettings) -> "SandboxWish":
-        """Return what a flag says, else the stricter of what the session keeps and what is configured now."""
-        from .wiring import stricter
-
-        said: SandboxWish | None = self.said.get("sandbox")
-        return said or stricter(stored.sandbox, self.settings.sandbox)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,11 +33,10 @@ from ..state.application import ExecutionMode, Usage
 from ..state.calls import Binding, PendingCall
 from ..state.errors import ConfigError, UsageError
 from ..state.messages import NO_EQUIPMENT, encodable
-from ..state.session import Effort, SandboxWish, SessionSettings, ToolChoice
+from ..state.session import Effort, SessionSettings, ToolChoice
 from ..state.trace import Conditions
 from .config.load import load_settings, store_files
-from .config.settings import Said, Settings
-from .extensions.definition import Definition
+from .config.settings import CONFINING, Said, Settings
 
 if TYPE_CHECKING:
     from ..actions.ports.advice import Advice
@@ -51,6 +50,21 @@ if TYPE_CHECKING:
 
 _DIGEST_CHARS = 12
 """Of what is recorded of a tool."""
+
+_REPLACED = ("fallback_models", "effort", "cwd", "add_dirs", "allow_net")
+"""A flag of a later run goes before what a session keeps."""
+_ADDED = ("allow", "deny", "ask")
+"""What flags of a later run say is added."""
+_AT_FIRST = ("catastrophic", "mode", "max_result_tokens", "sandbox")
+"""Kept as they are when a session begins, or changed in a way of their own."""
+_CHOICES = {
+    "only": "tools",
+    "never": "disallowed_tools",
+    "groups": "groups",
+    "available_groups": "available_groups",
+    "most_listed": "max_listed_tools",
+}
+"""What a session keeps of the choice of its tools -> the setting."""
 
 
 class SessionGate:
@@ -85,50 +99,54 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
     """Return what a new session keeps of the settings; raises `UsageError`."""
     return SessionSettings(
         model=model,
-        cwd=readable(settings.cwd),
-        add_dirs=tuple(map(readable, settings.add_dirs)),
-        fallback_models=settings.fallback_models,
-        allow=settings.allow,
-        deny=settings.deny,
-        ask=settings.ask,
-        catastrophic=settings.catastrophic,
         network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
-        mode=settings.mode,
-        effort=settings.effort,
-        max_result_tokens=settings.max_result_tokens,
-        tool_choice=choice_of(settings),
-        sandbox=settings.sandbox,
-        allow_net=settings.allow_net,
+        tool_choice=ToolChoice.model_validate(_choices(settings, _CHOICES)),
         system_prompt=system_prompt,
-        variables=assigned(settings.variables),
+        variables=_assigned(settings.variables),
+        **_values(settings, (*_REPLACED, *_ADDED, *_AT_FIRST)),
     )
 
 
-def assigned(variables: Sequence[str]) -> dict[str, str]:
-    """Return the values of `NAME=VALUE` by name."""
-    return {name: value for name, _, value in (one.partition("=") for one in variables)}
+def settings_of_resumed(stored: SessionSettings, settings: Settings, said: Said) -> SessionSettings:
+    """Return what a session keeps, with what the flags of this run change; raises `UsageError`."""
+    chosen = _choices(settings, (name for name, key in _CHOICES.items() if said.get(key)))
+    changes: dict[str, Any] = {
+        **_values(settings, (key for key in ("model", *_REPLACED) if said.get(key))),
+        **{key: (*getattr(stored, key), *said.get(key, ())) for key in _ADDED},
+        "agent": said.get("agent"),
+        # Without a flag the stricter one counts.
+        "sandbox": said.get("sandbox") or max(stored.sandbox, settings.sandbox, key=CONFINING.index),
+        "variables": {**stored.variables, **_assigned(said.get("variables", ()))},
+        "tool_choice": stored.tool_choice.model_copy(update=chosen),
+        "max_budget_usd": said.get("max_budget_usd") if stored.max_budget_usd is not None else None,
+    }
+    return stored.model_copy(update={name: value for name, value in changes.items() if value})
 
 
-CHOICES = {
-    "only": "tools",
-    "never": "disallowed_tools",
-    "groups": "groups",
-    "available_groups": "available_groups",
-    "most_listed": "max_listed_tools",
-}
-"""What a session keeps of the choice of its tools -> the setting."""
+def _values(settings: Settings, keys: Iterable[str]) -> dict[str, Any]:
+    return {key: _storable(getattr(settings, key)) for key in keys}
 
 
-def choice_of(settings: Settings) -> ToolChoice:
-    return ToolChoice.model_validate({name: getattr(settings, key) for name, key in CHOICES.items()})
+def _storable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_storable, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return _readable(value) if isinstance(value, Path) else value
 
 
-def readable(folder: Path) -> str:
-    """Return the folder's name as text that can be stored; raises `UsageError`."""
+def _readable(folder: Path) -> str:
     name = str(folder)
     if encodable(name) != name:
         raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
     return name
+
+
+def _choices(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(settings, _CHOICES[name]) for name in names}
+
+
+def _assigned(variables: Sequence[str]) -> dict[str, str]:
+    """Return the values of `NAME=VALUE` by name."""
+    return {name: value for name, _, value in (one.partition("=") for one in variables)}
 
 
 def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
@@ -192,11 +210,6 @@ def sandbox_of(
     )
     sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
     return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."
-
-
-def stricter(one: SandboxWish, other: SandboxWish) -> SandboxWish:
-    both: tuple[SandboxWish, SandboxWish] = (one, other)
-    return max(both, key=("off", "auto", "required").index)
 
 
 def with_reader(tools: Toolbox, session: SessionSettings) -> dict[str, Tool]:

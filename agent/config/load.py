@@ -22,7 +22,7 @@ from .paths import (
     read_whole,
     refuse_if_world_writable,
 )
-from .settings import SETTINGS, Kind, Said, Setting, Settings
+from .settings import CONFINING, SETTINGS, Kind, Said, Setting, Settings
 from .values import Values, parse_config, read_environment, read_flags
 
 if TYPE_CHECKING:
@@ -361,13 +361,9 @@ def _without_own(
     return {name: table.model_copy(update=dict.fromkeys(OWN_ALONE, False)) for name, table in tables.items()}
 
 
-_STRICTER = ("off", "auto", "required")
-"""Wishes for a sandbox, the strictest last."""
-
-
 def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
     """Leave out a sandbox of the project's that would confine less than the user's own."""
-    wishes = [_STRICTER.index(layer.values.get("sandbox", "off")) for layer in (project, user)]
+    wishes = [CONFINING.index(layer.values.get("sandbox", "off")) for layer in (project, user)]
     if "sandbox" not in project.values or wishes[0] >= wishes[1]:
         return project
     notices.append(f"Ignored `sandbox` in {project.name}: your own configuration asks for more.")

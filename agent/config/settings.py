@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 SANDBOXES = ("auto", "required", "off")
+CONFINING = ("off", "auto", "required")
+"""Wishes for a sandbox, the strictest last."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast, get_args
 from ...actions.human_confirm import human_confirm
 from ...actions.masking.masker import TextMasker
 from ...actions.ports import Ports, Tool, Verdict
+from ...actions.turn.commands import MODES
 from ...actions.turn.proposals import judge
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import CallDecision, Origin, PendingCall, Settlement
@@ -20,7 +21,6 @@ from ..wiring import bind_ports
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]
 """It waits; the gate or a person lets it run; it runs although neither does; it never runs."""
-_MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
 _ORIGINS: tuple[Origin, ...] = get_args(Origin)
 _ID = "call"
 _VERDICTS = (
@@ -66,7 +66,7 @@ def made_by_the_gate() -> frozenset[CallKind]:
     for verdict in _VERDICTS:
         ports = _ports(verdict)
         for tool, arguments in _wishes(ports):
-            for mode, origin in product(_MODES, _ORIGINS):
+            for mode, origin in product(MODES, _ORIGINS):
                 # One that was not judged yet is as good as a wish.
                 wish = PendingCall(call_id=_ID, tool=tool, arguments=arguments, origin=origin)
                 is_approved = origin == "person" and verdict.decision == "ask" and not verdict.is_firm

@@ -6,7 +6,7 @@ import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -276,9 +276,7 @@ def _said(
     """Return the settings that are said, by key; lists as tuples."""
     plain = (str, int, float, type(None))
     said = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
-        "max_turns": limits.max_turns,
-        "max_budget_usd": limits.max_budget_usd,
-        "timeout_s": limits.timeout_s,
+        **asdict(limits),
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in add_dirs),
         "mcp_servers": None if servers is None else _servers(servers),

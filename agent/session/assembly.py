@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -354,14 +355,15 @@ class Assembly:
         return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
 
     def _limits(self, session: SessionSettings) -> Limits:
-        settings = self._settings
-        budget = settings.max_budget_usd if session.max_budget_usd is None else session.max_budget_usd
-        if budget is not None:
+        limits = Limits.of(self._settings)
+        if session.max_budget_usd is not None:
+            limits = replace(limits, max_budget_usd=session.max_budget_usd)
+        if limits.max_budget_usd is not None:
             from ..pricing import require_price
 
             for model in (session.model, *session.fallback_models):
-                require_price(model, settings.prices)
-        return Limits(settings.max_turns, budget, settings.timeout_s)
+                require_price(model, self._settings.prices)
+        return limits
 
 
 def _onion_of(session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":

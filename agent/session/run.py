@@ -4,10 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ...actions.events import (
     RETRIES,
@@ -42,6 +42,7 @@ from ...state.errors import (
 )
 from ...state.messages import cut_answer
 from ...state.trace import Failure, RunEnded
+from ..config.settings import Settings
 from .position import Position
 
 if TYPE_CHECKING:
@@ -53,10 +54,16 @@ _GO_ON = "Resume to go on; the limit counts anew."
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """Of one run; each is a setting of the same name."""
+
     max_turns: int | None = None
     """Model calls."""
     max_budget_usd: float | None = None
     timeout_s: float | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
     def check(self, used: Usage) -> None:
         """Raise if the run, which has used this much, may not make a further model call."""

@@ -3,15 +3,15 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple
 
+from ....actions.turn.commands import MODES
 from ....state.application import ExecutionMode
 from ....state.session import SessionSettings
 from ....state.store.recording import CallMove, call_moves, tool_uses, traces
 from ....state.store.store import Store
 from ....state.trace import RunBegan
 
-_MODES: tuple[str, ...] = get_args(ExecutionMode)
 Then = Literal["allowed", "approved", "declined", "open", "refused"]
 """It passed unasked; it was asked about, and a person said yes, or no, or nothing; it was denied unasked."""
 
@@ -55,7 +55,7 @@ def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:
         if found is not None:
             run = bisect_right(rows, found.row)
             mode = runs[run - 1][1] if run else session.mode
-            known = cast(ExecutionMode, mode) if mode in _MODES else session.mode
+            known = mode if mode in MODES else session.mode
             yield PastCall(session, use.tool, use.arguments, known, found.then, found.is_edited)
 
 

@@ -6,13 +6,14 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from ....actions.masking.kept_contents import kept_contents
 from ....actions.masking.masker import TextMasker
-from ....state.application import ApplicationState, ExecutionMode, StepStatus, VibeStep
+from ....actions.turn.commands import MODES
+from ....state.application import ApplicationState, StepStatus, VibeStep
 from ....state.errors import UsageError
 from ....state.messages import Message, Text, encodable, json_or_text, person_said
 from ....state.store.journal import RESTORE
@@ -84,7 +85,6 @@ async def _claimed(store: Store, session_id: str) -> AsyncGenerator[SessionWrite
             await store.index.release(session_id, epoch, status)
 
 
-_MODES = get_args(ExecutionMode)
 _STEP_FIELDS: dict[str, TypeAdapter[Any]] = {
     "description": TypeAdapter(str),
     "analysis": TypeAdapter(str),
@@ -137,8 +137,8 @@ def _text(text: str) -> str:
 
 
 def _mode(text: str) -> str:
-    if text not in _MODES:
-        raise UsageError(f"There is no mode {text[:40]!r}.", f"Choose one: {', '.join(_MODES)}.")
+    if text not in MODES:
+        raise UsageError(f"There is no mode {text[:40]!r}.", f"Choose one: {', '.join(MODES)}.")
     return text
 
 

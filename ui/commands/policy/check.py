@@ -5,8 +5,9 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, cast, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ....agent.config.settings import MODES
 from ....state.application import ExecutionMode
 from ....state.messages import json_object
 from ...json_output import encoded
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from .command import PolicyCommand
 
 _MAX_LINE_BYTES = 16 << 20
-_MODES: tuple[str, ...] = get_args(ExecutionMode)
 
 
 class NoCall(Exception):
@@ -96,7 +96,7 @@ def _judged(line: bytes, judge: "Judge", usual: ExecutionMode) -> "Verdict":
         raise NoCall("`tool` has to be the name of a tool.")
     if not isinstance(arguments, str | dict):
         raise NoCall("`arguments` has to be an object, or the JSON text of one.")
-    if mode is not None and mode not in _MODES:
-        raise NoCall(f"`mode` has to be one of {', '.join(_MODES)}.")
+    if mode is not None and mode not in MODES:
+        raise NoCall(f"`mode` has to be one of {', '.join(MODES)}.")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return judge.verdict(tool, text, usual if mode is None else cast("ExecutionMode", mode))
+    return judge.verdict(tool, text, usual if mode is None else mode)

@@ -1,18 +1,22 @@
 """Settings: precedence, trust, flags and variables."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from support.commands.machine import Machine
 from support.places import ROOT
 
-from sandbur.agent.config.settings import Settings
+from sandbur.agent.config.settings import CONFINING, EFFORTS, MODES, SANDBOXES, Settings
 from sandbur.agent.config.trust import is_trusted, trust
 from sandbur.agent.runtime import Runtime
+from sandbur.agent.sdk.agent import Agent
+from sandbur.state.application import ExecutionMode
 from sandbur.state.errors import ConfigError, UsageError
+from sandbur.state.session import Effort, SandboxWish
 
 
 @pytest.fixture
@@ -77,12 +81,7 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
     root = ROOT
     sources = [path for layer in ("state", "actions", "agent", "ui") for path in (root / layer).rglob("*.py")]
     named = {path.relative_to(root).as_posix() for path in sources if "max_turns" in path.read_text("utf-8")}
-    assert named == {
-        "agent/config/settings.py",
-        "agent/sdk/agent.py",
-        "agent/session/assembly.py",
-        "agent/session/run.py",
-    }
+    assert named == {"agent/config/settings.py", "agent/session/run.py"}
 
 
 def test_a_store_is_as_durable_as_it_was_asked_for(machine: Machine) -> None:
@@ -330,3 +329,20 @@ def test_a_project_confines_no_less_than_the_user_wants(
     settings = machine.load()
     assert settings.sandbox == counts
     assert any("Ignored `sandbox`" in notice for notice in settings.notices) == (project == "off")
+
+
+def test_the_settings_know_every_mode_sandbox_and_effort() -> None:
+    """They repeat the types, which take long to import."""
+    assert get_args(ExecutionMode) == MODES
+    assert get_args(SandboxWish) == SANDBOXES
+    assert get_args(Effort) == EFFORTS
+    assert sorted(CONFINING) == sorted(SANDBOXES)
+
+
+def test_an_agent_of_a_program_has_the_usual_values_of_the_settings() -> None:
+    usual = inspect.signature(Agent).parameters
+    shared = {name: getattr(Settings, name) for name in ("mode", "sandbox", "compress_at", "effort")}
+    assert {name: usual[name].default for name in shared} == shared
+    told = inspect.getdoc(Agent) or ""
+    assert f"by a search. None: {Settings.max_listed_tools}." in told
+    assert f"shown in part. None: {Settings.max_result_tokens:,}." in told
