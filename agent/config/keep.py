@@ -157,7 +157,7 @@ def _longer_arrays(text: str, key: str, literal: str) -> Iterable[str]:
             before, rest = text[:at], text[at:]
             filled = before.rstrip()
             if "\n" in before[len(filled) :]:
-                # Without a comma first: behind a comment it would be a part of that.
+                # Without a comma first: after a comment it would be a part of that.
                 yield f"{filled}\n    {literal},\n{rest}"
                 yield f"{filled},\n    {literal},\n{rest}"
             yield f"{filled}, {literal}{rest}"

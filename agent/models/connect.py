@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ...state.errors import ConfigError, CredentialsError, UsageError
-from .providers import PROFILES, Endpoint, Profile, ProviderOverride, TransportName
+from .providers import AMBIENT_VARIABLES, PROFILES, Endpoint, Profile, ProviderOverride, TransportName
 from .providers import context_window as family_window
 
 if TYPE_CHECKING:
@@ -185,6 +185,7 @@ def _endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
         api_key=key,
         key_env=key_env,
         sends_ambient_headers=profile.owns(base_url),
+        env={name: value for name in AMBIENT_VARIABLES if (value := env.get(name))},
     )
 
 

@@ -178,7 +178,7 @@ class Endpoint:
     has_own_address: bool = True
     """False if the cloud's client knows the address better than `base_url`."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What else of the environment says how to reach a cloud."""
+    """What else of the environment counts: how to reach a cloud, or `AMBIENT_VARIABLES`."""
 
     @property
     def provider(self) -> str:
@@ -193,6 +193,10 @@ class Endpoint:
         return (wire.provider, wire.model) == (self.provider, self.model)
 
 
+AMBIENT_VARIABLES = (
+    "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS",
+)  # fmt: skip
+"""What the companies' own libraries make headers of."""
 DEFAULT_WINDOW = 128_000
 _DEFAULT_OUTPUT_TOKENS = 8_192
 _CLAUDE_OUTPUT_TOKENS = 32_000

@@ -82,11 +82,11 @@ class Assembly:
         """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
         from .inbox import SessionInbox
         from .run import nobody
-        from .session import Session
+        from .session import Session, whoami
 
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, said = await self._confine(settings) if needs_model else (None, "")
-        onion = _onion_of(session_id, settings, definition) if needs_model else None
+        onion = self._onion_of(session_id, settings, definition) if needs_model else None
         keys = key_names(self._settings.providers)
         masker = self.masker_of(settings, keys)
         equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
@@ -114,7 +114,8 @@ class Assembly:
         session = Session(
             session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,
             self._limits(settings), gate_of, gate.change, nobody if telemetry is None else telemetry.note,
-            companions=(*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
+            (*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
+            by=whoami(self._env),
         )  # fmt: skip
         await session.read_inbox()
         await self._accompany(session, hooks, onion, model, events)
@@ -354,6 +355,16 @@ class Assembly:
         telemetry, self._telemetry = self._telemetry, None
         return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
 
+    def _onion_of(self, session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":
+        """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
+        if not definition.middleware:
+            return None
+        from ..extensions.middleware.middleware import MiddlewareSession
+        from ..extensions.middleware.onion import Onion
+
+        place = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=self._env)
+        return Onion(definition.middleware, place)
+
     def _limits(self, session: SessionSettings) -> Limits:
         limits = Limits.of(self._settings)
         if session.max_budget_usd is not None:
@@ -364,17 +375,6 @@ class Assembly:
             for model in (session.model, *session.fallback_models):
                 require_price(model, self._settings.prices)
         return limits
-
-
-def _onion_of(session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":
-    """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
-    if not definition.middleware:
-        return None
-    from ..extensions.middleware.middleware import MiddlewareSession
-    from ..extensions.middleware.onion import Onion
-
-    place = MiddlewareSession(session_id, settings.model, Path(settings.cwd))
-    return Onion(definition.middleware, place)
 
 
 def _idle(session: SessionSettings, toolbox: "Toolbox") -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import os
 import pwd
-from collections.abc import AsyncIterator, Callable, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,14 @@ if TYPE_CHECKING:
 _MAX_CHARS = 120
 
 
-@cache
-def whoami() -> str:
+def whoami(env: Mapping[str, str] = os.environ) -> str:
     """Return what `SANDBUR_USER` says, for a bot that passes people's decisions on; else user@host."""
-    if named := " ".join(os.environ.get("SANDBUR_USER", "").split()):
-        return encodable(named)[:_MAX_CHARS]
+    named = " ".join(env.get("SANDBUR_USER", "").split())
+    return encodable(named)[:_MAX_CHARS] if named else _account()
+
+
+@cache
+def _account() -> str:
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name
@@ -65,8 +68,9 @@ class Session:
         change_gate: Callable[[Gate], None],
         observe: Observe = nobody,
         companions: "Sequence[Companion]" = (),
+        by: str = "",
     ) -> None:
-        """`inbox` is that of the `ports`."""
+        """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`."""
         self._inbox = inbox
         self._next_taken: InboxTaken | None = None
         """What the next message takes out of the inbox."""
@@ -79,6 +83,7 @@ class Session:
         self._gate_of = gate_of
         self._change_gate = change_gate
         self._observe = observe
+        self._by = by or whoami()
         self.companions = tuple(companions)
         """What goes along with its runs."""
         self._position = Position(session_id, application, store)
@@ -244,7 +249,7 @@ class Session:
         if self.next_action != "human_confirm":
             raise UsageError(f"No call of session {self.id} waits for a decision.")
         self._judge_again(but={each.call_id for each in decisions})
-        signed = (each if each.by else each.model_copy(update={"by": whoami()}) for each in decisions)
+        signed = (each if each.by else each.model_copy(update={"by": self._by}) for each in decisions)
         return self._start("human_confirm", {"decisions": tuple(signed)}, record_only)
 
     async def elsewhere(self) -> StoreError | None:
@@ -450,7 +455,7 @@ class Session:
                 mode=self.state.execution_mode,
                 model=self.model_name,
                 version=VERSION,
-                by=whoami(),
+                by=self._by,
                 changes=self.state.model_dump(mode="json", include=set(self._position.unrecorded)),
                 conditions=conditions_of(self.settings, self._ports),
                 settings_sha256=self.settings.digest,

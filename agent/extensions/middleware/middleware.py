@@ -1,5 +1,6 @@
 """The class that a person derives from to go around model calls and tool calls, and to watch a session."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ class MiddlewareSession:
     cwd: Path
     notify: Callable[[str], None] = field(default=_unheard)
     """Tells the person something, as a notice."""
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    """What the session reads instead of the environment of the process."""
 
 
 current_session: ContextVar[MiddlewareSession] = ContextVar("sandbur_middleware_session")

@@ -1,6 +1,5 @@
 """Middleware that chooses who is asked: by rule, by price for summaries, and by who answers at all."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -35,7 +34,7 @@ class ModelRouter(Middleware):
         summaries: Sequence[Model | str] = (),
         fall_back: Sequence[Model | str] = (),
     ) -> None:
-        """Name models as in `-m`, with their keys in the environment.
+        """Name models as in `-m`, with their keys in the environment of the session.
 
         `summaries`: of these the cheapest that has room for it writes what older messages are compressed to.
         `fall_back`: these are asked in order while the one before is overloaded or cannot be reached.
@@ -86,7 +85,8 @@ class ModelRouter(Middleware):
         if model not in self._connected:
             from ...models.connect import connect
 
-            self._connected[model] = connect(model, env=os.environ, providers={}, price=price_of(model, {}))
+            price, env = price_of(model, {}), self.session.env
+            self._connected[model] = connect(model, env=env, providers={}, price=price)
         return self._connected[model]
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import os
+from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
 from importlib import import_module
@@ -128,7 +128,9 @@ def headers_of(endpoint: Endpoint) -> dict[str, str]:
         **({"anthropic-version": _ANTHROPIC_VERSION} if is_anthropic else {}),
         **key_headers(endpoint),
     }
-    return _merged(headers, _ambient(is_anthropic)) if endpoint.sends_ambient_headers else headers
+    return (
+        _merged(headers, _ambient(is_anthropic, endpoint.env)) if endpoint.sends_ambient_headers else headers
+    )
 
 
 def key_headers(endpoint: Endpoint) -> dict[str, str]:
@@ -139,17 +141,17 @@ def key_headers(endpoint: Endpoint) -> dict[str, str]:
     return bearer
 
 
-def custom_headers(is_anthropic: bool) -> dict[str, str]:
-    """Return the headers that the environment of the company's own library adds."""
-    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS", "")
+def custom_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that the company's own library adds by its environment."""
+    lines = env.get("ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS", "")
     fields = (line.partition(":") for line in lines.splitlines() if ":" in line)
     return {name.strip(): value.strip() for name, _, value in fields}
 
 
-def _ambient(is_anthropic: bool) -> dict[str, str]:
+def _ambient(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
     named = {} if is_anthropic else _OPENAI_VARIABLES
-    said = {header: value for name, header in named.items() if (value := os.environ.get(name))}
-    return {**said, **custom_headers(is_anthropic)}
+    said = {header: value for name, header in named.items() if (value := env.get(name))}
+    return {**said, **custom_headers(is_anthropic, env)}
 
 
 def _merged(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:

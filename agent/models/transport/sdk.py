@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -130,7 +131,7 @@ def _start(endpoint: Endpoint) -> Sdk:
     headers: dict[str, Any] = {"Accept": "text/event-stream"}
     if not endpoint.sends_ambient_headers:
         # What the SDK takes from these variables it would send to any host.
-        headers |= dict.fromkeys(custom_headers(is_anthropic), module.omit)
+        headers |= dict.fromkeys(custom_headers(is_anthropic, os.environ), module.omit)
         if not is_anthropic:
             client.organization = client.project = None
         if cloud is None:

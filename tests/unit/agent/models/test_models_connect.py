@@ -126,14 +126,18 @@ async def test_a_configured_provider_has_its_own_wire_and_key(wire: str):
 
 
 async def test_headers_of_the_vendor_do_not_leak_to_other_hosts(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-secret")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Secret: yes\nAuthorization: Bearer other")
-    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Secret: yes")
-    monkeypatch.setenv("OPENAI_API_KEY", "ambient")
+    said = {
+        "OPENAI_ORG_ID": "org-secret",
+        "OPENAI_PROJECT_ID": "proj-secret",
+        "OPENAI_CUSTOM_HEADERS": "X-Secret: yes\nAuthorization: Bearer other",
+        "ANTHROPIC_CUSTOM_HEADERS": "X-Secret: yes",
+    }
+    for variable, value in {**said, "OPENAI_API_KEY": "ambient"}.items():
+        monkeypatch.setenv(variable, value)
     for name in ("openai/m", "openai-responses/m", "deepseek/m", "anthropic/m"):
-        async with ModelServer([say("a")]) as server, connected(server, name) as model:
-            await talk(model)
+        async with ModelServer([say("a")]) as server:
+            async with connected(server, name, env={**environment(server), **said}) as model:
+                await talk(model)
             headers = server.requests[0].headers
         assert "secret" not in str(headers).lower()
         assert headers["authorization"] == "Bearer sk-test-key"

@@ -65,17 +65,18 @@ async def test_the_company_itself_is_reached_through_the_proxy_with_the_headers_
 ):
     authority = Authority(tmp_path)
     tls = authority.issue(host).server_context()
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
-    monkeypatch.setenv(f"{name.upper()}_CUSTOM_HEADERS", "X-Own: yes\nno header")
+    said = {"OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1"}
+    said |= {f"{name.upper()}_CUSTOM_HEADERS": "X-Own: yes\nno header"}
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     async with ModelServer([say("a"), say("b")], tls=tls) as server:
         with ConnectProxy(server.port) as proxy:
             monkeypatch.setenv("HTTPS_PROXY", proxy.url)
             for transport in ("http", "sdk"):
-                env = {f"{name.upper()}_API_KEY": "sk-own"}
+                env = {f"{name.upper()}_API_KEY": "sk-own", **said}
                 async with connected(server, f"{name}/m", env=env, transport=transport) as model:
                     assert (await talk(model)).reply.message.text in "ab"
+                for variable, value in said.items():
+                    monkeypatch.setenv(variable, value)  # An SDK reads the environment of the process.
             assert proxy.asked == [f"CONNECT {host}:443 HTTP/1.1"] * 2
         ours, theirs = server.requests
     assert _kept(ours.headers) == _kept(theirs.headers)

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from support.models.server import ModelServer, say
 
 import sandbur
 from sandbur import Agent, Depends, Limits, RunContext, SandburError, events, tool
+from sandbur.agent.extensions.middleware.model_router import ModelRouter, Route
+from sandbur.state.store.recording import traces
+from sandbur.state.store.store import Store
+from sandbur.state.trace import RunBegan
 from sandbur.testing import ScriptedModel, ToolCall
 
 Opened = dict[str, list[str]]
@@ -201,6 +206,31 @@ async def test_a_limit_ends_the_run_and_the_session_goes_on(env: dict[str, str])
         result = await session.run("Hi")
         assert (result.status, result.exit_code) == ("turn_limit", 53)
         assert (await session.run()).output == "Two."
+
+
+async def test_an_agents_environment_says_who_decides_and_what_its_middleware_reads(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    class Notes(sandbur.Middleware):
+        def on_start(self, session: sandbur.MiddlewareSession) -> None:
+            assert session.env is own
+
+    own = {**env, "SANDBUR_USER": "the bot"}
+    agent = Agent(ScriptedModel(["Yes."]), middleware=[Notes()], env=own)
+    assert (await agent.run("Hi", session_id="s")).output == "Yes."
+    store = Store.open(f"sqlite:///{tmp_path}/data/sandbur.db")
+    assert [one.record.by for one in traces(store.database, "s") if isinstance(one.record, RunBegan)] == [
+        "the bot"
+    ]
+    store.close()
+
+
+async def test_a_model_that_a_router_names_has_the_key_of_the_agents_environment(env: dict[str, str]) -> None:
+    async with ModelServer([say("Hi.")]) as server:
+        own = {**env, "OPENAI_API_KEY": "sk-of-the-agent", "OPENAI_BASE_URL": server.base_url}
+        router = ModelRouter(Route(lambda request: True, "openai/m"))
+        assert (await Agent(ScriptedModel([]), middleware=[router], env=own).run("Hi")).output == "Hi."
+        assert server.requests[0].headers["authorization"] == "Bearer sk-of-the-agent"
 
 
 async def test_who_stops_listening_interrupts_and_the_session_goes_on(env: dict[str, str]) -> None:
