@@ -27,11 +27,11 @@ from ..actions.ports import (
     Witness,
     WrapToolCall,
 )
-from ..actions.tools.registry import FindsService, builtin_tools, result_reader, usual_network_tools
+from ..actions.tools.registry import FindsService, builtin_tools, usual_network_tools
 from ..actions.turn.decision_tools import DECISION_TOOLS, final_answer
 from ..state.application import ExecutionMode, Usage
 from ..state.calls import Binding, PendingCall
-from ..state.errors import ConfigError, UsageError
+from ..state.errors import UsageError
 from ..state.messages import NO_EQUIPMENT, encodable
 from ..state.session import Effort, SessionSettings, ToolChoice
 from ..state.trace import Conditions
@@ -210,15 +210,6 @@ def sandbox_of(
     )
     sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
     return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."
-
-
-def with_reader(tools: Toolbox, session: SessionSettings) -> dict[str, Tool]:
-    """Return the tools with the one that reads kept results; raises `ConfigError` for another of its name."""
-    # Where nothing gives back results there is nothing to read.
-    reader = result_reader() if session.max_result_tokens and tools else {}
-    for name in reader.keys() & tools.keys():
-        raise ConfigError(f"A tool cannot be called {name} here: Sandbur's own is.", "Rename it.")
-    return {**tools, **({} if reader.keys() & set(session.tool_choice.never) else reader)}
 
 
 def offers_of(

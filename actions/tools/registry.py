@@ -4,9 +4,11 @@ from collections.abc import Callable, Container, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..ports import Tool, ToolTraits
+from ...state.errors import ConfigError
+from ..ports import Tool, Toolbox, ToolTraits
 
 if TYPE_CHECKING:
+    from ...state.session import SessionSettings
     from .network.search_services import SearchService
     from .shell.sandbox.sandbox import Sandbox
 
@@ -83,6 +85,15 @@ def result_reader() -> dict[str, Tool]:
 
     reader = ReadResult()
     return {reader.spec.name: reader}
+
+
+def with_reader(tools: Toolbox, session: "SessionSettings") -> dict[str, Tool]:
+    """Return the tools with the one that reads kept results; raises `ConfigError` for another of its name."""
+    # Where nothing gives back results there is nothing to read.
+    reader = result_reader() if session.max_result_tokens and tools else {}
+    for name in reader.keys() & tools.keys():
+        raise ConfigError(f"A tool cannot be called {name} here: Sandbur's own is.", "Rename it.")
+    return {**tools, **({} if reader.keys() & set(session.tool_choice.never) else reader)}
 
 
 def toolbox_of(

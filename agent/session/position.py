@@ -33,7 +33,7 @@ class Position:
         self.store = store
         self._runner = new_runner()
         self._changes: dict[str, Any] = {}
-        self._changed_behind = -1
+        self._changed_after = -1
         self.title = ""
         """What the person called a session that is not stored yet."""
         self.on_lost: Callable[[SandburError], None] = _ignore
@@ -56,12 +56,12 @@ class Position:
     @property
     def unrecorded(self) -> dict[str, Any]:
         """Fields that were changed outside of an action since the newest step."""
-        return self._changes if self._changed_behind == self._writer.last_seq else {}
+        return self._changes if self._changed_after == self._writer.last_seq else {}
 
     def change(self, **changes: Any) -> None:
         """Change fields outside of an action; recorded with the next step."""
         self._changes = self.unrecorded | changes
-        self._changed_behind = self._writer.last_seq
+        self._changed_after = self._writer.last_seq
         self.application.update_state(self.application.state.update(**changes))
 
     def back_to_prompt(self) -> None:

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....actions.tools.registry import with_reader
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.errors import ConfigError, UnknownTool
 from ....state.session import SessionSettings
-from ...wiring import tool_digest, with_reader
+from ...wiring import tool_digest
 from ..definition import Definition
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....actions.ports import Tool, ToolTraits
+from ....actions.tools.registry import declared, with_reader
 from ....state.errors import ConfigError
 from ....state.session import ToolChoice
 
@@ -101,8 +102,6 @@ def completed(tools: Mapping[str, Tool], session: "SessionSettings") -> dict[str
 
     Raises `ConfigError` where one of these has the name of another tool.
     """
-    from ....actions.tools.registry import declared
-    from ...wiring import with_reader
     from .equip_tools import EquipTools
     from .search_tools import SearchTools
 

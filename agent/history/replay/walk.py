@@ -13,7 +13,7 @@ from burr.core import Application, ApplicationBuilder, State
 from ....actions.masking.masker import TextMasker
 from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
-from ....actions.tools.registry import builtin_tools, declared, network_tools
+from ....actions.tools.registry import builtin_tools, declared, network_tools, with_reader
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
@@ -33,7 +33,6 @@ from ...wiring import (
     output_of,
     policy_of,
     tool_digest,
-    with_reader,
 )
 from .absent_tools import AbsentTool, RecordedGate
 from .comparison import diff_lines, differences, loose_differences, request_divergence
