@@ -17,6 +17,7 @@ from .config.paths import make_private, text_folders
 from .config.settings import Said, Settings, joined
 from .extensions.definition import PLAIN, Definition, SessionPlace
 from .session.assembly import Assembly
+from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
     from ..state.session import InboxKind, WaitingMessage
@@ -112,7 +113,6 @@ class Runtime:
         """
         from .prompts import session_prompt
         from .session.secrets import masker_for
-        from .wiring import settings_of_session
 
         await self._take_turns()
         definition = self._definition or PLAIN
@@ -157,8 +157,6 @@ class Runtime:
         Without its model a session can record decisions, and nothing else.
         """
         await self._take_turns()
-        from .wiring import settings_of_resumed
-
         stored = self.store.index.settings(session_id)
         session = settings_of_resumed(stored, self.settings, self.said)
         session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})

@@ -23,12 +23,16 @@ from ..wiring import (
     Places,
     SessionGate,
     bind_ports,
+    connect_models,
     counter_of,
+    http_tools_of,
     output_of,
     own_folders,
     places_of,
     policy_of,
+    sandbox_of,
     search_of,
+    servers_of,
 )
 from .run import Limits
 
@@ -222,8 +226,6 @@ class Assembly:
             return []
         cwd = Path(session.cwd)
         if cwd not in self._servers:
-            from ..wiring import servers_of
-
             source = servers_of(self._settings, self._said, session, self._env, self._loads)
             if source is None:
                 return []
@@ -251,8 +253,6 @@ class Assembly:
         """Return what brings the HTTP tools of the configuration; an agent of somebody's own has its own."""
         if not definition.has_builtin_tools:
             return []
-        from ..wiring import http_tools_of
-
         source = http_tools_of(self._settings, self._said, Path(session.cwd), self._env, self._loads)
         return [] if source is None else [source]
 
@@ -306,8 +306,6 @@ class Assembly:
             # Its owner made it, and its owner closes it.
             return definition.model
         if needs_model:
-            from ..wiring import connect_models
-
             model = connect_models(self._settings, settings, self._env, self._shared_clients)
         else:
             from ..models.model import NoModel
@@ -331,8 +329,6 @@ class Assembly:
         await self._shared_clients().let_go()
 
     async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
-        from ..wiring import sandbox_of
-
         if session.sandbox == "off":
             return sandbox_of(session, self._settings, self._env)
         sandbox, said = await asyncio.to_thread(sandbox_of, session, self._settings, self._env)
