@@ -12,11 +12,13 @@ from .model import TokenCounter as TokenCounter
 from .model import ToolSpec as ToolSpec
 from .model import closed_object as closed_object
 from .session import PORTS as PORTS
+from .session import EventPort as EventPort
 from .session import Gate as Gate
 from .session import Journal as Journal
 from .session import MaskedStream as MaskedStream
 from .session import Masker as Masker
 from .session import Ports as Ports
+from .session import SteeringInbox as SteeringInbox
 from .session import ToolOffer as ToolOffer
 from .session import ToolOffers as ToolOffers
 from .session import Trace as Trace

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.events import Notice
-from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.ports import EventPort
+from ...actions.tools.registry import SERVER_PREFIX
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
 from ...state.session import SessionSettings
