@@ -10,7 +10,7 @@ from .events import MessageAdded, Notice, ToolRequested
 from .ports import Ports, Reply
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
-from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
+from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, ask, overflow, replied
 from .turn.steering import HEARD_FIELDS, with_heard
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
     ],
     writes=[*_WRITES, *REPLIED_FIELDS, *HEARD_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
 )
-async def router(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
+async def router(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> Changes:
     """Ask the model what to do with the newest message or results."""
     state = await with_heard(state, ports, bool(cut))
     taken: Changes = {"inbox_taken": state.inbox_taken}

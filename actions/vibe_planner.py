@@ -14,7 +14,7 @@ from .turn.decision_tools import (
     steps_from_text,
     why_unusable,
 )
-from .turn.model_call import CALL_READS, REPLIED_FIELDS, Cut, ask, overflow, replied
+from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, ask, overflow, replied
 from .turn.proposals import answer_all, record_wishes, with_unique_ids
 from .turn.steering import HEARD_FIELDS, with_heard
 
@@ -27,7 +27,7 @@ _PLEASE = f"No plan was found in this. Call {SUBMIT_PLAN.name} with the steps."
     reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS, *HEARD_FIELDS],
     writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS, *HEARD_FIELDS],
 )
-async def vibe_planner(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
+async def vibe_planner(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> Changes:
     """Ask the model for the steps that are still to do."""
     state = await with_heard(state, ports, bool(cut))
     taken: Changes = {"inbox_taken": state.inbox_taken}

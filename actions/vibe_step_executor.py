@@ -7,12 +7,12 @@ from .events import StepChanged
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import FINISH_STEP
-from .turn.model_call import REPLIED_FIELDS, Cut
+from .turn.model_call import REPLIED_FIELDS, CutReply
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(reads=[*STEP_READS, "current_goal"], writes=[*STEP_WRITES, *REPLIED_FIELDS])
-async def vibe_step_executor(state: ApplicationState, ports: Ports, cut: Cut = ()) -> Changes:
+async def vibe_step_executor(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> Changes:
     """Begin the first pending step of the plan."""
     pending = next(step for step in state.vibe_plan if step.status == "pending")
     step = pending.model_copy(

@@ -19,7 +19,7 @@ MAX_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Instructions:
+class InstructionsFile:
     path: Path
     text: str
     cut_bytes: int = 0
@@ -35,7 +35,7 @@ class LeadingOutside:
 
 
 class Found(NamedTuple):
-    instructions: tuple[Instructions, ...]
+    instructions: tuple[InstructionsFile, ...]
     """Outermost first."""
     outside: tuple[LeadingOutside, ...]
     problems: tuple[str, ...]
@@ -50,7 +50,7 @@ def find_instructions(cwd: Path, env: Mapping[str, str]) -> Found:
     """
     folder = Path(os.path.realpath(cwd))
     root = repository_root(folder)
-    instructions: list[Instructions] = []
+    instructions: list[InstructionsFile] = []
     outside: list[LeadingOutside] = []
     problems: list[str] = []
     for here in _way_up(folder, root, env):
@@ -75,7 +75,7 @@ def _way_up(folder: Path, root: Path | None, env: Mapping[str, str]) -> list[Pat
     return way[: way.index(last) + 1] if last in way else way
 
 
-def _read(path: Path, root: Path, env: Mapping[str, str]) -> Instructions | LeadingOutside | None:
+def _read(path: Path, root: Path, env: Mapping[str, str]) -> InstructionsFile | LeadingOutside | None:
     real = Path(os.path.realpath(path))
     if path.is_symlink() and not real.is_relative_to(root):
         from .config.trust import is_trusted_link
@@ -92,7 +92,7 @@ def _read(path: Path, root: Path, env: Mapping[str, str]) -> Instructions | Lead
         line_end = content.rfind(b"\n") + 1
         content = content[:line_end] or content.decode(errors="ignore").encode()
     text = decoded(content.removeprefix(b"\xef\xbb\xbf"), path).strip()
-    return Instructions(path, text, size - len(content)) if text else None
+    return InstructionsFile(path, text, size - len(content)) if text else None
 
 
 def _is_ours(path: Path) -> bool:
@@ -168,7 +168,7 @@ async def _written(own: OwnInstructions, place: SessionPlace) -> str:
     return text if isinstance(text, str) else await text
 
 
-def system_prompt(cwd: Path, add_dirs: Sequence[Path], instructions: Sequence[Instructions] = ()) -> str:
+def system_prompt(cwd: Path, add_dirs: Sequence[Path], instructions: Sequence[InstructionsFile] = ()) -> str:
     return "\n\n".join([_ROLE, _WORK, _SAFETY, _place(cwd, add_dirs), *_guidance(instructions)])
 
 
@@ -180,7 +180,7 @@ def _place(cwd: Path, add_dirs: Sequence[Path]) -> str:
 - System: {platform.system()} {platform.release()} on {platform.machine()}; commands run in a POSIX shell."""
 
 
-def _guidance(instructions: Sequence[Instructions]) -> list[str]:
+def _guidance(instructions: Sequence[InstructionsFile]) -> list[str]:
     """Return the person's own instructions, outermost folder first; the nearest one wins."""
     if not instructions:
         return []
@@ -188,6 +188,6 @@ def _guidance(instructions: Sequence[Instructions]) -> list[str]:
     return [head, *(_quoted(each) for each in instructions)]
 
 
-def _quoted(instructions: Instructions) -> str:
+def _quoted(instructions: InstructionsFile) -> str:
     cut = f"\n[the last {instructions.cut_bytes} bytes are left out]" if instructions.cut_bytes else ""
     return f"## {instructions.path}\n{instructions.text}{cut}"

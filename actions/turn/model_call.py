@@ -168,7 +168,7 @@ def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> Non
     )
 
 
-Cut = tuple[Message, ...]
+CutReply = tuple[Message, ...]
 """The input of an action whose call of the model was interrupted: what had been read, and the mark after it.
 Empty: ask the model."""
 MAX_COMPRESSIONS = 2

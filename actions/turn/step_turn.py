@@ -6,7 +6,7 @@ from ..events import MessageAdded, ToolRequested
 from ..ports import Ports, Reply
 from .burr_action import Changes
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
-from .model_call import CALL_READS, Cut, ask, overflow, replied
+from .model_call import CALL_READS, CutReply, ask, overflow, replied
 from .proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .steering import HEARD_FIELDS, heard
 
@@ -18,7 +18,7 @@ _RECORDED = "The step is closed."
 
 
 async def take_turn(
-    before: ApplicationState, ports: Ports, step: VibeStep, action: str, cut: Cut = ()
+    before: ApplicationState, ports: Ports, step: VibeStep, action: str, cut: CutReply = ()
 ) -> Changes:
     """Return the state changes of the turn that `action` is; the compressor's if the request does not fit."""
     history, newest = await heard(before, ports, step.chat_history, step.step_id, bool(cut))

@@ -40,20 +40,20 @@ class KnownFile:
         return self.is_settled and status == self.status
 
 
-Files = dict[str, KnownFile]
+_Files = dict[str, KnownFile]
 
 
 IsSecret = Callable[[bytes], bool]
 
 
 def look_at_files(
-    top: str, statuses: Mapping[str, FileStat], known: Files, contents: ContentCache, is_secret: IsSecret
-) -> Files:
+    top: str, statuses: Mapping[str, FileStat], known: _Files, contents: ContentCache, is_secret: IsSecret
+) -> _Files:
     """Return all files with their digests, and keep the contents that are new, up to the limits.
 
     Files of secrets are watched without their content, and so are those whose content `is_secret`.
     """
-    files: Files = {}
+    files: _Files = {}
     total = 0
     for path, status in statuses.items():
         is_kept = status.size <= MAX_FILE_BYTES and total + status.size <= MAX_TOTAL_BYTES
@@ -113,13 +113,13 @@ def digest_at(path: str, status: FileStat) -> str | None:
         return None
 
 
-def dumped(files: Files) -> str:
+def dumped(files: _Files) -> str:
     return json.dumps(
         {path: [*known.status, known.digest, known.is_settled] for path, known in files.items()}
     )
 
 
-def loaded(rows: Mapping[str, list[Any]]) -> Files:
+def loaded(rows: Mapping[str, list[Any]]) -> _Files:
     """Read what `dumped` wrote; raises `ValueError`, `TypeError` or `AttributeError` for anything else."""
     return {
         path: KnownFile(FileStat(*status), digest, is_settled)
@@ -143,7 +143,7 @@ class _Place:
     knows_rules: bool = True
     """False in another process: what was ignored then has to be guessed from what is ignored now."""
 
-    def tree(self, files: Files) -> Tree:
+    def tree(self, files: _Files) -> Tree:
         """Look again, at the same `files` and at new ones."""
         if not self.knows_rules:
             return tree_below(self.top, self.left_out)
@@ -161,7 +161,7 @@ class _Place:
 class Snapshot:
     """Contents are kept up to a limit; a change beyond it is noticed, but cannot be undone."""
 
-    def __init__(self, place: _Place, files: Files, contents: ContentCache, note: str) -> None:
+    def __init__(self, place: _Place, files: _Files, contents: ContentCache, note: str) -> None:
         self.note = note
         """What cannot be restored, in a sentence; empty if all can."""
         self._place = place
@@ -285,7 +285,7 @@ def _read_record(path: Path) -> dict[str, Any]:
     return found
 
 
-def _known_files(index: Path) -> Files:
+def _known_files(index: Path) -> _Files:
     """Return what an earlier snapshot knew; nothing if that cannot be read."""
     try:
         return loaded(_read_record(index)["files"])
@@ -309,7 +309,7 @@ def _mode(status: FileStat | None) -> int | None:
     return None if status is None else recorded_mode(status.mode)
 
 
-def _note(tree: Tree, files: Files) -> str:
+def _note(tree: Tree, files: _Files) -> str:
     # Files of secrets are never kept; saying so with every command would say nothing.
     unkept = sum(known.digest is None and not is_secret_file(path) for path, known in files.items())
     parts = [

@@ -75,13 +75,13 @@ def _add(tree: Tree, folder: str, rules: FolderRules | None, files: dict[str, Fi
             tree.unnamed += 1
 
 
-Entry = tuple[str, os.stat_result]
+_Entry = tuple[str, os.stat_result]
 """Name and status of what is in a folder."""
 
 
-def _entries(folder: str, device: int, left_out: tuple[str, ...]) -> list[Entry]:
+def _entries(folder: str, device: int, left_out: tuple[str, ...]) -> list[_Entry]:
     """Return the entries on this file system, in an order that is the same every time."""
-    found: list[Entry] = []
+    found: list[_Entry] = []
     with suppress(OSError), folder_at(folder, os.O_RDONLY) as there:
         for name in sorted(os.listdir(there)):  # noqa: PTH208 -- a descriptor
             with suppress(OSError):

@@ -185,7 +185,7 @@ class Body:
     """What kinds of files it holds."""
 
 
-class Lineage:
+class RenderedHistory:
     """The joined messages of one history, extended as the history grows."""
 
     def __init__(self, dialect: Dialect) -> None:
@@ -278,7 +278,7 @@ class Bodies:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._lineages: list[Lineage] = []
+        self._lineages: list[RenderedHistory] = []
         self._heads: list[tuple[str, tuple[ToolSpec, ...], frozenset[str], bytes]] = []
 
     def build(self, request: ModelRequest, without: frozenset[str]) -> Body:
@@ -286,7 +286,7 @@ class Bodies:
         spans = _spans(request.histories)
         lineage = next((known for known in self._lineages if known.leads_to(spans)), None)
         if lineage is None:
-            lineage = Lineage(self._dialect)
+            lineage = RenderedHistory(self._dialect)
         else:
             self._lineages.remove(lineage)
         lineage.extend(spans)

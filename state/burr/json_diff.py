@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-Difference = list[Any]
+_Difference = list[Any]
 _ARRAYS = (list, tuple)
 
 
@@ -29,7 +29,7 @@ def is_same(old: Any, new: Any) -> bool:
     return repr(old) == repr(new) if kind is float else old == new
 
 
-def difference(old: Any, new: Any) -> Difference | None:
+def difference(old: Any, new: Any) -> _Difference | None:
     """Return what makes `new` of `old`, or None; `old` is plain JSON, `new` may be what JSON only accepts."""
     kind = type(old)  # pyright: ignore[reportUnknownVariableType]
     if kind is dict and _has_names(new):
@@ -48,7 +48,7 @@ def difference(old: Any, new: Any) -> Difference | None:
     return ["=", plain]
 
 
-def apply(old: Any, change: Difference) -> Any:
+def apply(old: Any, change: _Difference) -> Any:
     """Return the newer value; `old` may be changed in place."""
     match change:
         case ["=", value]:
@@ -77,8 +77,8 @@ def _has_names(value: Any) -> bool:
     return type(value) is dict and all(type(name) is str for name in cast("dict[Any, Any]", value))
 
 
-def _of_objects(old: dict[str, Any], new: dict[str, Any]) -> Difference | None:
-    changes: dict[str, Difference] = {}
+def _of_objects(old: dict[str, Any], new: dict[str, Any]) -> _Difference | None:
+    changes: dict[str, _Difference] = {}
     for name, value in new.items():
         change = difference(old[name], value) if name in old else ["=", value]
         if change is not None:
@@ -89,7 +89,7 @@ def _of_objects(old: dict[str, Any], new: dict[str, Any]) -> Difference | None:
     return ["{", changes, gone, order] if changes or gone or order else None
 
 
-def _of_lists(old: list[Any], new: Sequence[Any]) -> Difference | None:
+def _of_lists(old: list[Any], new: Sequence[Any]) -> _Difference | None:
     shorter = min(len(old), len(new))
     front = _same_in_front(old, new)
     if front == len(old) == len(new):
@@ -99,14 +99,14 @@ def _of_lists(old: list[Any], new: Sequence[Any]) -> Difference | None:
         return ["[", dropped, kept, {}, new[kept:], 0]
     tail = _same_in_front(old[front:][::-1], new[front:][::-1])
     end = len(new) - tail
-    spliced: Difference = ["[", 0, front, {}, new[front:end], tail]
+    spliced: _Difference = ["[", 0, front, {}, new[front:end], tail]
     middle = shorter - tail
     changes = {
         index: change
         for index in range(front, middle)
         if (change := difference(old[index], new[index])) is not None
     }
-    edited: Difference = ["[", 0, middle, changes, new[middle:end], tail]
+    edited: _Difference = ["[", 0, middle, changes, new[middle:end], tail]
     if not changes:
         return None if middle == end == len(old) - tail else edited
     return min(edited, spliced, key=lambda change: len(json.dumps(change)))
@@ -133,7 +133,7 @@ def _dropped(old: list[Any], new: Sequence[Any]) -> int:
 
 
 def _apply_to_object(
-    old: dict[str, Any], changes: dict[str, Difference], gone: list[str], order: list[str] | None
+    old: dict[str, Any], changes: dict[str, _Difference], gone: list[str], order: list[str] | None
 ) -> dict[str, Any]:
     for name, change in changes.items():
         old[name] = apply(old.get(name), change)
@@ -143,7 +143,7 @@ def _apply_to_object(
 
 
 def _apply_to_list(
-    old: list[Any], dropped: int, kept: int, changes: dict[str, Difference], added: list[Any], tail: int
+    old: list[Any], dropped: int, kept: int, changes: dict[str, _Difference], added: list[Any], tail: int
 ) -> list[Any]:
     end = old[len(old) - tail :]
     del old[:dropped]

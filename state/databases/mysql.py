@@ -16,10 +16,10 @@ from ..errors import StoreError
 from . import troubles
 from .database import Statement
 from .server import ANSWER_S, plain, with_percent
-from .troubles import Reading, Trouble, trouble_of
+from .troubles import ReadTrouble, Trouble, trouble_of
 from .url import ServerUrl
 
-_BY_CODE: dict[Reading, tuple[int, ...]] = {
+_BY_CODE: dict[ReadTrouble, tuple[int, ...]] = {
     troubles.DUPLICATE: (1062,),
     troubles.CROWDED: (1020, 1213),
     troubles.LOCKED: (1205,),
@@ -47,7 +47,7 @@ def sorted_error(error: Exception, name: str) -> Trouble:
     return trouble_of(_reading(error), name)
 
 
-def _reading(error: Exception) -> Reading:
+def _reading(error: Exception) -> ReadTrouble:
     if isinstance(getattr(error, "original_exception", error), ssl.SSLError):
         return troubles.NO_TLS
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
@@ -57,7 +57,7 @@ def _reading(error: Exception) -> Reading:
     return _READINGS.get(code) or troubles.other(text)
 
 
-def _unreachable(text: str) -> Reading:
+def _unreachable(text: str) -> ReadTrouble:
     if re.search(r"Name or service|resolution|nodename|getaddrinfo", text):
         return troubles.UNKNOWN_HOST
     return troubles.NOBODY_THERE if re.search(r"refused|No such file", text) else troubles.NO_WAY

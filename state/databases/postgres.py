@@ -19,10 +19,10 @@ from psycopg.waiting import Ready
 from . import troubles
 from .database import Statement
 from .server import ANSWER_S, plain, with_percent
-from .troubles import Reading, Trouble, trouble_of
+from .troubles import ReadTrouble, Trouble, trouble_of
 from .url import ServerUrl
 
-_BY_STATE: dict[str, Reading] = {
+_BY_STATE: dict[str, ReadTrouble] = {
     "22001": troubles.TOO_LONG,
     "22012": troubles.REFUSED,  # see `_failing` of the connection
     "23505": troubles.DUPLICATE,
@@ -65,7 +65,7 @@ def sorted_error(error: psycopg.Error, name: str) -> Trouble:
     return trouble_of(_reading(error), name)
 
 
-def _reading(error: psycopg.Error) -> Reading:
+def _reading(error: psycopg.Error) -> ReadTrouble:
     state = error.sqlstate
     text = re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
     if state is not None:

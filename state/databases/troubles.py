@@ -9,7 +9,7 @@ Kind = Literal["lost", "busy", "duplicate", "refused", "final"]
 busy: nothing happened, and the same will work in a moment. duplicate: a row is there already.
 refused: the guard's claim did not change one row. final: trying again would not help."""
 
-Reading = tuple[Kind, str, str]
+ReadTrouble = tuple[Kind, str, str]
 """What to do, what is the matter with the store, and a hint."""
 
 
@@ -22,22 +22,22 @@ class Trouble(Exception):
         self.error = error
 
 
-def _final(what: str, hint: str = "") -> Reading:
+def _final(what: str, hint: str = "") -> ReadTrouble:
     return "final", what, hint
 
 
-def _busy(what: str, hint: str) -> Reading:
+def _busy(what: str, hint: str) -> ReadTrouble:
     return "busy", what, hint
 
 
-def _lost(what: str, hint: str) -> Reading:
+def _lost(what: str, hint: str) -> ReadTrouble:
     return "lost", what, hint
 
 
 _RESUME_LATER = "Check that the server runs and can be reached, then resume."
 _LOAD = "Look at the load of the server, then resume."
-DUPLICATE: Reading = ("duplicate", "holds a row already that was to be written", "")
-REFUSED: Reading = ("refused", "was changed by another process", "")
+DUPLICATE: ReadTrouble = ("duplicate", "holds a row already that was to be written", "")
+REFUSED: ReadTrouble = ("refused", "was changed by another process", "")
 CROWDED = _busy("is changed by other processes all the time", "Try again when they have finished.")
 LOCKED = _busy("is locked by another process", "Try again when it has finished.")
 STARTING = _busy("is starting or stopping", _RESUME_LATER)
@@ -75,11 +75,11 @@ NO_WAY = _lost("cannot be reached over the network", _RESUME_LATER)
 ENDED = _lost("ended the connection", _RESUME_LATER)
 
 
-def other(text: str) -> Reading:
+def other(text: str) -> ReadTrouble:
     """Return a driver's own text, where nothing fits better."""
     return "final", f"failed: {text[:300]}", "Check it with `sandbur doctor`."
 
 
-def trouble_of(reading: Reading, name: str) -> Trouble:
+def trouble_of(reading: ReadTrouble, name: str) -> Trouble:
     kind, what, hint = reading
     return Trouble(kind, StoreError(f"The store {name} {what}.", hint))

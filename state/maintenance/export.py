@@ -31,10 +31,10 @@ TABLES = {
 }
 """Kind of a record -> its table."""
 
-Record = dict[str, Any]
+ExportedRecord = dict[str, Any]
 
 
-def export_session(database: Database, session_id: str) -> Iterator[Record]:
+def export_session(database: Database, session_id: str) -> Iterator[ExportedRecord]:
     """Yield what an import needs: the version, every session of the lineage, file contents from before."""
     lineage = [owner for owner, _ in lineage_of(database, session_id)]
     yield {"kind": "export", "format": FORMAT, "schema": SCHEMA_VERSION, "session_id": session_id}
@@ -55,7 +55,7 @@ def export_session(database: Database, session_id: str) -> Iterator[Record]:
         yield from _contents(database, owner)
 
 
-def recorded_texts(record: Record) -> Iterator[str]:
+def recorded_texts(record: ExportedRecord) -> Iterator[str]:
     """Yield what was said, done and put out by a record of an export, without the JSON around it."""
     for name in ("title", "fields", "body", "text"):
         if found := "\n".join(one for one in values_in(record.get(name)) if isinstance(one, str)):
@@ -80,7 +80,7 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _head(database: Database, session_id: str) -> Record:
+def _head(database: Database, session_id: str) -> ExportedRecord:
     columns = ("title", "status", "created_at", "updated_at", "parent_id", "parent_seq", "last_seq",
                "records", "chain", "settings")  # fmt: skip
     select = f"SELECT {', '.join(columns)} FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
@@ -100,7 +100,7 @@ def _head(database: Database, session_id: str) -> Record:
     return {**record, "seals": exported(seals)} if seals else record
 
 
-def _record(table: str, row: Sequence[Any]) -> Record:
+def _record(table: str, row: Sequence[Any]) -> ExportedRecord:
     record = dict(zip((*CHAINED[table], "record", "digest"), row, strict=True))
     if table == "outputs":
         body = bytes(record.pop("body"))
@@ -115,7 +115,7 @@ def _record(table: str, row: Sequence[Any]) -> Record:
     return record
 
 
-def _quarantined(database: Database, session_id: str) -> Iterator[Record]:
+def _quarantined(database: Database, session_id: str) -> Iterator[ExportedRecord]:
     columns = ("source", "place", "at", "reason")
     rows = database.query(
         f"SELECT {', '.join(columns)} FROM quarantine WHERE session_id = ? AND reason <> ?",
@@ -125,7 +125,7 @@ def _quarantined(database: Database, session_id: str) -> Iterator[Record]:
         yield {"kind": "quarantine", "session_id": session_id, **dict(zip(columns, row, strict=True))}
 
 
-def _contents(database: Database, session_id: str) -> Iterator[Record]:
+def _contents(database: Database, session_id: str) -> Iterator[ExportedRecord]:
     """Yield the contents that the session's file changes and messages refer to, in chunks, compressed."""
     wanted = database.query(
         f"SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files WHERE session_id = ? UNION {USED_CONTENTS}",
@@ -164,10 +164,10 @@ class SessionPart:
     """What the file holds of one session."""
 
     place: Place
-    head: Record
+    head: ExportedRecord
     rows: dict[int, Place] = field(default_factory=dict[int, Place])
     """By their number in the hash chain."""
-    quarantine: list[Record] = field(default_factory=list[Record])
+    quarantine: list[ExportedRecord] = field(default_factory=list[ExportedRecord])
     waiting: dict[int, WaitingMessage] = field(default_factory=dict[int, WaitingMessage])
     """Messages that nobody has taken in, by their number."""
     contents: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
@@ -183,7 +183,7 @@ class ExportFile:
         self.sessions: dict[str, SessionPart] = {}
         """Oldest ancestor first."""
         lines = self._lines()
-        nothing: tuple[Place, Record] = (Place(1, 0), {})
+        nothing: tuple[Place, ExportedRecord] = (Place(1, 0), {})
         place, first = next(lines, nothing)
         self.session_id = _checked_version(first)
         for place, record in lines:
@@ -191,11 +191,11 @@ class ExportFile:
         if not self.session_id or [*self.sessions][-1:] != [self.session_id]:
             raise BadLine(place.number, "is the last, but the session itself is missing")
 
-    def read(self, place: Place) -> Record:
+    def read(self, place: Place) -> ExportedRecord:
         self._file.seek(place.offset)
         return _parsed(place.number, self._file.readline(_MAX_LINE_BYTES))
 
-    def _lines(self) -> Iterator[tuple[Place, Record]]:
+    def _lines(self) -> Iterator[tuple[Place, ExportedRecord]]:
         number, offset = 0, 0
         self._file.seek(0)
         while text := self._file.readline(_MAX_LINE_BYTES):
@@ -204,7 +204,7 @@ class ExportFile:
                 yield Place(number, offset), _parsed(number, text)
             offset += len(text)
 
-    def _note(self, place: Place, record: Record) -> None:
+    def _note(self, place: Place, record: ExportedRecord) -> None:
         kind = record.get("kind")
         if kind == "session":
             self._note_session(place, record)
@@ -229,14 +229,14 @@ class ExportFile:
         else:
             raise BadLine(place.number, "is of a kind that this version does not know")
 
-    def _note_session(self, place: Place, record: Record) -> None:
+    def _note_session(self, place: Place, record: ExportedRecord) -> None:
         name = _field(place.number, record, "id", str)
         if name in self.sessions or not 0 < len(name) <= 64 or not name.isprintable():
             raise BadLine(place.number, "names a session that cannot be")
         self.sessions[name] = SessionPart(place, record)
 
 
-def chained_row(number: int, record: Record) -> tuple[str, tuple[Any, ...], str]:
+def chained_row(number: int, record: ExportedRecord) -> tuple[str, tuple[Any, ...], str]:
     """Return table, values and digest of a row, as they are in the database."""
     table = TABLES[record["kind"]]
     values: list[Any] = []
@@ -254,7 +254,7 @@ def chained_row(number: int, record: Record) -> tuple[str, tuple[Any, ...], str]
     return table, tuple(values), _field(number, record, "digest", str)
 
 
-def _waiting(number: int, record: Record) -> WaitingMessage:
+def _waiting(number: int, record: ExportedRecord) -> WaitingMessage:
     kinds: dict[Any, InboxKind] = {one: one for one in get_args(InboxKind)}
     kind, place = kinds.get(_field(number, record, "how", str)), _field(number, record, "n", int)
     text = _field(number, record, "text", str)
@@ -263,7 +263,7 @@ def _waiting(number: int, record: Record) -> WaitingMessage:
     return WaitingMessage(place, kind, text)
 
 
-def content_chunk(number: int, record: Record) -> tuple[int, int, bytes]:
+def content_chunk(number: int, record: ExportedRecord) -> tuple[int, int, bytes]:
     """Return number, size of the whole content and compressed bytes of a chunk."""
     return (
         _field(number, record, "chunk", int),
@@ -272,7 +272,7 @@ def content_chunk(number: int, record: Record) -> tuple[int, int, bytes]:
     )
 
 
-def _output(number: int, record: Record) -> bytes:
+def _output(number: int, record: ExportedRecord) -> bytes:
     if "base64" in record:
         return _decoded(number, _field(number, record, "base64", str))
     return _field(number, record, "text", str).encode("utf-8", "surrogatepass")
@@ -285,7 +285,7 @@ def _decoded(number: int, text: str) -> bytes:
         raise BadLine(number, "holds broken base64") from None
 
 
-def _field(number: int, record: Record, name: str, kind: type[Any]) -> Any:
+def _field(number: int, record: ExportedRecord, name: str, kind: type[Any]) -> Any:
     value = record.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise BadLine(number, f"has no proper `{name}`")
@@ -299,7 +299,7 @@ def _storable(number: int, name: str, text: str) -> str:
     return text
 
 
-def _parsed(number: int, line: bytes) -> Record:
+def _parsed(number: int, line: bytes) -> ExportedRecord:
     if not line.endswith(b"\n") and len(line) == _MAX_LINE_BYTES:
         raise BadLine(number, "is too long")
     try:
@@ -308,10 +308,10 @@ def _parsed(number: int, line: bytes) -> Record:
         raise BadLine(number, "is not JSON: the file is damaged or was cut off") from None
     if not isinstance(value, dict):
         raise BadLine(number, "is no JSON object")
-    return cast(Record, value)
+    return cast(ExportedRecord, value)
 
 
-def _checked_version(first: Record) -> str:
+def _checked_version(first: ExportedRecord) -> str:
     if first.get("kind") != "export":
         raise UsageError(_NO_EXPORT, "Make one: sandbur sessions export ID FILE")
     found = first.get("format"), first.get("schema")

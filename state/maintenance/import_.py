@@ -23,7 +23,7 @@ from ..store.recording import files_of
 from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
 from ..store.sessions import new_head, new_session, rows_deleted
 from ..trace import SessionImported
-from .export import BadLine, ExportFile, Record, SessionPart, chained_row, content_chunk
+from .export import BadLine, ExportedRecord, ExportFile, SessionPart, chained_row, content_chunk
 
 STATUSES = (
     "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "turn_limit",
@@ -272,26 +272,28 @@ class _References:
                 raise BadLine(number, "refers to messages that are not there")
 
 
-def _objects(fields: Record) -> Iterator[Record]:
+def _objects(fields: ExportedRecord) -> Iterator[ExportedRecord]:
     """Yield every object in the fields of a step, itself first; histories are not looked into."""
     waiting: list[Any] = [fields]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            yield cast(Record, value)
-            waiting += (inner for name, inner in cast(Record, value).items() if name != "chat_history")
+            yield cast(ExportedRecord, value)
+            waiting += (
+                inner for name, inner in cast(ExportedRecord, value).items() if name != "chat_history"
+            )
         elif isinstance(value, list):
             waiting += cast(list[Any], value)
 
 
-def _is_patch(value: Record) -> bool:
+def _is_patch(value: ExportedRecord) -> bool:
     """Tell whether what stands for a change of single elements names elements that can be."""
     if PATCH not in value:
         return True
     elements, length = value[PATCH], value.get("length")
     if not isinstance(elements, dict) or not _is_count(length) or length > _MOST_ELEMENTS:
         return False
-    names = cast(Record, elements)
+    names = cast(ExportedRecord, elements)
     return all(name.isdecimal() and len(name) < 9 and int(name) < length for name in names)
 
 

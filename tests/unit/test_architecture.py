@@ -179,14 +179,17 @@ def test_a_module_has_an_importer_outside_of_its_folder_or_a_reason() -> None:
     assert lonely == set(ONE_IMPORTER)
 
 
-def test_no_two_public_classes_share_a_name() -> None:
-    names = Counter(
-        node.name
-        for name in TEXTS
-        for node in tree(name).body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
-    assert {name for name, count in names.items() if count > 1} == set()
+def test_no_public_class_shares_its_name_with_another_class_or_a_name_of_a_type() -> None:
+    classes: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    for name in TEXTS:
+        for node in tree(name).body:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name] += 1
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                types[node.targets[0].id] += 1
+    shared = {name for name, count in classes.items() if count + types[name] > 1}
+    assert {name for name in shared if not name.startswith("_")} == set()
 
 
 @everywhere

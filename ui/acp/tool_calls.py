@@ -32,7 +32,7 @@ from ..terminal.lines import preview, title, unknown_lines
 from ..terminal.sanitize import one_line, plain
 
 FindTool = Callable[[str], Tool | None]
-Content = ContentToolCallContent | FileEditToolCallContent
+_Content = ContentToolCallContent | FileEditToolCallContent
 
 _MOST_COMPARED_BYTES = 1 << 20
 _MOST_LIVE_CHARS = 4000
@@ -68,7 +68,7 @@ def kind_of(tool: Tool | None) -> ToolKind:
 class _Told:
     """A call that the editor knows."""
 
-    content: list[Content]
+    content: list[_Content]
     output: str = ""
     """The end of what it wrote so far."""
     at: float = 0.0
@@ -126,7 +126,7 @@ class ToolCalls:
     def ended(self, call_id: str, outcome: Outcome, text: str) -> ToolCallProgress:
         told = self._known.get(call_id) or _Told([])
         status: ToolCallStatus = "completed" if outcome == "ok" else "failed"
-        content: list[Content] = list(told.content) if outcome == "ok" else []
+        content: list[_Content] = list(told.content) if outcome == "ok" else []
         shown = plain(text).rstrip("\n")
         if shown and not content:
             more = len(shown) - _MOST_RESULT_CHARS
@@ -142,7 +142,7 @@ class ToolCalls:
         cwd = str(self.cwd)
         approval = preview(call.tool, call.arguments, cwd)
         lines = unknown_lines(call, cwd, is_whole=True) if is_unknown else approval
-        changes: list[Content] = [] if is_unknown else self._changes(found, call.arguments)
+        changes: list[_Content] = [] if is_unknown else self._changes(found, call.arguments)
         why = one_line(call.reason)
         if is_unknown:
             why = "It was running when the process died, and nobody knows what came of it."
@@ -170,7 +170,7 @@ class ToolCalls:
         places = dict.fromkeys(str(self.cwd / path) for path in paths if "\0" not in path and "*" not in path)
         return [ToolCallLocation(path=place, line=line) for place in places]
 
-    def _changes(self, tool: Tool | None, arguments: str) -> list[Content]:
+    def _changes(self, tool: Tool | None, arguments: str) -> list[_Content]:
         """Return what a call would change as a difference, where that is all that it does."""
         if tool is None or not tool.traits.writes_files:
             return []

@@ -34,7 +34,7 @@ from .input.keys import Does, key_lines
 from .input.live import LiveLine
 from .input.mentions import without_files
 from .input.suspend import Waking
-from .input.waiting import END_S, Answer, at_prompt
+from .input.waiting import END_S, AnswerT, at_prompt
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .sending import Sending
 from .slash.dispatch import commanded
@@ -254,7 +254,7 @@ class Chat:
         else:
             await self._turn(events)
 
-    async def wait(self, answer: Coroutine[None, None, Answer], leave: Callable[[int], bool]) -> Answer:
+    async def wait(self, answer: Coroutine[None, None, AnswerT], leave: Callable[[int], bool]) -> AnswerT:
         return await at_prompt(answer, leave)
 
     async def _turn(self, events: AsyncIterator[Event] | None, text: str = "") -> None:

@@ -81,7 +81,7 @@ def _fields(value: "TimelineStep | RecordedCall | None") -> dict[str, Any] | Non
     return None if value is None else asdict(value)
 
 
-Row = tuple[str, str, str]
+_Row = tuple[str, str, str]
 """What it is about, left, right."""
 
 
@@ -104,7 +104,7 @@ def step_text(step: "TimelineStep") -> str:
     return f"{one_line(step.action)}: {SIGNS.get(step.kind, '')}{one_line(step.text)}"
 
 
-def rows(found: "Comparison") -> Iterator[Row]:
+def rows(found: "Comparison") -> Iterator[_Row]:
     """Yield the facts of both runs; in brackets what came after the parting."""
     ours, theirs = found.left, found.right
     yield "session", ours.summary.id, theirs.summary.id

@@ -23,15 +23,15 @@ _MOST_ROWS = 12
 _SHOWN_DAYS = 14
 _MAX_NAME = 48
 
-Row = tuple[str, ...]
+_Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     title: str
-    columns: Row
+    columns: _Row
     """All empty: a list of names and values."""
-    rows: tuple[Row, ...]
+    rows: tuple[_Row, ...]
     left: frozenset[str] = frozenset()
     """Columns that hold words."""
 
@@ -125,8 +125,8 @@ def _counted(title: str, counts: Counter[str], glyphs: Glyphs) -> Section:
 
 def _with_bars(
     title: str,
-    columns: Row,
-    rows: Sequence[Row],
+    columns: _Row,
+    rows: Sequence[_Row],
     weights: Sequence[float],
     glyphs: Glyphs,
     most_rows: int = _MOST_ROWS,

@@ -57,20 +57,20 @@ def outcome(state: str) -> Html:
     return pill(state, _SIGNS.get(state, ""))
 
 
-def cut_prose(cut: told.Cut) -> Html:
+def cut_prose(cut: told.CutText) -> Html:
     return joined(prose(cut.text), _left_out(cut), prose(cut.tail)) if cut.left_out else prose(cut.text)
 
 
-def cut_pre(cut: told.Cut) -> Html:
+def cut_pre(cut: told.CutText) -> Html:
     tail = (_left_out(cut), block(cut.tail)) if cut.left_out else ()
     return tag("pre", block(cut.text), *tail, dir="auto")
 
 
-def _left_out(cut: told.Cut) -> Html:
+def _left_out(cut: told.CutText) -> Html:
     return span("cut", words.left_out(cut))
 
 
-def said(what: told.Statement, at: str, seq: int) -> Html:
+def said(what: told.Utterance, at: str, seq: int) -> Html:
     """Return a message of the person, of the model, or of Sandbur to the model."""
     text = cut_prose(what.text)
     match what.by:
@@ -335,7 +335,7 @@ def _events(account: told.Account) -> Iterator[Html]:
     open_step: str | None = None
     for happened in account.happened:
         what = happened.what
-        is_person = isinstance(what, told.Statement) and what.by == "person"
+        is_person = isinstance(what, told.Utterance) and what.by == "person"
         if open_step is not None and (is_person or isinstance(what, told.PlanStepBegan)):
             yield Html("</section>")
             open_step = None
@@ -353,7 +353,7 @@ def _events(account: told.Account) -> Iterator[Html]:
 def _event(happened: told.Happened, waiting: frozenset[str]) -> Html:
     what = happened.what
     match what:
-        case told.Statement():
+        case told.Utterance():
             return said(what, happened.at, happened.seq)
         case told.CallAccount():
             return call_card(what, waiting)

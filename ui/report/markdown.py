@@ -69,7 +69,7 @@ def event(happened: told.Happened, waiting: frozenset[str]) -> Iterator[str]:
     """Yield what happened at one point of the run."""
     what, at = happened.what, words.clock(happened.at)
     match what:
-        case told.Statement():
+        case told.Utterance():
             yield from _said(what, happened)
         case told.CallAccount():
             yield from _call(what, waiting)
@@ -104,7 +104,7 @@ def _marked(what: told.Compressed | told.RunBoundary | told.Forked | told.Lost, 
     return f"**{line(what.what)}**\n\n"
 
 
-def _said(what: told.Statement, happened: told.Happened) -> Iterator[str]:
+def _said(what: told.Utterance, happened: told.Happened) -> Iterator[str]:
     text = _cut_prose(what.text)
     if what.by in ("person", "command"):
         yield f"### You ({words.clock(happened.at)}, step {happened.seq})\n\n{text}\n\n"
@@ -155,11 +155,11 @@ def _diff(diff: told.FileDiff) -> Iterator[str]:
         yield fenced(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
 
 
-def _cut_prose(cut: told.Cut) -> str:
+def _cut_prose(cut: told.CutText) -> str:
     return prose(cut.text) + (f"\n\n*{words.left_out(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
 
 
-def _cut_fence(cut: told.Cut) -> str:
+def _cut_fence(cut: told.CutText) -> str:
     text = f"{cut.text}\n{words.left_out(cut)}\n{cut.tail}" if cut.left_out else cut.text
     return fenced(plain(text))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...actions.tools.registry import traits_of
 from ...actions.workspace.paths import counted
-from ...agent.history.insight.account import CallAccount, Cut, Facts, ModelUsed, RunBoundary, ShownVerdict
+from ...agent.history.insight.account import CallAccount, CutText, Facts, ModelUsed, RunBoundary, ShownVerdict
 from ...state.application import Usage
 from ...state.messages import json_object
 from ..terminal.lines import elapsed
@@ -30,7 +30,7 @@ _MOVE_WORDS = {
 }
 
 
-def is_data(said: Cut) -> bool:
+def is_data(said: CutText) -> bool:
     """Tell whether an answer is JSON, perhaps with a part left out."""
     return said.text.lstrip()[:1] in ("{", "[")
 
@@ -140,7 +140,7 @@ def reason(said: ShownVerdict) -> str:
     return f": {said.reason}" if said.reason and said.decision != "approved" else ""
 
 
-def left_out(cut: Cut) -> str:
+def left_out(cut: CutText) -> str:
     return f"... {number(cut.left_out)} characters are left out here ..."
 
 
@@ -179,7 +179,7 @@ def headline(facts: Facts, usage: Usage) -> list[tuple[str, str, str]]:
 _SHORT_CHARS = 160
 
 
-def shown_arguments(call: CallAccount) -> list[tuple[str, Cut]]:
+def shown_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
     """Return (name, value): the whole command where the subject is a part of it, else the JSON.
 
     Nothing where the subject says everything, or a difference shows what was written.
@@ -194,12 +194,12 @@ def shown_arguments(call: CallAccount) -> list[tuple[str, Cut]]:
     command = fields.get(traits.subject)
     if isinstance(command, str) and traits.runs_commands:
         rest = {name: field for name, field in fields.items() if name != traits.subject}
-        shown = [("Command", Cut(command))] if "\n" in command or len(command) > _SHORT_CHARS else []
+        shown = [("Command", CutText(command))] if "\n" in command or len(command) > _SHORT_CHARS else []
         return [*shown, *([("Options", _pretty(rest))] if rest else [])]
     if len(fields) <= 1 and len(call.arguments.text) <= _SHORT_CHARS:
         return []
     return [("", _pretty(fields))]
 
 
-def _pretty(fields: dict[str, Any]) -> Cut:
-    return Cut(json.dumps(fields, indent=2, ensure_ascii=False))
+def _pretty(fields: dict[str, Any]) -> CutText:
+    return CutText(json.dumps(fields, indent=2, ensure_ascii=False))

@@ -12,10 +12,10 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
 from ..report.markup import Html, joined, tag
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+_Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[_Message]]
+Send = Callable[[_Message], Awaitable[None]]
+App = Callable[[_Message, Receive, Send], Awaitable[None]]
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
@@ -42,14 +42,14 @@ class Guard:
         self._token = token
         self._cookie = f"sandbur_ui_{port}"
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: _Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             answer = self._own_answer(scope) or self._app
             await answer(scope, receive, _with_headers(send))
 
-    def _own_answer(self, scope: Message) -> Response | None:
+    def _own_answer(self, scope: _Message) -> Response | None:
         """Return what is said in place of the app; None lets in."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
@@ -65,7 +65,7 @@ class Guard:
             return PlainTextResponse(_WRONG_ORIGIN, HTTPStatus.FORBIDDEN)
         return None
 
-    def _welcome(self, scope: Message) -> Response | None:
+    def _welcome(self, scope: _Message) -> Response | None:
         """Turn a token in the address into a cookie, and the address into one without it."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in query if name == "token"]
@@ -114,7 +114,7 @@ def _is_foreign(headers: dict[str, str], host: str) -> bool:
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+    async def sending(message: _Message) -> None:
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
             added = [

@@ -10,7 +10,7 @@ from ....state.messages import Document, Image, Text
 from ...ports import ToolOutcome
 from .calling import Pieces
 
-Content = Text | Image | Document
+_Content = Text | Image | Document
 
 
 class ToolError(Exception):
@@ -33,9 +33,9 @@ def outcome_of(result: Any, tool: str) -> ToolOutcome:
         return ToolOutcome("ok", result.message, ends_run=result.message)
     if isinstance(result, Pieces):
         return _streamed(result, tool)
-    if isinstance(result, Content):
+    if isinstance(result, _Content):
         return _of_blocks([result])
-    if isinstance(result, list | tuple) and any(isinstance(part, Content) for part in cast(Any, result)):
+    if isinstance(result, list | tuple) and any(isinstance(part, _Content) for part in cast(Any, result)):
         return _mixed(cast(Sequence[Any], result), tool)
     return _of_text(result, tool)
 
@@ -53,9 +53,9 @@ def _streamed(pieces: Pieces, tool: str) -> ToolOutcome:
 
 
 def _mixed(parts: Sequence[Any], tool: str) -> ToolOutcome:
-    blocks: list[Content] = []
+    blocks: list[_Content] = []
     for part in parts:
-        if isinstance(part, Content):
+        if isinstance(part, _Content):
             blocks.append(part)
             continue
         said = outcome_of(part, tool)
@@ -65,7 +65,7 @@ def _mixed(parts: Sequence[Any], tool: str) -> ToolOutcome:
     return _of_blocks(blocks)
 
 
-def _of_blocks(blocks: Sequence[Content]) -> ToolOutcome:
+def _of_blocks(blocks: Sequence[_Content]) -> ToolOutcome:
     """Make the texts before the first image or document the content, and the rest what is beside it."""
     first = next((n for n, block in enumerate(blocks) if not isinstance(block, Text)), len(blocks))
     texts = [block.text for block in blocks[:first] if isinstance(block, Text)]

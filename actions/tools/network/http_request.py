@@ -12,7 +12,7 @@ from ...workspace.paths import size_text
 from ..schema import PlainText
 from .reaching import (
     READING_METHODS,
-    Address,
+    PlainAddress,
     ReachingArguments,
     ReachingTool,
     body_text,
@@ -61,7 +61,7 @@ def parsed_headers(text: str) -> Mapping[str, str]:
 
 
 class HttpRequestArguments(ReachingArguments):
-    url: Address = Field(description="The address, with http:// or https://.")
+    url: PlainAddress = Field(description="The address, with http:// or https://.")
     method: Annotated[PlainText, AfterValidator(_method)] = Field(
         "GET", description=f"One of {', '.join(METHODS)}. Default: GET."
     )

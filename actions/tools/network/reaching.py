@@ -23,12 +23,12 @@ def _plain(text: str) -> str:
     return str(web_url(text))
 
 
-Address = Annotated[PlainText, AfterValidator(_plain)]
+PlainAddress = Annotated[PlainText, AfterValidator(_plain)]
 """A web address in its one spelling."""
 
 
 class ReachingArguments(ToolArguments):
-    url: Address
+    url: PlainAddress
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ReachingArguments)

@@ -14,7 +14,7 @@ from ...ports import ToolContext, ToolOutcome
 from ...workspace.paths import size_text
 from ..schema import Count
 from .reaching import (
-    Address,
+    PlainAddress,
     ReachingArguments,
     ReachingTool,
     body_text,
@@ -43,7 +43,7 @@ _DESCRIPTION = (
 
 
 class WebFetchArguments(ReachingArguments):
-    url: Address = Field(description="The address, with http:// or https://.")
+    url: PlainAddress = Field(description="The address, with http:// or https://.")
     offset: Count = Field(1, description="First line to return, counted from 1. Default: 1.")
     limit: Count = Field(MAX_LINES, description=f"How many lines. Default and most: {MAX_LINES}.")
 

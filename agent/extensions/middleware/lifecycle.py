@@ -8,7 +8,7 @@ from ....state.errors import SandburError
 from .layer import awaited, failure
 from .middleware import Middleware, MiddlewareSession, current_session
 
-Moment = Literal[
+LifecycleMoment = Literal[
     "before_reply", "after_reply", "before_reasoning", "after_reasoning", "before_acting", "after_acting",
     "before_observing", "after_observing", "before_printing", "after_printing", "on_start", "on_stop",
 ]  # fmt: skip
@@ -20,10 +20,10 @@ class Lifecycle:
     def __init__(self, layers: Sequence[Middleware], session: MiddlewareSession) -> None:
         self.session = session
         self._layers = layers
-        self._has_failed: set[tuple[Middleware, Moment]] = set()
-        self._watching: dict[Moment, list[tuple[Middleware, Callable[..., Any]]]] = {}
+        self._has_failed: set[tuple[Middleware, LifecycleMoment]] = set()
+        self._watching: dict[LifecycleMoment, list[tuple[Middleware, Callable[..., Any]]]] = {}
 
-    def watches(self, *moments: Moment) -> bool:
+    def watches(self, *moments: LifecycleMoment) -> bool:
         return any(self._watchers(moment) for moment in moments)
 
     @contextmanager
@@ -35,7 +35,7 @@ class Lifecycle:
         finally:
             current_session.reset(token)
 
-    async def tell(self, moment: Moment, *said: Any) -> list[str]:
+    async def tell(self, moment: LifecycleMoment, *said: Any) -> list[str]:
         """Call every watcher, outermost first; return what the person is to know of those that failed.
 
         It is said once: to be told of a failure may be what fails.
@@ -59,7 +59,7 @@ class Lifecycle:
                     raise
                 raise failure(middleware, method.__name__, error) from error
 
-    def _watchers(self, moment: Moment) -> list[tuple[Middleware, Callable[..., Any]]]:
+    def _watchers(self, moment: LifecycleMoment) -> list[tuple[Middleware, Callable[..., Any]]]:
         if moment not in self._watching:
             self._watching[moment] = [
                 (each, getattr(each, moment)) for each in self._layers if is_overridden(each, moment)

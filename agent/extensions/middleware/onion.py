@@ -8,7 +8,7 @@ from ....actions.events import Event, RunFinished, ToolFinished
 from ....actions.ports import Model, Tool, WrapToolCall
 from ....state.errors import MiddlewareError, SandburError
 from .layer import name_of
-from .lifecycle import Lifecycle, Moment, is_overridden
+from .lifecycle import Lifecycle, LifecycleMoment, is_overridden
 from .middleware import Middleware, MiddlewareSession
 from .model_layers import LayeredModel
 from .tool_layers import LayeredTools
@@ -137,7 +137,7 @@ class Onion:
         told, self._untold = self._untold, []
         return told
 
-    async def _along(self, moment: Moment, *said: Any) -> None:
+    async def _along(self, moment: LifecycleMoment, *said: Any) -> None:
         """Tell of what is no part of an action; nobody may hear an action's events just then."""
         emit, self._emit = self._emit, None
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from ....actions.ports import UNCHANGED, Changed, Tool, ToolContext, ToolOutcome
 from ....state.errors import MiddlewareError
 from .layer import Layer, name_of
-from .lifecycle import Lifecycle, Moment
+from .lifecycle import Lifecycle, LifecycleMoment
 from .middleware import Middleware, ToolCallRequest
 
 _SAFE_TWICE = ("read", "idempotent")
@@ -32,7 +32,7 @@ class LayeredTools:
             await self._tell("before_observing", call, outcome)
             return outcome
 
-    async def _tell(self, moment: Moment, *said: Any) -> None:
+    async def _tell(self, moment: LifecycleMoment, *said: Any) -> None:
         for problem in await self._lifecycle.tell(moment, *said):
             self._lifecycle.session.notify(problem)
 

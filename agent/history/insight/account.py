@@ -11,7 +11,7 @@ from ....state.trace import ModelCalled
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutText:
     """The beginning of a text, or its beginning and its end."""
 
     text: str
@@ -54,7 +54,7 @@ class CallAccount:
 
     call_id: str
     tool: str
-    arguments: Cut
+    arguments: CutText
     """As the model wrote them, or as a person changed them."""
     subject: str
     """What it is about in one line: the command, the path, the pattern."""
@@ -65,7 +65,7 @@ class CallAccount:
     """When: UTC, ISO 8601."""
     outcome: Outcome | None = None
     """None: it has no result yet."""
-    content: Cut = Cut("")
+    content: CutText = CutText("")
     """What the model read."""
     output_bytes: int = 0
     """The size of the whole output where `content` is a part of it."""
@@ -75,10 +75,10 @@ class CallAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Utterance:
     by: Literal["person", "model", "answer", "thinking", "runtime", "command"]
     """`answer`: what a turn ended with, where that is JSON or no text of the model's own."""
-    text: Cut
+    text: CutText
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class PlanStepEnded:
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    summary: Cut
+    summary: CutText
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Lost:
 
 
 What = (
-    Statement | CallAccount | PlanMade | PlanStepBegan | PlanStepEnded | Compressed | Decided | RunBoundary
+    Utterance | CallAccount | PlanMade | PlanStepBegan | PlanStepEnded | Compressed | Decided | RunBoundary
     | ModelUsed | Forked | Lost
 )  # fmt: skip
 
@@ -239,16 +239,16 @@ class Room:
         )
 
 
-def cut(text: str, most: int) -> Cut:
+def cut(text: str, most: int) -> CutText:
     """Keep the beginning and the end of a text: what went wrong stands at the end."""
     if len(text) <= most:
-        return Cut(text)
+        return CutText(text)
     head = most * 2 // 3
     tail = most - head
-    return Cut(text[:head], len(text) - most, text[-tail:])
+    return CutText(text[:head], len(text) - most, text[-tail:])
 
 
-Trouble = tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]
+_Trouble = tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]
 
 
 @dataclass(slots=True)
@@ -269,7 +269,7 @@ class Facts:
     denied_by_people: int = 0
     files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
     """Path -> the calls that changed it."""
-    troubles: list[Trouble] = field(default_factory=list[Trouble])
+    troubles: list[_Trouble] = field(default_factory=list[_Trouble])
     """When something went wrong, and what."""
     decided: list[CallAccount] = field(default_factory=list[CallAccount])
     """The calls that were asked about, denied or settled."""

@@ -45,8 +45,8 @@ from .account import (
     PlanStepBegan,
     PlanStepEnded,
     RunBoundary,
-    Statement,
     StepCost,
+    Utterance,
     What,
     cut,
 )
@@ -181,7 +181,7 @@ class StepReader:
             whats = [Lost("A message is damaged.")] if message is None else self._said(message, step, is_last)
             yield from ((reference.step_id, what) for what in whats)
         if step.action == "prompt" and not step.added:
-            yield None, Statement("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
+            yield None, Utterance("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
         yield from (move for move in moves if isinstance(move[1], PlanStepEnded))
 
     def _said(self, message: Message, step: RecordedStep, is_last: bool) -> Iterator[What]:
@@ -194,13 +194,13 @@ class StepReader:
             return
         for block in message.blocks:
             if isinstance(block, Text) and block.text.strip():
-                yield Statement(
+                yield Utterance(
                     _speaker(message, step, is_last), cut(self._book.masker.text(block.text), MESSAGE_CHARS)
                 )
             elif isinstance(block, Image | Document):
-                yield Statement(_speaker(message, step, is_last), cut(block.label, MESSAGE_CHARS))
+                yield Utterance(_speaker(message, step, is_last), cut(block.label, MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():
-                yield Statement("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
+                yield Utterance("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in RESERVED_NAMES:
                 # What a call leads to that moves the graph is told instead of it.
                 yield self._book.asked(block)
@@ -232,7 +232,7 @@ def _is_step_line(message: Message, step: RecordedStep, is_last: bool) -> bool:
 
 
 def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
-    """Return whose words a message is, as `Statement.by` has it."""
+    """Return whose words a message is, as `Utterance.by` has it."""
     is_end = is_last and message.role == "assistant" and not step.after.get("turn_open", True)
     if is_end and step.action in ("router", "execute_tools"):
         is_data = isinstance(json_or_text(message.text), dict | list)

@@ -16,7 +16,7 @@ from ....state.store.recording import CallMove, Lineage, call_moves, output_size
 from ....state.store.store import Store
 from ....state.store.timeline import cut_line, title_of
 from ...session.secrets import masker_for_display
-from .account import CallAccount, Cut, FileDiff, Room, ShownVerdict, cut
+from .account import CallAccount, CutText, FileDiff, Room, ShownVerdict, cut
 
 _MAX_BYTES = 400_000
 """Of a content that is compared."""
@@ -24,7 +24,7 @@ _MAX_BYTES = 400_000
 ContentOf = Callable[[str], bytes | None]
 
 
-class Contents:
+class FoundContents:
     """Finds a content by its digest: stored, written by a call, or still in the workspace."""
 
     def __init__(self, stored: ContentOf, mask: Callable[[str], str]) -> None:
@@ -61,7 +61,7 @@ class Contents:
         return content if hashlib.sha256(content).hexdigest() == digest else None
 
 
-def file_diff(change: FileChange, contents: Contents, most_lines: int) -> FileDiff:
+def file_diff(change: FileChange, contents: FoundContents, most_lines: int) -> FileDiff:
     """Return the difference that a call made to a file."""
     kind = "changed"
     if change.before_mode is None:
@@ -83,7 +83,7 @@ def file_diff(change: FileChange, contents: Contents, most_lines: int) -> FileDi
     return FileDiff(change.path, kind, shown, len(lines) - len(shown), note)
 
 
-def _lines(digest: str | None, contents: Contents) -> list[str] | None:
+def _lines(digest: str | None, contents: FoundContents) -> list[str] | None:
     """Return the lines of a content; none for no file, None for one that is not known or no text."""
     if digest is None:
         return []
@@ -105,7 +105,7 @@ class CallBook:
     def __init__(self, store: Store, lineage: Lineage) -> None:
         self._calls: dict[str, CallAccount] = {}
         self.masker = masker_for_display(store.index.settings(lineage[-1][0]).cwd)
-        self._contents = Contents(store.files(lineage[-1][0]).content, self.masker.text)
+        self._contents = FoundContents(store.files(lineage[-1][0]).content, self.masker.text)
         self._moves: dict[str, list[CallMove]] = {}
         self._changes: dict[str, dict[str, FileChange]] = {}
         self._sizes: dict[str, int] = {}
@@ -169,7 +169,7 @@ class CallBook:
                 )
                 says_the_same = traits_of(call.tool).writes_files and call.outcome == "ok"
                 if says_the_same and any(diff.lines for diff in call.diffs):
-                    call.content = Cut("")
+                    call.content = CutText("")
 
     def _note_written(self, use: ToolUse) -> None:
         content = (json_object(use.arguments) or {}).get(traits_of(use.tool).content)

@@ -18,7 +18,7 @@ from .restore import Skipped
 from .touched_files import TouchedFiles
 from .workspace_copy import WorkspaceCopy
 
-Verdict = Literal["good", "bad", "skip"]
+_Verdict = Literal["good", "bad", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Boundary:
         return self.good is not None and self.bad is not None and self.bad - self.good == 1
 
 
-async def first_bad(count: int, judge: Callable[[int], Awaitable[Verdict]]) -> Boundary:
+async def first_bad(count: int, judge: Callable[[int], Awaitable[_Verdict]]) -> Boundary:
     """Judge as few of the states 0 to `count` - 1 as possible; each at most once.
 
     The first that can be judged has to be good and the last bad, else nothing is searched.
     """
-    verdicts: dict[int, Verdict] = {}
+    verdicts: dict[int, _Verdict] = {}
 
-    async def verdict(place: int) -> Verdict:
+    async def verdict(place: int) -> _Verdict:
         if place not in verdicts:
             verdicts[place] = await judge(place)
         return verdicts[place]
@@ -82,7 +82,7 @@ class Trial:
 
     step: int
     """The last one that counts; -1: before the run."""
-    verdict: Verdict
+    verdict: _Verdict
     ending: str
     """How the command ended, or why it was not run."""
     seconds: float = 0
@@ -159,7 +159,7 @@ class Bisector:
             found.is_exact,
         )
 
-    async def _judge(self, copy: WorkspaceCopy, step: int) -> Verdict:
+    async def _judge(self, copy: WorkspaceCopy, step: int) -> _Verdict:
         lacking = await self._prepare(copy, step)
         if lacking:
             path, reason = lacking[0]
@@ -198,7 +198,7 @@ class Bisector:
         return Trial(step, verdict, ending, time.monotonic() - began, output)
 
 
-def _judged(ended: Ended, limits: CommandLimits) -> tuple[Verdict, str]:
+def _judged(ended: Ended, limits: CommandLimits) -> tuple[_Verdict, str]:
     if ended.reason in ("timeout", "idle"):
         return "bad", f"not done after {limits.timeout_s:g} s"
     if ended.problem:

@@ -26,7 +26,7 @@ MAX_BYTES = 256_000_000
 """Of contents that one restore holds; what comes after them is skipped, and said."""
 
 
-class Changes(Protocol):
+class RecordedChanges(Protocol):
     """What `plan_restore` reads; `FileHistory` is one."""
 
     def recorded(self, seq: int) -> list[RecordedChange]: ...
@@ -80,7 +80,7 @@ class Restored:
     skipped: list[Skipped] = field(default_factory=list[Skipped])
 
 
-def plan_restore(history: Changes, seq: int, roots: Sequence[Path]) -> RestorePlan:
+def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> RestorePlan:
     """Find out what has to be done to have the run's files as they were when step `seq` was committed."""
     touched: dict[Path, list[FileChange]] = {}
     for _, _, change in history.recorded(seq):
@@ -103,7 +103,7 @@ class _Planner:
     """What is to be done about one file, which depends on the others: one may stand in its way."""
 
     def __init__(
-        self, history: Changes, touched: Mapping[Path, list[FileChange]], roots: tuple[Path, ...]
+        self, history: RecordedChanges, touched: Mapping[Path, list[FileChange]], roots: tuple[Path, ...]
     ) -> None:
         self.roots = roots
         self._history = history

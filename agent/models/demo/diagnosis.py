@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from ....state.messages import ToolResult, ToolUse
 
-Finding = tuple[str, str]
+_Finding = tuple[str, str]
 """A fact, and the problem that it is; empty: none."""
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(?:/[^\s'\"`<>]*)?")
@@ -44,7 +44,7 @@ class Probe(NamedTuple):
     title: str
     """The step's description; a request about an address adds it after a colon."""
     command: str
-    read: Callable[[str], Iterator[Finding]]
+    read: Callable[[str], Iterator[_Finding]]
     """Turn the outputs of the step's commands into findings; none: nothing could be read."""
     follow_up: Callable[[str, str], str] = lambda title, output: ""
     """Make the second command of the step's title and the first output; empty: there is none."""
@@ -59,7 +59,7 @@ def _number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def _read_load(text: str) -> Iterator[Finding]:
+def _read_load(text: str) -> Iterator[_Finding]:
     loads = _rows(r"(?:.*load averages?:)?\s*(\d+[.,]\d+),?\s+\d+[.,]\d+,?\s+\d+[.,]\d+(?:\s|$)", text)
     cores = _rows(r"cores: (\d+)", text)
     if loads and cores:
@@ -81,7 +81,7 @@ def _read_load(text: str) -> Iterator[Finding]:
         yield fact, f"{who} keeps a core busy at {share:.1f} %" if share >= 80 else ""
 
 
-def _read_disks(text: str) -> Iterator[Finding]:
+def _read_disks(text: str) -> Iterator[_Finding]:
     rows = _rows(r"(\S+)\s+(\d+)\s+\d+\s+(-?\d+)\s+(\d+)%\s+(/.*?)\s*$", text)
     real = [
         (int(used), mount, int(free))
@@ -94,7 +94,7 @@ def _read_disks(text: str) -> Iterator[Finding]:
         yield f"fullest: {mount} at {used} %, {free // 1024} MB free", "; ".join(full)
 
 
-def _read_folders(text: str) -> Iterator[Finding]:
+def _read_folders(text: str) -> Iterator[_Finding]:
     found = sorted(((int(size), name) for size, name in _rows(r"(\d+)\s+(\S.*?)\s*$", text)), reverse=True)
     if found:
         inside = ", ".join(f"{name} {size // 1024} MB" for size, name in found[1:4])
@@ -126,7 +126,7 @@ def _time_web(title: str, output: str) -> str:
     return "; ".join(_CURL.format(limit_s=limit, url=shlex.quote(url)) for url, limit in limits.items())
 
 
-def _read_web(text: str) -> Iterator[Finding]:
+def _read_web(text: str) -> Iterator[_Finding]:
     timings = _rows(r"== (\S+) (\d{3}) ([\d.,]+) ([\d.,]+) ([\d.,]+)$", text)
     ports = sorted(_listeners(text))
     if "== listed" in text:
@@ -140,7 +140,7 @@ def _read_web(text: str) -> Iterator[Finding]:
         yield "nothing answered", "no address answers HTTP"
 
 
-def _judged(url: str, status: int, lookup_s: float, first_byte_s: float, total_s: float) -> Finding:
+def _judged(url: str, status: int, lookup_s: float, first_byte_s: float, total_s: float) -> _Finding:
     if not status:
         return f"{url} gave no HTTP answer ({total_s:.3f} s)", ""
     problems = {

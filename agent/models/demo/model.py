@@ -78,7 +78,7 @@ _TOLD: Mapping[Outcome, str] = {
 }
 
 
-class Move(NamedTuple):
+class _Move(NamedTuple):
     """What the demo says, and the call that it makes, if any."""
 
     text: str
@@ -124,46 +124,46 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
     )
 
 
-def _formed(move: Move, request: ModelRequest) -> Move:
+def _formed(move: _Move, request: ModelRequest) -> _Move:
     """Return an answer in the form that is asked for."""
     if request.output is None or move.tool:
         return move
     from .sample import sample_of
 
-    return Move("", FINAL_ANSWER, sample_of(request.output.sent, move.text))
+    return _Move("", FINAL_ANSWER, sample_of(request.output.sent, move.text))
 
 
-def _move(request: ModelRequest) -> Move:
+def _move(request: ModelRequest) -> _Move:
     main, child = [*map(list, request.histories), [], []][:2]
     turn = _since_person(main)
     if request.forced_tool == SUBMIT_PLAN.name:
         from .diagnosis import planned_steps
 
         steps = planned_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)])
-        return Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
+        return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
     if child:
         return _step(child)
     told = main[-1].text if main and main[-1].origin == "runtime" else ""
     if told.startswith(PLAN_FINISHED[:20]):
         from .diagnosis import report
 
-        return Move(f"{report(_steps_ended(turn))}\n\n{HOW_TO_GET_A_MODEL}")
+        return _Move(f"{report(_steps_ended(turn))}\n\n{HOW_TO_GET_A_MODEL}")
     if told.startswith(_ASKS_FOR_SUMMARY):
-        return Move(_summary(told))
+        return _Move(_summary(told))
     if main and main[-1].role == "tool":
         return _after_results(_done(turn), request)
     return _answer(_said(turn))
 
 
-def _possible(move: Move, request: ModelRequest) -> Move:
+def _possible(move: _Move, request: ModelRequest) -> _Move:
     """Replace a move that needs a tool which this session does not have."""
     offered = {spec.name for spec in request.tools}
     if not move.tool or move.tool in offered:
         return move
     sentence = f"This needs the tool {move.tool}, which this session does not offer."
     if len(request.histories) > 1 and "finish_step" in offered:
-        return Move("", "finish_step", {"status": "failed", "summary": sentence})
-    return Move(sentence)
+        return _Move("", "finish_step", {"status": "failed", "summary": sentence})
+    return _Move(sentence)
 
 
 def _since_person(messages: Sequence[Message]) -> Sequence[Message]:
@@ -211,26 +211,26 @@ def _done(messages: Sequence[Message]) -> list[Done]:
     ]
 
 
-def _step(child: Sequence[Message]) -> Move:
+def _step(child: Sequence[Message]) -> _Move:
     from .diagnosis import next_in_step
 
     title = _STEP_TITLE.search(child[0].text)
     found = next_in_step(title[1].strip() if title else "", _done(child))
     if found.command:
-        return Move(found.said, "run_shell_command", {"command": found.command})
-    return Move("", "finish_step", {"status": found.status, "summary": found.said})
+        return _Move(found.said, "run_shell_command", {"command": found.command})
+    return _Move("", "finish_step", {"status": found.status, "summary": found.said})
 
 
-def _answer(text: str) -> Move:
+def _answer(text: str) -> _Move:
     """Answer the person's newest message: by a call, a plan, or what the demo can do."""
     for tool, pattern in _REQUESTS:
         if found := re.fullmatch(rf"\s*(?:please\s+)?{pattern}\s*", text, re.IGNORECASE | re.DOTALL):
-            return Move("", tool, dict(_arguments(found.groupdict(""))) or {"path": "."})
+            return _Move("", tool, dict(_arguments(found.groupdict(""))) or {"path": "."})
     if _GOAL.search(text):
         plan_first = "This takes several measurements, so I make a plan first."
-        return Move(plan_first, "start_plan", {"goal": text.strip()})
+        return _Move(plan_first, "start_plan", {"goal": text.strip()})
     greeting = "Hello! " if _GREETING.fullmatch(text) else ""
-    return Move(f"{greeting}{HOW_TO_GET_A_MODEL}\n\n{ABILITIES}".strip())
+    return _Move(f"{greeting}{HOW_TO_GET_A_MODEL}\n\n{ABILITIES}".strip())
 
 
 def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -244,13 +244,13 @@ def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield name, re.escape(text) if name == "pattern" else text
 
 
-def _after_results(done: Sequence[Done], request: ModelRequest) -> Move:
+def _after_results(done: Sequence[Done], request: ModelRequest) -> _Move:
     """Look into the README that a listing shows, else tell what came out."""
     listed = [one.content for use, one in done[-1:] if use.tool == "list_directory" and one.outcome == "ok"]
     readme = _README.search("".join(listed))
     if readme and any(spec.name == "read_file" for spec in request.tools):
-        return Move("", "read_file", {"path": readme[0], "limit": _README_LINES})
-    return Move("\n\n".join(_told(*one) for one in done) or "There is no result to tell about.")
+        return _Move("", "read_file", {"path": readme[0], "limit": _README_LINES})
+    return _Move("\n\n".join(_told(*one) for one in done) or "There is no result to tell about.")
 
 
 def _told(use: ToolUse, result: ToolResult) -> str:

@@ -34,7 +34,7 @@ _NO_ANSWER = ("c-c", "<sigint>", "c-d", "escape")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GivenAnswer:
     """One of the offered keys, or a line of text; neither if the question is left open."""
 
     key: str = ""
@@ -66,7 +66,7 @@ class OneKey:
         # One line needs no cursor position; the answer would be dropped below, and waited for at the end.
         self.prompt.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
 
-    async def ask(self) -> Answer:
+    async def ask(self) -> GivenAnswer:
         """Return the key or the line typed; neither for Ctrl-C, Ctrl-D and Escape."""
         clear_typeahead(self.prompt.app.input)
         if is_dumb_terminal():
@@ -128,7 +128,7 @@ class OneKey:
         for key in ("enter", "c-j"):
             bindings.add(key)(self._enter)
         for key in _NO_ANSWER:
-            bindings.add(key)(exits(result=Answer()))
+            bindings.add(key)(exits(result=GivenAnswer()))
         bindings.add("c-z")(stop_at_prompt)
         for key in ("c-r", "c-s", "c-o"):
             bindings.add(key)(_nothing)
@@ -160,14 +160,14 @@ class OneKey:
             buffer.reset()
         elif buffer.text.strip():
             text = clean(self._pastes.unfolded(buffer.text)).strip()
-            event.app.exit(result=Answer(text=text))
+            event.app.exit(result=GivenAnswer(text=text))
 
     def _paste(self, event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(self._pastes.folded(event.data))
 
     def _take(self, app: Application[Any]) -> None:
         if self._alone and not app.is_done:
-            app.exit(result=Answer(key=self._alone))
+            app.exit(result=GivenAnswer(key=self._alone))
 
 
 def _nothing(event: KeyPressEvent) -> None:
@@ -244,7 +244,9 @@ class Questions:
             self.renderer.lines([("yellow", f"  That is none of the keys {'/'.join(choices)}.")])
         return answer.key
 
-    async def answer(self, question: str, choices: dict[str, str], text_means: str, safe: str = "") -> Answer:
+    async def answer(
+        self, question: str, choices: dict[str, str], text_means: str, safe: str = ""
+    ) -> GivenAnswer:
         """Return the key pressed for a choice, or a line of text; raises `CommandTyped`.
 
         A `safe` choice counts whatever follows.
@@ -256,7 +258,7 @@ class Questions:
 
     async def _ask(
         self, question: str, choices: dict[str, str], text_means: str = "", firm: str = "", safe: str = ""
-    ) -> Answer:
+    ) -> GivenAnswer:
         self.renderer.lines(("", f"  [{key}] {text}") for key, text in choices.items())
         self._question = OneKey(f"{question} [{'/'.join(choices)}] ", choices, firm, text_means, safe)
         self._open = self._question.prompt

@@ -21,7 +21,7 @@ _CHOICES = {
 _SETTLED: dict[str, Settlement] = {"d": "done", "f": "failed", "m": "check"}
 _TELL = "What the model should know (Enter: nothing more): "
 
-Look = Callable[[PendingCall], Awaitable["Aftermath"]]
+_Look = Callable[[PendingCall], Awaitable["Aftermath"]]
 """Looks at what a call may have left."""
 
 
@@ -30,7 +30,7 @@ class Settling:
 
     KEYS = tuple(_CHOICES)
 
-    def __init__(self, questions: Questions, cwd: str, look: Look) -> None:
+    def __init__(self, questions: Questions, cwd: str, look: _Look) -> None:
         self._questions = questions
         self._cwd = cwd
         self._look = look

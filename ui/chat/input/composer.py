@@ -35,7 +35,7 @@ from ...terminal.status import StatusFacts, status_cells
 from ...terminal.terminal import Glyphs
 from .editor import EditorFailed, chosen_editor, in_editor
 from .history import WholeTexts
-from .keys import Action, Does, quick_escape, sequences_of
+from .keys import Does, KeyAction, quick_escape, sequences_of
 from .mentions import as_mention, without_files
 from .pastes import Pastes
 from .suspend import stop_at_prompt
@@ -205,7 +205,7 @@ class Composer:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
 
-        def bind(action: Action, act: Callable[[KeyPressEvent], None], when: Filter) -> None:
+        def bind(action: KeyAction, act: Callable[[KeyPressEvent], None], when: Filter) -> None:
             for sequence in sequences_of(action):
                 keys.add(*sequence, filter=when)(act)
 
@@ -230,7 +230,7 @@ class Composer:
     def _is_empty(self) -> Condition:
         return Condition(lambda: not self._session.default_buffer.text)
 
-    def _act_of(self, action: Action) -> Callable[[KeyPressEvent], None]:
+    def _act_of(self, action: KeyAction) -> Callable[[KeyPressEvent], None]:
         """Return what does something of the chat, above the line."""
 
         def act(event: KeyPressEvent) -> None:

@@ -11,14 +11,14 @@ from prompt_toolkit.keys import Keys
 
 from ...terminal.lines import Line
 
-Action = Literal[
+KeyAction = Literal[
     "send", "new_line", "complete", "history", "search", "edit", "escape", "interrupt", "leave", "mode",
     "output", "thinking", "plan", "redraw", "suspend", "help",
 ]  # fmt: skip
 
 
 class Key(NamedTuple):
-    action: Action
+    action: KeyAction
     label: str
     """As a person reads it."""
     sequences: tuple[tuple[str, ...], ...]
@@ -76,11 +76,11 @@ _SIGNS = (
 )
 """What else begins with one key at the prompt."""
 
-Does = Mapping[Action, Callable[[], None]]
+Does = Mapping[KeyAction, Callable[[], None]]
 """What keys do that is the business of the chat and not of the line."""
 
 
-def sequences_of(action: Action) -> tuple[tuple[str, ...], ...]:
+def sequences_of(action: KeyAction) -> tuple[tuple[str, ...], ...]:
     return next(key.sequences for key in KEYS if key.action == action)
 
 

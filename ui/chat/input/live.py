@@ -31,7 +31,7 @@ from ...terminal.sanitize import one_line, plain
 from ...terminal.terminal import Glyphs, is_interactive, shortened, typing_unseen
 from ...terminal.theme import LOOK
 from .composer import Composer, begin_line, goes_on
-from .keys import ESCAPE_S, Action, Does, key_lines, quick_escape, sequences_of
+from .keys import ESCAPE_S, Does, KeyAction, key_lines, quick_escape, sequences_of
 from .typed import RawKeys, as_draft, typed_so_far
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class LiveLine:
         is_empty = Condition(lambda: not self._buffer.text)
         has_waiting = Condition(lambda: bool(self._waiting))
 
-        def bind(action: Action, act: Callable[[KeyPressEvent], None], when: Any = True) -> None:
+        def bind(action: KeyAction, act: Callable[[KeyPressEvent], None], when: Any = True) -> None:
             for sequence in sequences_of(action):
                 keys.add(*sequence, filter=when)(act)
 
@@ -192,7 +192,7 @@ class LiveLine:
         keys.add(Keys.BracketedPaste)(self._paste)
         return keys
 
-    def _act_of(self, action: Action) -> Callable[[KeyPressEvent], None]:
+    def _act_of(self, action: KeyAction) -> Callable[[KeyPressEvent], None]:
         return _does(lambda: self._does.get(action, _nothing)())
 
     def _enter(self, event: KeyPressEvent) -> None:

@@ -21,9 +21,9 @@ _ENDS = ".,;:!?)]}'"
 _HEAD_BYTES, _TAIL_BYTES = 40_000, 10_000
 _MOST_BYTES, _MOST_MENTIONS, _MOST_ENTRIES = 200_000, 20, 200
 
-Judge = Callable[[str], Verdict]
+_Judge = Callable[[str], Verdict]
 """Says whether a file may be read."""
-Refusal = Callable[[Image | Document], str | None]
+_Refusal = Callable[[Image | Document], str | None]
 """Says why the model is not given a picture or a PDF."""
 
 
@@ -36,7 +36,7 @@ class Mentioned:
     """Whether it was attached, and a line about it, for each mention."""
 
 
-def with_named_files(text: str, cwd: Path, judge: Judge, refusal: Refusal) -> Mentioned:
+def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> Mentioned:
     """Return a message with what it names; what cannot be read is told, and left out."""
     named = list(dict.fromkeys(named_in(text, cwd)))
     if not named or is_command(text):
@@ -82,7 +82,7 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _found(name: str, cwd: Path, judge: Judge, refusal: Refusal, room: int) -> str | Image | Document:
+def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> str | Image | Document:
     path = resolved(name, cwd)
     real = real_path(path)
     shows = real.suffix.lower() in SHOWN_FILES

@@ -9,8 +9,8 @@ from ....state.errors import SandburError
 from ...terminal.drive import StopSignals, exit_code
 from .composer import Leave
 
-Answer = TypeVar("Answer")
-Look = Callable[[], Awaitable[SandburError | None]]
+AnswerT = TypeVar("AnswerT")
+_Look = Callable[[], Awaitable[SandburError | None]]
 """Sees what other processes do; what it returns ends the waiting, where that can be ended."""
 
 _LOOK_S = 1.0
@@ -19,8 +19,8 @@ END_S = 2.0
 
 
 async def at_prompt(
-    answer: Coroutine[None, None, Answer], leave: Callable[[int], bool], look: Look | None = None
-) -> Answer:
+    answer: Coroutine[None, None, AnswerT], leave: Callable[[int], bool], look: _Look | None = None
+) -> AnswerT:
     """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is taken every second."""
     waiting = asyncio.ensure_future(answer)
 
@@ -44,8 +44,8 @@ async def at_prompt(
 
 
 async def _awaited(
-    waiting: "asyncio.Future[Answer]", leave: Callable[[int], bool], look: Look | None
-) -> Answer:
+    waiting: "asyncio.Future[AnswerT]", leave: Callable[[int], bool], look: _Look | None
+) -> AnswerT:
     try:
         while look is not None and not (await asyncio.wait([waiting], timeout=_LOOK_S))[0]:
             found = await look()

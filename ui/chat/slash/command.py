@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..decisions.questions import Questions
     from ..input.composer import Composer
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class SlashContext(Protocol):
         """Show a run and ask what it asks, to its end."""
         ...
 
-    async def wait(self, answer: Coroutine[None, None, Answer], leave: Callable[[int], bool]) -> Answer:
+    async def wait(self, answer: Coroutine[None, None, AnswerT], leave: Callable[[int], bool]) -> AnswerT:
         """Wait for the person; a signal ends the waiting by `leave`, and raises `Leave`."""
         ...
 
 
-Run = Callable[[SlashContext, str], Awaitable[SlashResult]]
+RunsCommand = Callable[[SlashContext, str], Awaitable[SlashResult]]
 
 
 class SlashOffer(NamedTuple):
@@ -106,7 +106,7 @@ class SlashCommand:
     """The words behind the name, as help shows them."""
     summary: str
     group: str
-    run: Run
+    run: RunsCommand
     aliases: tuple[str, ...] = ()
     complete: Complete | None = None
     at_question: bool = True

@@ -7,7 +7,18 @@ from itertools import groupby
 from ....agent.config.settings import MODES
 from ...argument_types import nearest
 from ...terminal.sanitize import one_line
-from .command import DONE, Complete, Run, SlashCommand, SlashContext, SlashOffer, SlashResult, at, tell, warn
+from .command import (
+    DONE,
+    Complete,
+    RunsCommand,
+    SlashCommand,
+    SlashContext,
+    SlashOffer,
+    SlashResult,
+    at,
+    tell,
+    warn,
+)
 
 _NARROW = 70
 _MODE_MEANINGS = {
@@ -48,7 +59,7 @@ def _row(
     name: str,
     usage: str,
     summary: str,
-    home: str | Run,
+    home: str | RunsCommand,
     aliases: tuple[str, ...] = (),
     complete: Complete | None = None,
     waits: bool = False,

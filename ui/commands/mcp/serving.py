@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .command import McpCommand
     from .served_runs import ServedRuns
 
-Run = Annotated[str, Field(description="The run, as start_run or list_runs names it", min_length=1)]
-Call = Annotated[str, Field(description="The waiting call, as the result of the run names it", min_length=1)]
+_Run = Annotated[str, Field(description="The run, as start_run or list_runs names it", min_length=1)]
+_Call = Annotated[str, Field(description="The waiting call, as the result of the run names it", min_length=1)]
 
 _INSTRUCTIONS = """\
 Runs of Sandbur, an agent that works in the folder in which this server was started. start_run begins one,
@@ -61,7 +61,7 @@ def _offer_runs(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
 
     @server.tool()
     async def watch_run(
-        run: Run,
+        run: _Run,
         after: Annotated[
             int, Field(description="`next` of the last answer; 0: from the beginning", ge=0)
         ] = 0,
@@ -79,14 +79,14 @@ def _offer_runs(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
 
     @server.tool()
     async def resume_run(
-        run: Run, message: Annotated[str, Field(description="What to say; empty: just go on")] = ""
+        run: _Run, message: Annotated[str, Field(description="What to say; empty: just go on")] = ""
     ) -> dict[str, Any]:
         """Go on with a run that stopped; returns at once."""
         return await _answered(lambda: runs.resume(run, message))
 
     @server.tool()
     async def deny_call(
-        run: Run, call: Call, reason: Annotated[str, Field(description="Told to the model")] = ""
+        run: _Run, call: _Call, reason: Annotated[str, Field(description="Told to the model")] = ""
     ) -> dict[str, Any]:
         """Refuse a call that waits for an approval, and let the run go on."""
         return await _answered(lambda: runs.decide(run, CallDecision(call_id=call, reason=reason)))
@@ -96,14 +96,14 @@ def _offer_decisions(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
     """Offer what only a person may do, unless that person said otherwise."""
 
     @server.tool()
-    async def approve_call(run: Run, call: Call) -> dict[str, Any]:
+    async def approve_call(run: _Run, call: _Call) -> dict[str, Any]:
         """Let a call that waits for an approval run, exactly as it is, and let the run go on."""
         return await _answered(lambda: runs.decide(run, CallDecision(call_id=call, approved=True)))
 
     @server.tool()
     async def settle_call(
-        run: Run,
-        call: Call,
+        run: _Run,
+        call: _Call,
         outcome: Annotated[
             Literal["done", "failed", "rerun", "check"],
             Field(

@@ -7,7 +7,7 @@ from pathlib import Path
 from .inside.confine import version
 from .plan import SandboxPlan
 
-Order = tuple[str, str]
+SandboxOrder = tuple[str, str]
 
 _NEW_MOUNTS, _NEW_IPC, _NEW_PROCESSES = 0x20000, 0x08000000, 0x20000000
 _NEW_USERS, _NEW_NETWORK = 0x10000000, 0x40000000
@@ -18,7 +18,7 @@ def has_landlock() -> bool:
     return version() > 0
 
 
-def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[Order]:
+def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[SandboxOrder]:
     """Yield what the child of a supervisor has to do before it becomes the command."""
     yield "unshare", str(_NEW_MOUNTS | _NEW_IPC | _NEW_PROCESSES | _users())
     yield "first-process", ""
@@ -43,7 +43,7 @@ def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[Ord
     yield "look-after", ""
 
 
-def own_network(handing: str) -> Iterator[Order]:
+def own_network(handing: str) -> Iterator[SandboxOrder]:
     """Yield how to get a network of one's own; `handing`: whom to give a listening socket of it."""
     yield "unshare", str(_NEW_NETWORK | _users())
     yield "loopback", ""
@@ -51,7 +51,7 @@ def own_network(handing: str) -> Iterator[Order]:
         yield "hand-out", handing
 
 
-def _placed(plan: SandboxPlan) -> Iterator[Order]:
+def _placed(plan: SandboxPlan) -> Iterator[SandboxOrder]:
     number = 0
     for path, access, _ in plan.mounts:
         if access == "hide":

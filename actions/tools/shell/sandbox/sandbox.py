@@ -14,7 +14,7 @@ from typing import Literal
 from .....state.errors import SandboxMissing
 from .....state.session import SandboxWish
 from .bubblewrap import arguments, bubblewrap
-from .landlock import Order, has_landlock, orders, own_network
+from .landlock import SandboxOrder, has_landlock, orders, own_network
 from .launch import Launch
 from .plan import ResourceLimits, SandboxPlan, environment_of, plan_for
 from .proxy import ADDRESS, PORT, AllowedDomains, served
@@ -137,7 +137,7 @@ class Sandbox:
             with _open_file(_spelled(every)) as steps:
                 yield Launch((), steps, _open((steps, program, handing)), environment)
 
-    def _before(self, plan: SandboxPlan, handing: int) -> Iterator[Order]:
+    def _before(self, plan: SandboxPlan, handing: int) -> Iterator[SandboxOrder]:
         """Yield what both kinds on Linux begin with."""
         yield from (("absent", str(path)) for path in plan.absent)
         yield "first-to-go", "1000"
@@ -217,7 +217,7 @@ def _tasks() -> int:
     return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
-def _spelled(steps: Iterable[Order]) -> bytes:
+def _spelled(steps: Iterable[SandboxOrder]) -> bytes:
     return b"".join(os.fsencode(word) + b"\0" for step in steps for word in step)
 
 

@@ -8,7 +8,7 @@ from support.models.answering import GOOD, Done, done, final, reporting
 from support.models.scripted import START, ScriptedModel, collect, finish, open_session, plan
 from support.screens.reports import made, page
 
-from sandbur.agent.history.insight.account import Statement
+from sandbur.agent.history.insight.account import Utterance
 from sandbur.agent.history.insight.read_account import read_account
 from sandbur.state.store.store import Store
 from sandbur.ui.chat.recap import recap_lines
@@ -17,7 +17,7 @@ from sandbur.ui.terminal.terminal import glyphs_for
 
 def answers(store: Store) -> list[str]:
     told = [one.what for one in read_account(store, "s1").happened]
-    return [what.text.text for what in told if isinstance(what, Statement) and what.by == "answer"]
+    return [what.text.text for what in told if isinstance(what, Utterance) and what.by == "answer"]
 
 
 @pytest.mark.parametrize("turn", [GOOD, final(verdict="good", score=3, note=None)])
