@@ -23,7 +23,7 @@ def test_the_status_line_the_plan_and_folded_output_fit_the_window(terminal: Ter
     terminal.keys("C-t")
     assert terminal.see("3. Check", after="model calls").count("\nPlan") == 2
     terminal.keys("C-o")
-    terminal.see("== inodes", after="model calls")
+    terminal.see("Filesystem", after="model calls")
     terminal.see("/help", after="Output is shown whole.")
 
 
