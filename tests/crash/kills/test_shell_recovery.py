@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.places import ROOT
-from support.tools.processes import supervisors
+from support.tools.processes import alive, supervisors
 from support.tools.sandboxes import KINDS, require
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
@@ -41,20 +41,6 @@ context = ToolContext("c1", folder, lambda text: None, folder / "calls" / "c1")
 print(asyncio.run(tool.run(tool.parse(arguments), context)).content, flush=True)
 sys.stdin.read()
 """
-
-
-def processes(words: str) -> list[str]:
-    """Return the command lines in which these words are, zombies not counted."""
-    found: list[str] = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = entry.joinpath("stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if words in command and state != "Z":
-            found.append(command)
-    return found
 
 
 def wait_for(condition: Callable[[], object], limit_s: float = 20) -> None:
@@ -111,7 +97,7 @@ class Trial:
 
     @property
     def sleeping(self) -> bool:
-        return any(line.startswith("sleep") for line in processes(self.nap))
+        return any(line.startswith("sleep") for line in alive(self.nap))
 
     def kill(self, *others: int) -> None:
         assert self.agent is not None
@@ -172,7 +158,7 @@ def test_a_killed_agent_takes_the_command_along_and_the_record_says_so(confined:
     trial.wait_for_processes()
     began = time.monotonic()
     trial.kill()
-    wait_for(lambda: not processes(trial.nap), limit_s=10)
+    wait_for(lambda: not alive(trial.nap), limit_s=10)
     assert time.monotonic() - began < 10
     assert "stopped agent\n" in trial.record()
     found = trial.recover()
@@ -188,7 +174,7 @@ def test_what_outlives_agent_and_supervisor_is_killed_by_the_recovery(confined: 
     trial.wait_for_processes()
     trial.kill(trial.supervisor)
     found = trial.recover()
-    wait_for(lambda: not processes(trial.nap), limit_s=10)
+    wait_for(lambda: not alive(trial.nap), limit_s=10)
     assert (found.outcome, found.output) == (None, "so far\n")
     assert found.note.startswith("How it ended is not recorded")
 
@@ -294,7 +280,7 @@ def test_recovery_waits_for_nobody_and_can_be_repeated(trial: Trial):
     began = time.monotonic()
     first = trial.recover()
     assert time.monotonic() - began < 10
-    assert not processes(trial.nap)
+    assert not alive(trial.nap)
     assert trial.recover().output == first.output == "so far\n"
 
 
@@ -308,7 +294,7 @@ def test_a_stopped_supervisor_is_waited_for_a_moment_only(trial: Trial):
     found = trial.recover()
     assert time.monotonic() - began < 10
     assert found.output == "so far\n"
-    wait_for(lambda: not processes(trial.nap), limit_s=10)
+    wait_for(lambda: not alive(trial.nap), limit_s=10)
 
 
 def test_nobody_else_can_read_what_a_command_writes(trial: Trial):
