@@ -37,7 +37,7 @@ def test_of_three_that_resume_at_once_one_goes_on(place: Place, crash: str, turn
     assert all(one.result["result"] == "both are written" for one in winners)
     for one in losers:
         assert one.code == 1, one.err
-        assert one.result["error"]["code"] in ("session_held", "store"), one.out
+        assert one.result["error"]["code"] in ("session_held", "session_moved", "store"), one.out
         assert "in process" in one.err or "another process" in one.err, one.err
     assert [*check_world(place, EFFECTS, 1, "honest"), *check_journal(place, place.session_id)] == []
     assert place.server.rejections == []
