@@ -1,8 +1,10 @@
 """Finds an agent of somebody's own by `package.module:name`."""
 
+import asyncio
 import importlib
 import re
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,10 @@ from ..config.trust import is_trusted_agent, trust_agent
 from ..extensions.definition import PLAIN, Definition
 from .agent import Agent
 
+_STARTS_A_RUN = frozenset(
+    {asyncio.run.__code__, asyncio.Runner.run.__code__, asyncio.BaseEventLoop.run_until_complete.__code__}
+)
+"""Every way to run a coroutine from plain code: none works while a module is imported from within a loop."""
 _SOURCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -63,9 +69,22 @@ def _imported(module_name: str, folder: Path, error: type[SandburError]) -> Any:
         if missing.name is not None and module_name.startswith(missing.name):
             raise error(f"There is no module {module_name} in {folder}.", "Check -C and the name.") from None
         raise error(f"{module_name} cannot be imported: {missing}.", "Install what it needs.") from missing
-    except SandburError:
-        raise
     except Exception as bug:
-        raise error(
-            f"{module_name} cannot be imported: {type(bug).__name__}: {bug}", "-v shows where."
-        ) from bug
+        if place := _run_at_import(bug):
+            raise error(
+                f"{place} while it is imported.",
+                'Put what runs the agent below `if __name__ == "__main__":`.',
+            ) from bug
+        if isinstance(bug, SandburError):
+            raise
+        why = f"{type(bug).__name__}: {bug}".rstrip(":. ")
+        raise error(f"{module_name} cannot be imported: {why}.", "-v shows where.") from bug
+
+
+def _run_at_import(bug: Exception) -> str:
+    """Return which line of the module started a run that failed here; empty if none did."""
+    frames = list(traceback.walk_tb(bug.__traceback__))
+    if not any(frame.f_code in _STARTS_A_RUN for frame, _ in frames):
+        return ""
+    own = [(frame.f_code.co_filename, line) for frame, line in frames if frame.f_code.co_name == "<module>"]
+    return f"{Path(own[-1][0]).name} starts a run in line {own[-1][1]}" if own else ""

@@ -1,0 +1,49 @@
+"""`--agent MODULE:NAME` names an agent of a program, or says in one sentence why it cannot."""
+
+from pathlib import Path
+
+import pytest
+from support.commands.command import Command
+
+AGENT = """\
+import asyncio
+
+from sandbur import Agent
+from sandbur.testing import ScriptedModel
+
+agent = Agent(ScriptedModel(["Hello from the shop."]), store="sqlite:///shop.db")
+"""
+RUNS = {
+    "run_sync": 'agent.run_sync("hi")  # here',
+    "asyncio.run": 'asyncio.run(agent.run("hi"))  # here',
+    "a runner": 'with asyncio.Runner() as runner:  # here\n    runner.run(agent.run("hi"))',
+    "a loop": "loop = asyncio.new_event_loop()\n"
+    'try:\n    loop.run_until_complete(agent.run("hi"))  # here\nfinally:\n    loop.close()',
+    "a function": 'def main():\n    return agent.run_sync("hi")\n\n\nmain()  # here',
+}
+
+
+@pytest.mark.parametrize("way", RUNS)
+def test_a_module_that_starts_a_run_when_it_is_imported_is_told_the_guard(tmp_path: Path, way: str) -> None:
+    (tmp_path / "shop.py").write_text(f"{AGENT}{RUNS[way]}\n")
+    ended = Command(tmp_path).run("--agent", "shop:agent", "-p", "hi", COLUMNS="300")
+    lines = f"{AGENT}{RUNS[way]}".splitlines()
+    (number,) = (number for number, line in enumerate(lines, 1) if line.endswith("# here"))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        f"sandbur: shop.py starts a run in line {number} while it is imported. "
+        'Put what runs the agent below `if __name__ == "__main__":`.\n'
+    )
+
+
+def test_a_guarded_module_is_a_program_and_an_agent_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(f'{AGENT}if __name__ == "__main__":\n    {RUNS["run_sync"]}\n')
+    ended = Command(tmp_path).run("--agent", "shop:agent", "-p", "hi")
+    assert (ended.code, ended.out) == (0, "Hello from the shop.\n")
+
+
+def test_any_other_failure_of_a_module_is_told_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text('raise RuntimeError("asyncio.run() is not what failed")')
+    ended = Command(tmp_path).run("--agent", "shop:agent", "-p", "hi", COLUMNS="300")
+    assert ended.code == 2
+    assert "shop cannot be imported: RuntimeError: asyncio.run() is not what failed." in ended.err
