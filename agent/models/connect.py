@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ...state.errors import ConfigError, CredentialsError, UsageError
-from .providers import AMBIENT_VARIABLES, PROFILES, Endpoint, Profile, ProviderOverride, TransportName
+from .providers import (
+    AMBIENT_VARIABLES,
+    PROFILES,
+    Endpoint,
+    Profile,
+    ProviderOverride,
+    TransportName,
+    suggest,
+)
 from .providers import context_window as family_window
 
 if TYPE_CHECKING:
@@ -264,23 +272,35 @@ def prewarm(
 def _find(
     name: str, providers: Mapping[str, ProviderOverride], aliases: Iterable[str] = ()
 ) -> tuple[Profile, str]:
-    provider, slash, model = name.strip().partition("/")
+    provider, slash, model = (part.strip() for part in name.partition("/"))
     known = [*PROFILES, *(extra for extra in providers if extra not in PROFILES)]
-    if provider not in known and not slash and (own := ", ".join(sorted(aliases))):
-        raise UsageError(
-            f"There is no model and no alias {provider!r}.",
-            f"Use -m PROVIDER/MODEL, demo or an alias: {own}.",
-        )
+    if not provider:
+        raise UsageError("No model is named.", "Use -m PROVIDER/MODEL, or -m demo.")
+    if provider == DEMO:
+        raise UsageError("The demo is a single model, without a name behind a slash.", f"Use -m {DEMO}.")
     if provider not in known:
-        raise UsageError(
-            f"There is no provider {provider!r}.",
-            f"Known are: demo, {', '.join(known)}. Use -m PROVIDER/MODEL.",
-        )
-    if not slash or not model.strip():
+        raise _no_provider(name.strip(), known, aliases)
+    if not slash or not model:
         raise UsageError(f"{name!r} names no model.", f"Use -m {provider}/MODEL.")
     if provider in providers:
-        return _defined(provider, providers[provider]), model.strip()
-    return PROFILES[provider], model.strip()
+        return _defined(provider, providers[provider]), model
+    return PROFILES[provider], model
+
+
+def _no_provider(name: str, known: list[str], aliases: Iterable[str]) -> UsageError:
+    meant = suggest(name, known)
+    question = f"Did you mean -m {meant}? " if meant else ""
+    provider, slash, _ = name.partition("/")
+    own = "" if slash else ", ".join(sorted(aliases))
+    if own:
+        return UsageError(
+            f"There is no model and no alias {provider!r}.",
+            f"{question}Use -m PROVIDER/MODEL, demo or an alias: {own}.",
+        )
+    return UsageError(
+        f"There is no provider {provider.strip()!r}.",
+        f"{question}Known are: demo, {', '.join(known)}. Use -m PROVIDER/MODEL.",
+    )
 
 
 def _defined(name: str, override: ProviderOverride) -> Profile:

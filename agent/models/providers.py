@@ -1,8 +1,9 @@
 """The known providers: where they are, which key they want, what they understand."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -163,6 +164,35 @@ PROFILES: Mapping[str, Profile] = {
         ),
     )
 }
+
+
+_FAMILIES = (
+    # A tag behind a colon is how Ollama names what it has pulled.
+    (re.compile(r".+:"), "ollama"),
+    (re.compile(r"gpt-oss|llama|mistral|mixtral|gemma|phi-?\d"), "ollama"),
+    (re.compile(r"gpt|chatgpt|codex|o\d"), "openai"),
+    (re.compile(r"claude"), "anthropic"),
+    (re.compile(r"gemini"), "gemini"),
+    (re.compile(r"deepseek"), "deepseek"),
+    (re.compile(r"qwen"), "dashscope"),
+)
+"""How the names of models begin, and the provider that a person means who leaves it out."""
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """Return the `PROVIDER/MODEL` that was probably meant by the name of no known provider; empty: none."""
+    provider, slash, model = name.strip().partition("/")
+    near = get_close_matches(provider.lower(), known, n=1)
+    if near and slash:
+        return f"{near[0]}/{model or 'MODEL'}"
+    family = _family(model or provider) or _family(provider)
+    if family or near:
+        return f"{family}/{model or provider}" if family else f"{near[0]}/MODEL"
+    return ""
+
+
+def _family(model: str) -> str:
+    return next((provider for pattern, provider in _FAMILIES if pattern.match(model.lower())), "")
 
 
 @dataclass(frozen=True, slots=True)

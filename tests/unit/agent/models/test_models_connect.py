@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from support.models.server import ModelServer, say
@@ -17,11 +18,63 @@ def test_a_name_is_split_at_its_first_slash():
     assert model.name == "openrouter/vendor/name:free"
 
 
-@pytest.mark.parametrize("name", ["nonsense/model", "gpt-4o", "", "/x", "OPENAI/x"])
+@pytest.mark.parametrize("name", ["nonsense/model", "gpt-4o", "nonsense", "OPENAI/x"])
 def test_an_unknown_provider_lists_the_known_ones(name: str):
     with pytest.raises(UsageError, match="There is no provider") as caught:
         connect(name, env={}, providers={"mine": ProviderOverride("http://h/v1")})
     assert all(known in caught.value.hint for known in (*PROFILES, "mine", "demo"))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gpt-4o", "openai/gpt-4o"),
+        ("GPT-6.1-mini", "openai/GPT-6.1-mini"),
+        ("o4-mini", "openai/o4-mini"),
+        ("codex-mini", "openai/codex-mini"),
+        ("chatgpt-4o-latest", "openai/chatgpt-4o-latest"),
+        ("claude-sonnet-5-5", "anthropic/claude-sonnet-5-5"),
+        ("gemini-4-argon", "gemini/gemini-4-argon"),
+        ("deepseek-v4-pro", "deepseek/deepseek-v4-pro"),
+        ("qwen3.8-max", "dashscope/qwen3.8-max"),
+        ("qwen3:8b", "ollama/qwen3:8b"),
+        ("gpt-oss:20b", "ollama/gpt-oss:20b"),
+        ("llama3.3", "ollama/llama3.3"),
+        ("opnai/gpt-4o", "openai/gpt-4o"),
+        ("OPENAI/x", "openai/x"),
+        ("claude/opus", "anthropic/opus"),
+        ("google/gemini-4-argon", "gemini/gemini-4-argon"),
+        ("deepsek", "deepseek/MODEL"),
+        ("lap/any", "lab/any"),
+    ],
+)
+def test_a_name_without_its_provider_is_told_the_one_that_is_meant(name: str, meant: str):
+    with pytest.raises(UsageError) as caught:
+        connect(name, env={}, providers={"lab": ProviderOverride("http://h/v1")})
+    assert caught.value.hint.startswith(f"Did you mean -m {meant}?")
+    # What is suggested is a name that is understood.
+    with suppress(CredentialsError):
+        connect(meant, env={}, providers={"lab": ProviderOverride("http://h/v1")})
+
+
+@pytest.mark.parametrize("name", ["x", "my-model", "nonsense/model"])
+def test_nothing_is_suggested_for_what_resembles_nothing(name: str):
+    with pytest.raises(UsageError) as caught:
+        connect(name, env={})
+    assert "Did you mean" not in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["", " ", "/", "/x", " / x"])
+def test_a_name_without_a_provider_is_a_usage_error(name: str):
+    with pytest.raises(UsageError, match="No model is named") as caught:
+        connect(name, env={})
+    assert "-m PROVIDER/MODEL" in caught.value.hint
+
+
+def test_the_demo_is_one_model():
+    with pytest.raises(UsageError) as caught:
+        connect("demo/large", env={})
+    assert str(caught.value) == "The demo is a single model, without a name behind a slash. Use -m demo."
 
 
 @pytest.mark.parametrize("name", ["openai", "openai/", "ollama/ "])
