@@ -147,6 +147,8 @@ def _fitting(
         raise error(f"{source}: there is no key {key}.", _near(parents, last))
     if first["type"] == "missing":
         raise error(f"{source}: {key} is missing.", "Add it.")
+    if first["type"] == "string_too_short":
+        raise error(f"{source}: {key} is empty.", "Give it a value, or leave it out.")
     raise error(f"{source}: {key} does not fit: {_problem(first['msg'])}.", "Correct it.")
 
 

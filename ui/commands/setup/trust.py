@@ -8,6 +8,11 @@ from ...grammar import Command, switch, word
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import put, say
 
+_NOTHING = (
+    "Nothing is trusted. Start `sandbur` in a folder that has a configuration of its own: it shows what "
+    "that would change, and asks."
+)
+
 
 class TrustCommand(Command):
     GROUPS = ()
@@ -31,6 +36,9 @@ class TrustCommand(Command):
                 raise UsageError(f"{self.path} is not trusted.", "`sandbur trust` lists what is.")
             say(f"Not trusted any more: {one_line(self.path)}")
             return 0
-        for path in trusted(os.environ):
+        paths = trusted(os.environ)
+        for path in paths:
             put(one_line(path))
+        if not paths:
+            say(_NOTHING)
         return 0

@@ -10,7 +10,7 @@ import pytest
 from support.commands.machine import Machine
 from support.places import ROOT
 
-from sandbur.agent.config.settings import CONFINING, EFFORTS, MODES, SANDBOXES, Settings
+from sandbur.agent.config.settings import CONFINING, EFFORTS, MODES, SANDBOXES, SETTINGS, Settings
 from sandbur.agent.config.trust import is_trusted, trust
 from sandbur.agent.runtime import Runtime
 from sandbur.agent.sdk.agent import Agent
@@ -346,3 +346,15 @@ def test_an_agent_of_a_program_has_the_usual_values_of_the_settings() -> None:
     told = inspect.getdoc(Agent) or ""
     assert f"by a search. None: {Settings.max_listed_tools}." in told
     assert f"shown in part. None: {Settings.max_result_tokens:,}." in told
+
+
+@pytest.mark.parametrize("key", [row.key for row in SETTINGS if row.kind == "line"])
+def test_a_line_that_is_empty_is_called_empty(machine: Machine, key: str) -> None:
+    machine.write(machine.user_config, f'{key} = ""')
+    assert f"`{key}` is empty. Give it a value, or leave it out." in str(machine.problem())
+
+
+def test_a_flag_that_is_empty_is_called_empty(machine: Machine) -> None:
+    assert str(machine.problem(model="")) == (
+        "The command line: --model is empty. Give it a value, or leave it out."
+    )

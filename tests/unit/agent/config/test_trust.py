@@ -119,6 +119,13 @@ def test_the_command_lists_what_is_trusted_and_takes_it_back(tmp_path: Path) -> 
         assert command.run("trust", *words).code == 2
 
 
+def test_an_empty_list_says_that_nothing_is_trusted_and_how_that_changes(tmp_path: Path) -> None:
+    ended = Command(tmp_path).run("trust")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith("Nothing is trusted. ")
+    assert "`sandbur`" in ended.err
+
+
 def server_of(project: str, command: Command, folder: Path, **env: str) -> str | None:
     """Run a hello that a project redirects; return the key that its server was given."""
     with ModelServer([say("hi")]) as server:
