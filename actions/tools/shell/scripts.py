@@ -5,6 +5,7 @@ This serves no proof: it finds what the usual forms name. What a script runs in 
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from posixpath import basename, expanduser, join
 
@@ -95,7 +96,7 @@ def _script(words: Sequence[str]) -> Iterator[str]:
 
 def _found_by(words: Sequence[str], names: Sequence[str]) -> Iterator[str]:
     folder, files = "", list[str]()
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise((*words, "")):
         option, _, value = word.partition("=")
         folder = (value or following) if option in _FOLDER else folder
         files += [value or following] if option in _FILE else []
