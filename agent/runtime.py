@@ -181,7 +181,8 @@ class Runtime:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
-        opened.notices = (*self.settings.notices, *said, *opened.notices, *damages)
+        lost = _lost_files(opened.state)
+        opened.notices = (*self.settings.notices, *said, *opened.notices, *damages, *lost)
         await self._clear_up()
         return opened
 
@@ -305,3 +306,14 @@ class Runtime:
         from .sdk.loading import known_agent
 
         return known_agent(session.agent, Path(session.cwd), self.env)
+
+
+def _lost_files(state: ApplicationState) -> list[str]:
+    """Name the pictures and documents that the model would be given, and whose bytes the store has lost."""
+    files = (file for message in state.active_history for file in message.files)
+    labels = dict.fromkeys(file.label for file in files if file.read() is None)
+    return [
+        f"The store has lost the bytes of {label}: the model gets this line in its place. Attach it again if"
+        " it is still needed."
+        for label in labels
+    ]

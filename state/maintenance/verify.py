@@ -7,9 +7,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..calls import arguments_digest
-from ..databases.chain import Chain
+from ..databases.chain import Chain, sound_rows
 from ..databases.database import Database
+from ..messages import json_object
 from ..session import SessionSettings
+from ..store.files.contents import Copies, count_copies
 from ..store.inbox import Inbox
 from ..store.integrity import Health, examine, numbered_rows
 from ..store.recording import (
@@ -171,6 +173,8 @@ class Breach:
     """Its number in the session's hash chain; -1 if it is not known."""
     problem: str
     call_id: str = ""
+    is_set_aside: bool = False
+    """It was found when the session was opened, which goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,32 +212,61 @@ def audit(database: Database, lineage: list[str]) -> Audit:
     sessions: list[AuditedSession] = []
     breaches: list[Breach] = []
     trails: Trails = {}
+    contents = _ContentChecks(database)
     for session_id in lineage:
-        end, seals = head_with_seals(database, session_id) or (Chain(0, ""), [])
-        records = end.records
-        sessions.append(AuditedSession(session_id, *end, tuple(stretches(database, end, seals))))
-        breaches += _chain_breaches(database, session_id, records)
-        breaches += _settings_breaches(database, session_id)
-        breaches += _content_breaches(database, session_id)
-        breaches += _inbox_breaches(database, session_id)
-        trails = {call_id: trail.forked() for call_id, trail in trails.items()}
-        breaches += _rule_breaches(database, session_id, records, trails)
+        audited, found, trails = _audit_session(database, session_id, trails, contents)
+        sessions.append(audited)
+        breaches += found
     paths = {session_id: _paths(database, session_id) for session_id in lineage}
     calls = (_audited(trail, paths) for trail in trails.values() if trail.moves)
     return Audit(tuple(sessions), tuple(breaches), tuple(calls))
+
+
+def audit_all(database: Database, parents: Mapping[str, str | None]) -> Iterator[tuple[str, list[Breach]]]:
+    """Verify sessions, each once and after the one that it was forked from; yield what is wrong with each.
+
+    `parents`: the id of each session, and that of the session that it was forked from.
+    """
+    forks: dict[str | None, list[str]] = {}
+    for session_id, parent_id in parents.items():
+        forks.setdefault(parent_id if parent_id in parents else None, []).append(session_id)
+    contents = _ContentChecks(database)
+    waiting: list[tuple[str, Trails]] = [(session_id, {}) for session_id in reversed(forks.get(None, ()))]
+    while waiting:
+        session_id, before = waiting.pop()
+        _, found, trails = _audit_session(database, session_id, before, contents)
+        yield session_id, found
+        waiting += [(fork, trails) for fork in reversed(forks.get(session_id, ()))]
+
+
+def _audit_session(
+    database: Database, session_id: str, before: Trails, contents: "_ContentChecks"
+) -> tuple[AuditedSession, list[Breach], Trails]:
+    """Verify the own records of a session; `before` are the calls of the one that it was forked from."""
+    end, seals = head_with_seals(database, session_id) or (Chain(0, ""), [])
+    trails = {call_id: trail.forked() for call_id, trail in before.items()}
+    breaches = [
+        *_chain_breaches(database, session_id, end.records),
+        *_settings_breaches(database, session_id),
+        *_content_breaches(database, session_id, contents),
+        *_inbox_breaches(database, session_id),
+        *_rule_breaches(database, session_id, end.records, trails),
+    ]
+    audited = AuditedSession(session_id, *end, tuple(stretches(database, end, seals)))
+    return audited, breaches, trails
 
 
 def _chain_breaches(database: Database, session_id: str, records: int) -> Iterator[Breach]:
     health = examine(database, session_id)
     numbers = _numbers(database, session_id)
     records_of = {place: record for record, places in numbers.items() for place in places}
-    found = [(damage, damage.reason) for damage in health.damages]
-    found += [(damage, f"{damage.reason}; it was set aside") for damage in health.set_aside]
+    found = [(damage, damage.reason, False) for damage in health.damages]
+    found += [(damage, f"{damage.reason}; it was set aside", True) for damage in health.set_aside]
     for broken in health.broken_seals:
         yield Breach(session_id, "", "", broken.record, broken.problem)
-    for damage, problem in found:
+    for damage, problem, is_set_aside in found:
         record = records_of.get((damage.table, damage.place), -1)
-        yield Breach(session_id, damage.table, damage.place, record, problem)
+        yield Breach(session_id, damage.table, damage.place, record, problem, is_set_aside=is_set_aside)
     yield from _missing(session_id, records, health, numbers)
     yield from _doubles(session_id, numbers)
 
@@ -277,14 +310,36 @@ def _settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
     yield Breach(session_id, "", "", -1, "its settings are others than those that it ran with last")
 
 
-def _content_breaches(database: Database, session_id: str) -> Iterator[Breach]:
-    """Compare the pictures and documents of messages with the digests that the chain covers."""
+class _ContentChecks:
+    """Hashes each stored content once, however many messages and changes refer to it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._counted: dict[str, Copies] = {}
+
+    def problem(self, what: str, digest: str, must_be_there: bool = True) -> str:
+        """Return what is wrong with the content of `what`; empty if nothing is."""
+        if digest not in self._counted:
+            self._counted[digest] = count_copies(self._database, digest)
+        sound, damaged = self._counted[digest]
+        if not sound and (damaged or must_be_there):
+            return f"refers to {what}, which is not there, or not what was written"
+        return f"refers to {what}: one copy of it is not what was written, and another is" if damaged else ""
+
+
+def _content_breaches(database: Database, session_id: str, contents: _ContentChecks) -> Iterator[Breach]:
+    """Compare the files of messages, and the old contents of changed files, with the digests in the chain."""
     for said in recorded_messages(database, session_id):
         for file in said.message.files if said.message is not None else ():
-            if file.read() is None:
-                place = f"{said.log}/{said.position}"
-                problem = f"refers to {file.label}, which is not there, or not what was written"
-                yield Breach(session_id, "messages", place, said.row, problem)
+            if problem := contents.problem(file.label, file.sha256):
+                yield Breach(session_id, "messages", f"{said.log}/{said.position}", said.row, problem)
+    rows = sound_rows(database, "files", session_id, ("record", "call_id", "path", "body"))
+    for n, row, call_id, path, body in rows:
+        digest = (json_object(body) or {}).get("before")
+        # The old content of a file that held a secret was never stored.
+        what = f"the old content of {path}"
+        if isinstance(digest, str) and (problem := contents.problem(what, digest, must_be_there=False)):
+            yield Breach(session_id, "files", str(n), int(row), problem, call_id)
 
 
 def _inbox_breaches(database: Database, session_id: str) -> Iterator[Breach]:

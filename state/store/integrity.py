@@ -1,6 +1,6 @@
 """Checks the hash chain of a session, and sets aside what does not hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..clock import now
@@ -66,12 +66,8 @@ class Health:
 
     def sentences(self) -> list[str]:
         """Return what a person should know."""
-        said = [
-            f"The {damage}. It is set aside, and the session goes on without it."
-            for damage in self.damages[:_MOST_NAMED]
-        ]
-        if len(self.damages) > _MOST_NAMED:
-            said.append(f"So are {len(self.damages) - _MOST_NAMED} more records of this session.")
+        said = _name_damages(self.damages, "is set aside", "So are")
+        said += _name_damages(self.set_aside, "was set aside earlier", "So were")
         if self.missing:
             noun = "record is" if self.missing == 1 else "records are"
             said.append(
@@ -84,6 +80,17 @@ class Health:
                 " changed them. Look at them with: sandbur sessions verify"
             )
         return said
+
+
+def _name_damages(damages: Sequence[Damage], what_is_done: str, more: str) -> list[str]:
+    """Return a sentence for each of the first damages, and one for the rest."""
+    sentences = [
+        f"The {damage}. It {what_is_done}, and the session goes on without it."
+        for damage in damages[:_MOST_NAMED]
+    ]
+    if len(damages) > _MOST_NAMED:
+        sentences.append(f"{more} {len(damages) - _MOST_NAMED} more records of this session.")
+    return sentences
 
 
 def examine(database: Database, session_id: str) -> Health:

@@ -234,8 +234,7 @@ class Store:
         """Return what is wrong with the records of a session, and change nothing."""
         from .integrity import examine
 
-        health = examine(self.database, self.index.summary(session_id).id)
-        return [*health.sentences(), *(f"The {damage}; it was set aside." for damage in health.set_aside)]
+        return examine(self.database, self.index.summary(session_id).id).sentences()
 
     def try_writing(self) -> None:
         """Commit a row together with its deletion; raises `StoreError` where nothing can be written."""

@@ -4,6 +4,7 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import NamedTuple
 
 from ...content import Attachment
 from ...databases.database import Database, Statement, insert_once
@@ -70,6 +71,24 @@ def used(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
 
 def content(database: Database, digest: str) -> bytes | None:
     """Return a stored content, whoever wrote it; None if it is not there or damaged."""
+    return next((found for found in _copies(database, digest) if found is not None), None)
+
+
+class Copies(NamedTuple):
+    """How often a content is stored."""
+
+    sound: int
+    damaged: int
+
+
+def count_copies(database: Database, digest: str) -> Copies:
+    """Hash every stored copy of a content."""
+    is_sound = [found is not None for found in _copies(database, digest)]
+    return Copies(is_sound.count(True), is_sound.count(False))
+
+
+def _copies(database: Database, digest: str) -> Iterator[bytes | None]:
+    """Yield each stored copy of a content; None for one that is not what was written."""
     rows = database.query(
         "SELECT session_id, size, body FROM blobs WHERE digest = ? AND chunk >= 0 ORDER BY session_id, chunk",
         (digest,),
@@ -77,14 +96,12 @@ def content(database: Database, digest: str) -> bytes | None:
     for _, chunks in groupby(rows, key=lambda row: row[0]):
         copy = list(chunks)
         found = _unpacked(b"".join(bytes(chunk[2]) for chunk in copy), int(copy[0][1]))
-        if found is not None and hashlib.sha256(found).hexdigest() == digest:
-            return found
-    return None
+        yield found if found is not None and hashlib.sha256(found).hexdigest() == digest else None
 
 
 def _unpacked(packed: bytes, size: int) -> bytes | None:
     """Unpack no more than was packed."""
     try:
         return zlib.decompressobj().decompress(packed, size + 1)
-    except zlib.error:
+    except (zlib.error, ValueError, OverflowError):
         return None

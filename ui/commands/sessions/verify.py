@@ -30,7 +30,7 @@ async def verify_session(command: "SessionsCommand") -> int:
         put(json.dumps(_object(session_id, found), indent=1))
     else:
         for breach in found.breaches:
-            put(_breach_line(breach, session_id))
+            put(breach_line(breach, session_id))
         if command.verbose:
             _print_calls(found)
         for line in _summary(found):
@@ -38,7 +38,8 @@ async def verify_session(command: "SessionsCommand") -> int:
     return 1 if found.breaches else 0
 
 
-def _breach_line(breach: "Breach", session_id: str) -> str:
+def breach_line(breach: "Breach", session_id: str) -> str:
+    """Say in one line what is wrong; a breach of another session than `session_id` names that."""
     where = f"record {breach.record}" if breach.record >= 0 else "the records"
     if breach.table:
         where += f", {_NOUNS[breach.table]} {one_line(breach.place)}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ....state.errors import SandburError
 from ...open_session import tell_notice
 from ..sessions.prune import size_text
+from ..sessions.verify import breach_line
 from .installation import Finding
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     yield from (Finding("bad", "store", said, "sandbur sessions verify") for said in problems[:_MOST_NAMED])
     sessions = [summary.id for summary in store.sessions()]
     count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
-    damaged = list(_records(store, sessions))
+    damaged = list(_records(store))
     unwritable = list(_writing(store, settings))
     verdict = "cannot be written" if unwritable else "intact"
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
@@ -57,25 +58,19 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     yield from _leftovers(settings.home, sessions)
 
 
-def _records(store: "Store", sessions: list[str]) -> Iterator[Finding]:
-    """Follow the hash chain of every session."""
-    from ....state.store.integrity import examine
+def _records(store: "Store") -> Iterator[Finding]:
+    """Verify every session, as `sessions verify` does."""
+    from ....state.maintenance.verify import audit_all
 
-    for session_id in sessions:
-        health = examine(store.database, session_id)
-        for sentence in health.sentences():
-            fix = f"sandbur sessions verify {session_id}"
-            yield Finding("bad", "session", f"{session_id[:8]}: {sentence}", fix)
-        for number in store.inbox(session_id).unreadable():
-            said = f"the waiting message {number} cannot be read, and is never sent"
-            yield Finding(
-                "bad", "session", f"{session_id[:8]}: {said}", f"sandbur sessions verify {session_id}"
-            )
-        if health.set_aside:
-            count = len(health.set_aside)
-            noun = "damaged record is" if count == 1 else "damaged records are"
-            fix = f"sandbur sessions verify {session_id}"
-            yield Finding("note", "session", f"{session_id[:8]}: {count} {noun} set aside", fix)
+    parents = {summary.id: summary.parent_id for summary in store.sessions()}
+    for session_id, breaches in audit_all(store.database, parents):
+        fix = f"sandbur sessions verify {session_id}"
+        for breach in breaches[:_MOST_NAMED]:
+            detail = f"{session_id[:8]}: {breach_line(breach, session_id)}"
+            yield Finding("note" if breach.is_set_aside else "bad", "session", detail, fix)
+        if rest := breaches[_MOST_NAMED:]:
+            verdict = "note" if all(breach.is_set_aside for breach in rest) else "bad"
+            yield Finding(verdict, "session", f"{session_id[:8]}: {len(rest)} more problems", fix)
 
 
 def _key(settings: "Settings") -> Finding:

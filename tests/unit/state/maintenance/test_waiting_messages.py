@@ -89,7 +89,7 @@ def test_a_message_that_cannot_be_read_is_told_and_never_sent(here: Command) -> 
     changed(here, "UPDATE inbox SET body = 'x' WHERE n = 1")
     verified = here.run("sessions", "verify", session_id)
     assert (verified.code, "waiting message 1: cannot be read" in verified.out) == (1, True)
-    assert "waiting message 1 cannot be read" in here.run("doctor").out
+    assert "waiting message 1: cannot be read" in here.run("doctor").out
     assert waiting(here, session_id) == ["two"]
 
 

@@ -258,7 +258,7 @@ def test_the_command_seals_and_finds_a_forgery(command: Command) -> None:
     store.close()
     found = command.run("sessions", "verify", session_id)
     assert (found.code, CHANGED in found.out) == (1, True)
-    assert "not what this machine's key has sealed" in command.run("doctor").out
+    assert "are not what was sealed with this machine's key" in command.run("doctor").out
     key_path(data).unlink()
     other = command.run("sessions", "verify", session_id)
     assert (other.code, "made with another key" in other.err) == (0, True)

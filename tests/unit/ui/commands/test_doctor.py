@@ -45,7 +45,7 @@ def test_one_changed_letter_in_a_message_is_found(command: Command) -> None:
     change(command, "UPDATE messages SET body = REPLACE(body, 'hello', 'hallo') WHERE idx = 0")
     ended = command.run("doctor")
     assert ended.code == 1
-    assert f"{session_id[:8]}: The message 0/0 is not what was written." in ended.out
+    assert f"{session_id[:8]}: record 1, message 0/0: is not what was written" in ended.out
     assert "1 session, damaged" in ended.out
 
 
@@ -55,7 +55,8 @@ def test_what_was_set_aside_is_told_and_no_failure(command: Command) -> None:
     command.run("-p", "-r", session_id, "more")
     ended = command.run("doctor")
     assert ended.code == 0, ended.out
-    assert f"{session_id[:8]}: 1 damaged record is set aside" in ended.out
+    note = f"{session_id[:8]}: record 1, message 0/0: is not what was written; it was set aside"
+    assert note in ended.out
 
 
 def test_a_dropped_tail_is_found(command: Command) -> None:
@@ -63,7 +64,7 @@ def test_a_dropped_tail_is_found(command: Command) -> None:
     change(command, "DELETE FROM steps WHERE seq = 1")
     ended = command.run("doctor")
     assert ended.code == 1
-    assert f"{session_id[:8]}: 1 record is missing" in ended.out
+    assert f"{session_id[:8]}: record 5: is gone" in ended.out
 
 
 def test_a_record_after_the_end_is_found(command: Command) -> None:
@@ -73,7 +74,7 @@ def test_a_record_after_the_end_is_found(command: Command) -> None:
     store.close()
     ended = command.run("doctor")
     assert ended.code == 1
-    assert f"{session_id[:8]}: The step 2 stands behind the end of the chain." in ended.out
+    assert f"{session_id[:8]}: record 7, step 2: stands behind the end of the chain" in ended.out
     assert "1 session, damaged" in ended.out
 
 
