@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .agent.sdk.agent import Agent, workspace_tools
     from .agent.sdk.result import RunFailed, RunResult
     from .agent.sdk.session import AgentSession
+    from .agent.sdk.stream import EventStream
     from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
@@ -64,6 +65,7 @@ __all__ = [
     "CredentialsError",
     "Depends",
     "Document",
+    "EventStream",
     "FileBackend",
     "Image",
     "Limits",
@@ -133,6 +135,7 @@ _HOMES = {
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
     "Document": ("sandbur.state.content", "Document"),
+    "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "Image": ("sandbur.state.content", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),

@@ -1,7 +1,7 @@
 """How work that was begun ends: waits that no cancellation cuts short, a group that names its error."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -71,6 +71,33 @@ async def to_the_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     if cancelled is not None:
         raise cancelled
     return result
+
+
+_unfinished: set["asyncio.Future[Any]"] = set()
+"""The event loop holds its tasks by weak references only."""
+
+
+async def in_background(work: Awaitable[ResultT]) -> ResultT:
+    """Await `work` in a task of its own, which goes on however often who waits here is cancelled.
+
+    A first cancellation still waits for it. A second one does not: a scope of anyio cancels again and again,
+    until its task leaves.
+    """
+    task = asyncio.ensure_future(work)
+    _unfinished.add(task)
+    task.add_done_callback(_forget)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+    return task.result()
+
+
+def _forget(task: "asyncio.Future[Any]") -> None:
+    _unfinished.discard(task)
+    if not task.cancelled():
+        task.exception()  # counts as seen, as there may be nobody left who waits
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from ...actions.events import Event
 from ...actions.ports import Tool
 from ...actions.turn.output.types import output_format_of
 from ...state.application import ExecutionMode
+from ...state.cancellation import in_background
 from ...state.errors import ConfigError, SessionHeld, UsageError
 from ...state.messages import Message, UserContent
 from ...state.session import Effort, SandboxWish
@@ -23,6 +24,7 @@ from ..extensions.definition import Definition, Instructions
 from ..session.run import Limits
 from .result import OutputT, RunResult
 from .session import AgentSession
+from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ...actions.ports import Model, TokenCounter
@@ -110,6 +112,8 @@ class Agent(Generic[OutputT]):
         self._runtime: Runtime | None = None
         self._users = 0
         self._entered: set[str] = set()  # The ids of the sessions that are open.
+        self._ending: dict[str, asyncio.Task[None]] = {}  # Those that are being closed.
+        self._streams: set[StreamedRun] = set()
 
     @property
     def definition(self) -> Definition:
@@ -129,15 +133,12 @@ class Agent(Generic[OutputT]):
         """Do what `run` does, where no event loop is running."""
         return asyncio.run(self.run(message, session_id=session_id))
 
-    async def stream(self, message: UserContent, *, session_id: str | None = None) -> AsyncGenerator[Event]:
-        """Send a message and yield what happens; the last event is a `RunFinished`."""
-        async with (
-            self,
-            self.session(session_id) as session,
-            aclosing(session.stream(message)) as events,
-        ):
-            async for event in events:
-                yield event
+    def stream(self, message: UserContent, *, session_id: str | None = None) -> EventStream:
+        """Send a message; what happens is read from the stream, whose last event is a `RunFinished`."""
+        return EventStream(
+            lambda run: self._streamed(run, message, session_id),
+            lambda run: self._begin_stream(run, session_id),
+        )
 
     def session(
         self, session_id: str | None = None, *, variables: Mapping[str, str] | None = None
@@ -174,12 +175,44 @@ class Agent(Generic[OutputT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        left = [run for run in self._streams if run.is_left]
+        await in_background(self._exit(left))
+
+    async def _exit(self, left: Sequence[StreamedRun]) -> None:
         try:
+            for run in left:
+                await run.close()
             await cast("Runtime", self._runtime).drop_connections()
         finally:
             await self._leave()
 
+    async def _begin_stream(self, run: StreamedRun, session_id: str | None) -> None:
+        await self._make_way(session_id)
+        run.session_id = session_id or ""
+        self._streams.add(run)
+
+    async def _streamed(
+        self, run: StreamedRun, message: UserContent, session_id: str | None
+    ) -> AsyncGenerator[Event]:
+        try:
+            async with self.session(session_id) as session, session.stream(message) as events:
+                run.session_id, run.interrupt = session.id, session.interrupt
+                async for event in events:
+                    yield event
+        finally:
+            self._streams.discard(run)
+
+    async def _make_way(self, session_id: str | None) -> None:
+        """Wait for the end of what nobody reads any more in a session, and until it is closed."""
+        for run in [run for run in self._streams if run.session_id == session_id]:
+            if run.is_left or run.is_own:
+                await run.close()
+        ending = None if session_id is None else self._ending.get(session_id)
+        if ending is not None and not ending.get_loop().is_closed():
+            await asyncio.wait([ending])
+
     async def _opened(self, session_id: str | None, variables: Mapping[str, str] | None) -> "Session":
+        await self._make_way(session_id)
         # Two of one session in a process would not be kept apart by its lease.
         if session_id is not None and session_id in self._entered:
             raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")
@@ -197,13 +230,20 @@ class Agent(Generic[OutputT]):
             undo.pop_all()
         return session
 
-    async def _closed(self, session: "Session") -> None:
+    async def _closed(self, session: "Session", run: StreamedRun | None) -> None:
+        ending = self._ending[session.id] = asyncio.ensure_future(self._close(session, run))
+        await in_background(ending)
+
+    async def _close(self, session: "Session", run: StreamedRun | None) -> None:
         try:
+            if run is not None:
+                await run.close()
             await session.interrupt()
             if self._runtime is not None:
                 await self._runtime.let_go(session)
         finally:
             self._entered.discard(session.id)
+            self._ending.pop(session.id, None)
             await self._leave()
 
     async def _use(self) -> None:
@@ -219,7 +259,7 @@ class Agent(Generic[OutputT]):
         runtime = self._runtime
         if self._users == 0 and runtime is not None:
             self._runtime = None
-            await runtime.aclose()
+            await in_background(runtime.aclose())
 
     def _source(self) -> str:
         """Return where another process finds this agent: in the module that made it, by its name there."""

@@ -12,6 +12,7 @@ from ...state.messages import Message, UserContent
 from ...state.session import WaitingMessage
 from ...state.transcript import Transcript
 from .result import OutputT, RunResult, result_of
+from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ..session.session import Session
@@ -27,7 +28,7 @@ class AgentSession(Generic[OutputT]):
     def __init__(
         self,
         opened: "Callable[[], Awaitable[Session]]",
-        closed: "Callable[[Session], Awaitable[None]]",
+        closed: "Callable[[Session, StreamedRun | None], Awaitable[None]]",
         parse: "Callable[[Any], OutputT] | None" = None,
     ) -> None:
         """Without `parse` the output is the text of the answer."""
@@ -35,8 +36,8 @@ class AgentSession(Generic[OutputT]):
         self._closed = closed
         self._parse = parse
         self._session: Session | None = None
-        self._events: AsyncGenerator[Event] | None = None
-        """Of the run that goes on."""
+        self._run: StreamedRun | None = None
+        """The one that began last."""
         self._last: RunFinished | None = None
 
     async def __aenter__(self) -> Self:
@@ -47,15 +48,8 @@ class AgentSession(Generic[OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         session, self._session = self._session, None
-        if session is None:
-            return
-        try:
-            if self._events is not None:
-                # A loop over a stream that was left in its middle: its run ends here.
-                await session.interrupt()
-                await self._events.aclose()
-        finally:
-            await self._closed(session)
+        if session is not None:
+            await self._closed(session, self._run)
 
     @property
     def id(self) -> str:
@@ -88,16 +82,12 @@ class AgentSession(Generic[OutputT]):
         """What the last run of this object came to."""
         return None if self._last is None else result_of(self._last, self._parse)
 
-    async def stream(self, message: UserContent | None = None) -> AsyncGenerator[Event]:
-        """Send a message, or without one carry an interrupted run on; yield what happens.
+    def stream(self, message: UserContent | None = None) -> EventStream:
+        """Send a message, or without one carry an interrupted run on; what happens is read from the stream.
 
-        The last event is a `RunFinished`; `result` has it, too. Who stops listening interrupts the run.
+        The last event is a `RunFinished`; `result` has it, too. Who stops reading interrupts the run.
         """
-        session = self._entered
-        events = session.carry_on() if message is None else session.send(message)
-        async with aclosing(self._followed(events)) as followed:
-            async for event in followed:
-                yield event
+        return self._stream(lambda session: session.carry_on() if message is None else session.send(message))
 
     async def run(self, message: UserContent | None = None) -> RunResult[OutputT]:
         """Send a message, or without one carry an interrupted run on, and return what it came to."""
@@ -139,18 +129,14 @@ class AgentSession(Generic[OutputT]):
         """Record decisions and carry the run on, unless they are only to be recorded."""
         return await self._ended(self.stream_decisions(decisions, record_only))
 
-    async def stream_decisions(
-        self, decisions: Iterable[CallDecision], record_only: bool = False
-    ) -> AsyncGenerator[Event]:
-        """Record decisions and carry the run on; yield what happens."""
-        events = self._entered.decide(tuple(decisions), record_only)
-        async with aclosing(self._followed(events)) as followed:
-            async for event in followed:
-                yield event
+    def stream_decisions(self, decisions: Iterable[CallDecision], record_only: bool = False) -> EventStream:
+        """Record decisions and carry the run on; what happens is read from the stream."""
+        return self._stream(lambda session: session.decide(tuple(decisions), record_only))
 
     async def interrupt(self) -> None:
         """End the current action; the run then ends as `interrupted`."""
-        await self._entered.interrupt()
+        if self._session is not None:
+            await self._session.interrupt()
 
     def load(self, messages: Iterable[Message]) -> None:
         """Put messages of another conversation into the history; recorded with the next step.
@@ -202,25 +188,33 @@ class AgentSession(Generic[OutputT]):
             raise UsageError(f"No call {unknown} waits for a decision.", f"Waiting: {', '.join(waiting)}.")
         return call_ids or waiting
 
-    async def _followed(self, events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
-        if self._events is not None:
-            raise UsageError(f"Session {self.id} is running.", "Let its run end, or call interrupt().")
+    def _stream(self, start: "Callable[[Session], AsyncIterator[Event]]") -> EventStream:
+        return EventStream(lambda run: self._followed(run, start), self._make_way)
+
+    async def _make_way(self, run: StreamedRun) -> None:
+        """Wait for the end of a run that nobody reads any more; raises `UsageError` for one that goes on."""
         session = self._entered
-        running = self._events = cast("AsyncGenerator[Event]", events)
-        try:
-            async for event in running:
+        while self._run is not None and not self._run.is_over:
+            if not (self._run.is_left or self._run.is_own):
+                raise UsageError(f"Session {session.id} is running.", "Let its run end, or call interrupt().")
+            await self._run.close()
+        self._run, self._last = run, None
+
+    async def _followed(
+        self, run: StreamedRun, start: "Callable[[Session], AsyncIterator[Event]]"
+    ) -> AsyncGenerator[Event]:
+        session = self._entered
+        events = cast("AsyncGenerator[Event]", start(session))
+        run.interrupt = session.interrupt
+        async with aclosing(events):
+            async for event in events:
                 if isinstance(event, RunFinished):
                     self._last = event
                 yield event
-        finally:
-            self._events = None
-            await session.interrupt()
-            await running.aclose()
 
-    async def _ended(self, events: AsyncGenerator[Event]) -> RunResult[OutputT]:
-        self._last = None
-        async with aclosing(events):
-            async for _ in events:
+    async def _ended(self, stream: EventStream) -> RunResult[OutputT]:
+        async with stream:
+            async for _ in stream:
                 pass
         assert self._last is not None, "a run ended without its result"
         return result_of(self._last, self._parse)

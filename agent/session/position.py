@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.events import Notice
 from ...state.application import ApplicationState
+from ...state.cancellation import to_the_end
 from ...state.databases.database import overheard
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.session import SessionSettings, short_title
@@ -130,21 +131,34 @@ class Position:
         epoch = self._writer.epoch
         if epoch is None:
             return
-        await self.store.heart.end(self)
-        # Whoever looks later sees from the dead owner, too, that the run is over.
+        try:
+            await self.store.heart.end(self)
+        finally:
+            await self._give_back(epoch, status, wake_at)
+
+    async def _give_back(self, epoch: int, status: str, wake_at: str) -> None:
+        """Write the end of the run, or where that fails or is cancelled at least that nobody runs it."""
         try:
             await self._writer.release(status, wake_at)
-        except StoreError:
+        except (StoreError, asyncio.CancelledError) as failed:
             with suppress(StoreError):
                 await self.store.index.release(self.session_id, epoch, status, wake_at)
+            if isinstance(failed, asyncio.CancelledError):
+                raise
         finally:
             self._writer.epoch = None
 
     async def leave(self) -> None:
         """Settle and release a run that nobody follows to its end; nothing happens after a release."""
         if self.is_held:
+            # In a task of its own: who leaves may be cancelled once more meanwhile.
+            await to_the_end(self._leave())
+
+    async def _leave(self) -> None:
+        try:
             with suppress(StoreError):
                 await self.settle()
+        finally:
             await self.release("interrupted")
 
     @property

@@ -1,0 +1,176 @@
+"""The events of a run as a program reads them: a stream that is left, in whatever way, ends its run."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Self
+
+from ...actions.events import Event
+from ...state.errors import UsageError
+
+_driving: set[asyncio.Task[None]] = set()
+"""The event loop holds its tasks by weak references only."""
+
+
+class StreamedRun:
+    """Drives the events of one run in a task of its own, one event each time it is asked for one.
+
+    So no cancellation of a reader, not even a repeated one, cuts the end of a run short.
+    """
+
+    def __init__(
+        self, events: Callable[["StreamedRun"], AsyncGenerator[Event]], begin: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`begin` is awaited by the first reader, before anything is driven; it may refuse the run."""
+        self._events = events
+        self._begin = begin
+        self._task: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[object] | None = None
+        self._asked = asyncio.Event()
+        self._answer: asyncio.Future[Event | None] | None = None
+        self._error: BaseException | None = None
+        self._is_stopped = False
+        self._is_dropped = False
+        self.interrupt: Callable[[], Awaitable[None]] | None = None
+        """Ends the run in order, as soon as there is one."""
+        self.session_id = ""
+        """Empty until it is known."""
+
+    @property
+    def is_over(self) -> bool:
+        """True where nothing is driven: not yet, or not any more."""
+        return self._task is None or self._task.done() or self._task.get_loop().is_closed()
+
+    @property
+    def is_left(self) -> bool:
+        """True if nobody reads on: it was stopped or dropped, or the task that read it is over."""
+        return self._is_stopped or self._is_dropped or self._reader is None or self._reader.done()
+
+    @property
+    def is_own(self) -> bool:
+        """True if the current task is its reader, so that it does not wait for the next event now."""
+        return self._reader is asyncio.current_task()
+
+    async def next(self) -> Event:
+        """Return the next event; raises `StopAsyncIteration` after the last one, and what ended the run."""
+        if self._task is None and not self._is_stopped:
+            await self._begin()
+            self._start()
+        if self._is_stopped or self._task is None:
+            raise StopAsyncIteration
+        if self._answer is not None and not self._answer.done():
+            raise UsageError("Another task reads this stream already.", "Read it in one task.")
+        self._reader = asyncio.current_task()
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        if self._task.done():
+            self._settle_answer()
+        self._asked.set()
+        try:
+            event = await answer
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    def stop(self) -> None:
+        """Interrupt the run, if it is not over; nothing of it is read any more."""
+        if self._is_stopped or self._task is None:
+            self._is_stopped = True
+            return
+        self._is_stopped = True
+        if self._task.done():
+            return
+        if self.interrupt is None:
+            self._task.cancel()
+            return
+        ending = asyncio.ensure_future(self.interrupt())
+        _driving.add(ending)
+        ending.add_done_callback(_driving.discard)
+        self._asked.set()
+
+    async def close(self) -> None:
+        """Stop, and wait until the run is over and what it held is free."""
+        self.stop()
+        if self._task is not None and not self.is_over and self._task is not asyncio.current_task():
+            await asyncio.wait([self._task])
+
+    def drop(self) -> None:
+        """Stop from anywhere, as the garbage collector may come from any thread."""
+        self._is_dropped = True
+        if self._task is None or self.is_over:
+            return
+        self._task.get_loop().call_soon_threadsafe(self.stop)
+
+    def _start(self) -> None:
+        task = self._task = asyncio.ensure_future(self._drive())
+        _driving.add(task)
+        task.add_done_callback(_driving.discard)
+        task.add_done_callback(self._ended)
+
+    async def _drive(self) -> None:
+        async with aclosing(self._events(self)) as events:
+            async for event in events:
+                if self._is_stopped:
+                    continue  # the rest of an interrupted run; its end is still to be taken in
+                self._asked.clear()
+                if self._answer is not None and not self._answer.done():
+                    self._answer.set_result(event)
+                await self._asked.wait()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._error = None if task.cancelled() else task.exception()
+        self._settle_answer()
+
+    def _settle_answer(self) -> None:
+        """Tell the reader that nothing follows, once also why."""
+        if self._answer is None or self._answer.done():
+            return
+        error, self._error = self._error, None
+        if error is None:
+            self._answer.set_result(None)
+        else:
+            self._answer.set_exception(error)
+
+
+class EventStream(AsyncIterator[Event]):
+    """What happens in a run, event by event; the last one is a `RunFinished`.
+
+    To leave `async for event in stream` early, by `break`, `return` or an exception, interrupts the run,
+    which can go on later. `async with stream` and `aclose()` wait until the run has ended and its session is
+    free; the next run of the session waits for that, too.
+    """
+
+    def __init__(
+        self,
+        events: Callable[[StreamedRun], AsyncGenerator[Event]],
+        begin: Callable[[StreamedRun], Awaitable[None]],
+    ) -> None:
+        async def begin_this() -> None:
+            await begin(run)
+
+        # The run knows nothing of this object: once nobody holds it, nobody reads.
+        run = self._run = StreamedRun(events, begin_this)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await self._run.next()
+
+    async def aclose(self) -> None:
+        """Interrupt the run, if it is not over, and wait until its session is free."""
+        await self._run.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        self._run.drop()
