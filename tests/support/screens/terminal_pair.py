@@ -42,6 +42,11 @@ class Terminal:
                 os.close(end)
         self._far = self._near = -1
 
+    @property
+    def modes(self) -> list[Any]:
+        """The modes that the process has given the terminal, as `termios` lists them."""
+        return termios.tcgetattr(self._far)
+
     def type(self, text: str) -> None:
         os.write(self._near, text.encode())
 

@@ -8,7 +8,8 @@ from math import inf
 from typing import Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, get_app, in_terminal, run_in_terminal
+from prompt_toolkit.application import Application, in_terminal, run_in_terminal
+from prompt_toolkit.application.current import get_app_session
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
@@ -38,6 +39,7 @@ from .history import WholeTexts
 from .keys import Does, KeyAction, quick_escape, sequences_of
 from .mentions import as_mention, without_files
 from .pastes import Pastes
+from .raw_input import RawInput, cooked
 from .suspend import stop_at_prompt
 from .typed import keep_for_prompt
 
@@ -80,17 +82,8 @@ def _is_waiting(app: Application[Any]) -> bool:
 
 
 def show_above(work: Callable[[], None]) -> Awaitable[None]:
-    """Do `work`, which prints, with the line that is being typed out of its way.
-
-    The terminal stays in raw mode meanwhile: in cooked mode an Enter arrives as Ctrl-J, and begins a line.
-    """
-    source = get_app().input
-
-    def shown() -> None:
-        with source.raw_mode():
-            work()
-
-    return run_in_terminal(shown)
+    """Do `work`, which prints, with the line that is being typed out of its way."""
+    return run_in_terminal(work)
 
 
 class Composer:
@@ -128,6 +121,7 @@ class Composer:
             bottom_toolbar=self.toolbar,
             prompt_continuation="  ",
             style=_STYLE,
+            input=RawInput(get_app_session().input),
             reserve_space_for_menu=_MENU_ROWS,
         )
         self._session.default_buffer.on_completions_changed += self._make_room
@@ -287,7 +281,8 @@ class Composer:
                 self.tell("Set VISUAL or EDITOR, and Ctrl-G opens the text in it.")
                 return
             async with in_terminal():
-                text = await in_editor(editor, self.pastes.unfolded(buffer.text) + "\n", ".md")
+                with cooked(self._session.app.input):
+                    text = await in_editor(editor, self.pastes.unfolded(buffer.text) + "\n", ".md")
         except EditorFailed as problem:
             self.tell(one_line(str(problem)))
             return

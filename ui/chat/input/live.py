@@ -32,7 +32,7 @@ from ...terminal.terminal import Glyphs, is_interactive, shortened, typing_unsee
 from ...terminal.theme import LOOK
 from .composer import Composer, begin_line, goes_on
 from .keys import ESCAPE_S, Does, KeyAction, key_lines, quick_escape, sequences_of
-from .typed import RawKeys, as_draft, typed_so_far
+from .typed import RawKeys, as_draft, keep_for_prompt, typed_so_far
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -92,6 +92,7 @@ class LiveLine:
         source = get_app_session().input
         try:
             with set_app(self._app), self._modes, source.attach(self._ready):
+                keep_for_prompt(source)
                 self._process(get_typeahead(source))
                 yield self._modes.restore
         finally:

@@ -6,23 +6,27 @@ import signal
 import termios
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from prompt_toolkit.application import get_app_or_none, run_in_terminal
+from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyPressEvent
 
 from ...terminal.render import Renderer
+from .raw_input import cooked
 
 
-def stop_at_prompt(_: KeyPressEvent) -> None:
-    """Put the prompt away, stop, and draw it anew when the shell lets the process go on."""
-    run_in_terminal(_stop)
+def stop_at_prompt(event: KeyPressEvent) -> None:
+    """Put the prompt away, stop, and draw it again when the shell lets the process go on."""
+    run_in_terminal(partial(_stop, event.app.input))
 
 
-def _stop() -> None:
+def _stop(source: Input) -> None:
     # The whole group, as the terminal does it; nothing happens where no shell could ever wake it.
     before = signal.signal(signal.SIGCONT, signal.SIG_DFL)
-    os.kill(0, signal.SIGTSTP)
+    with cooked(source):
+        os.kill(0, signal.SIGTSTP)
     signal.signal(signal.SIGCONT, before)
 
 
