@@ -10,6 +10,7 @@ from ...state.application import Usage
 from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolResult, ToolUse
 from .failures import cut, judge, refusal_in_stream
 from .files import YOUR_PICTURES, SentFile, made_picture
+from .output_items import OutputItems, text_of
 from .providers import Endpoint, reasons
 from .requests import (
     Delta,
@@ -53,8 +54,7 @@ _ORDINARY_PARTS = {"type", "text", "refusal", "annotations", "logprobs"}
 class OpenAIResponsesReply(ReplyReader):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._items: dict[int, dict[str, Any]] = {}
-        """By output index; finished items replace what was collected from deltas."""
+        self._items = OutputItems()
         self._flows: dict[str, TextFlow] = {}
         self._end: dict[str, Any] | None = None
         self._is_refusal = False
@@ -71,38 +71,27 @@ class OpenAIResponsesReply(ReplyReader):
         if kind in _TEXT or kind in _THOUGHT:
             yield from self._read_text(kind, data)
         elif kind == "response.function_call_arguments.delta":
-            item = self._item(data)
-            item["arguments"] = as_text(item.get("arguments")) + as_text(data.get("delta"))
-        elif kind in ("response.output_item.added", "response.output_item.done"):
-            self._items[self._place(data)] = dict(as_object(data.get("item")))
+            self._items.add_piece("function_call", data, as_text(data.get("delta")))
+        elif kind == "response.output_item.added":
+            self._items.add(data)
+        elif kind == "response.output_item.done":
+            self._items.end(data)
         elif kind in _ENDS:
             self._end = as_object(data.get("response"))
 
     def _read_text(self, kind: str, data: dict[str, Any]) -> Iterator[Delta]:
         shown = self._flows.setdefault(kind, TextFlow()).add(as_text(data.get("delta")))
         if kind in _TEXT:
-            item = self._item(data)
-            item.setdefault("type", "message")
-            # Only of use if the finished item never comes, at an output limit.
-            item["collected"] = as_text(item.get("collected")) + shown
+            # Only of use if the finished item never comes, as at an output limit.
+            self._items.add_piece("message", data, shown)
         if shown:
             yield ThinkingDelta(shown) if kind in _THOUGHT else TextDelta(shown)
-
-    def _place(self, data: dict[str, Any]) -> int:
-        index = data.get("output_index")
-        return index if isinstance(index, int) else len(self._items)
-
-    def _item(self, data: dict[str, Any]) -> dict[str, Any]:
-        index = data.get("output_index")
-        place = index if isinstance(index, int) else max(self._items, default=0)
-        return self._items.setdefault(place, {})
 
     def draft(self) -> Draft:
         who = self._endpoint.provider
         if self._end is None:
             raise cut(who)
-        items = [self._items[place] for place in sorted(self._items)]
-        items = items or [as_object(item) for item in as_list(self._end.get("output"))]
+        items = self._items.in_order(as_list(self._end.get("output")))
         calls = {
             number: _call(item) for number, item in enumerate(items) if item.get("type") == "function_call"
         }
@@ -127,8 +116,7 @@ class OpenAIResponsesReply(ReplyReader):
         elif item.get("type") == "message":
             parts = [as_object(part) for part in as_list(item.get("content"))]
             self._is_refusal = self._is_refusal or any(part.get("type") == "refusal" for part in parts)
-            text = "".join(as_text(part.get("text") or part.get("refusal")) for part in parts)
-            if text := without_surrogates(text or as_text(item.get("collected"))):
+            if text := without_surrogates(text_of(item) or as_text(item.get("collected"))):
                 yield Text(text=text)
         elif item.get("type") == "image_generation_call" and (picture := made_picture(item.get("result"))):
             yield picture
