@@ -76,6 +76,7 @@ ONE_IMPORTER = {
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
     "agent/extensions/hooks/answers.py": "what a hook's exit code and output mean, whoever asked it",
     "agent/extensions/middleware/tool_layers.py": "tool calls go through layers in their own way",
+    "agent/models/demo/chinese.py": "a language as a table of phrases",
     "agent/extensions/mcp/resources.py": "what there is to read of a server, as tools",
     "ui/acp/choices.py": "what a person chooses in the panel, and nothing of a turn",
     "ui/acp/commands.py": "slash commands where there is no chat",

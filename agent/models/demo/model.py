@@ -16,21 +16,12 @@ from ....actions.events import TextDelta
 from ....actions.ports import ModelEvent, ModelRequest, Reply
 from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
-from ....state.messages import Block, Message, Outcome, Text, ToolResult, ToolUse, json_object
+from ....state.messages import Block, Message, Text, ToolResult, ToolUse, json_object
+from .languages import LANGUAGES, language_of, request_in, speaks_of_trouble
+from .phrases import Ability, Phrases
 
-HOW_TO_GET_A_MODEL = (
-    "I am the demo: a fixed program, no language model. For a real one run `export ANTHROPIC_API_KEY=...` or "
-    "`export OPENAI_API_KEY=...`, or start Ollama; then `sandbur -m PROVIDER/MODEL`."
-)
-ABILITIES = """\
-I can do a few fixed things, with real tools on this machine:
-- "my web site is slow, find out why" (add an address if you like), "the disk is full", "this machine is slow"
-- "what is in this folder", "read FILE", "search for TEXT"
-- "create file NAME with TEXT", "replace A with B in FILE"
-- "run COMMAND" or "!COMMAND"
-"""
-_PIECES = re.compile(r".{24}[^ ]*|.+", re.DOTALL)
-"""About the size that providers stream, cut at blanks."""
+_PIECES = re.compile(r".{24}[^ \u2e80-\uffef]*|.+", re.DOTALL)
+"""About the size that providers stream, cut at blanks and between letters that are words."""
 _BYTES_PER_TOKEN = 4
 _MAX_SUMMARY_LINES = 60
 _MOST_LINES = 40
@@ -39,43 +30,18 @@ _README_LINES = 20
 _STEP_ENDED = re.compile(r"^(?:assistant: )?Step \S+ (completed|failed): (.*)$", re.MULTILINE)
 _STEP_TITLE = re.compile(r"^(?:Step \S+ of \d+|Plan step \S+ \[in_progress\]): (.+)$", re.MULTILINE)
 _ASKS_FOR_SUMMARY = "Below is the older part of this session"
-
-_GOAL = re.compile(
-    r"\b(slow|hangs?|timeouts?|times? out|takes (too|so) long|down|unreachable|full|disk|memory|cpu|load)\b",
-    re.IGNORECASE,
-)
-_GREETING = re.compile(
-    r"\W*(hi|hello|hey|good (morning|day|evening)|thanks?( you)?|bye)\b.{0,20}", re.IGNORECASE
-)
+_PERSON = "user: "
+"""Begins what the person said where a history is given as a text."""
 _README = re.compile(r"\bREADME(?:\.(?:md|rst|txt))?(?![\w.])")
-_PATH = r"[`'\"]?(?P<path>[^\s`'\"]+)[`'\"]?"
-_REQUESTS = (
-    ("run_shell_command", r"(?:!|(?:run|execute)\s+(?:the\s+command\s+)?)(?P<command>.*\S.*)"),
-    ("write_file", rf"(?:create|write)\s+(?:a\s+)?file\s+{_PATH}(?:\s+with\s+(?P<content>.+))?"),
-    ("write_file", rf"write\s+(?P<content>.+)\s+(?:to|into)\s+(?:the\s+)?(?:file\s+)?{_PATH}"),
-    ("edit_file", rf"replace\s+(?P<old>.+?)\s+(?:with|by)\s+(?P<new>.+?)\s+in\s+{_PATH}"),
-    ("grep", r"(?:search\s+for|grep(?:\s+for)?)\s+(?P<pattern>\S.*)"),
-    ("read_file", rf"(?:read|cat|(?:read|show)\s+(?:me\s+)?(?:the\s+)?file)\s+{_PATH}"),
-    (
-        "list_directory",
-        r"(?:what\b.*\b(?:in|files)\b.*\b(?:folder|project|here)\b.*|list the files|ls)\W*",
-    ),
-)
-"""Tool, and what a person says for it; the named groups are its arguments."""
-
-
-_UNKNOWN = (
-    "{what} was interrupted: it may or may not have taken effect, and I have not run it again. "
-    "Check its effect before you repeat it."
-)
-_TOLD: Mapping[Outcome, str] = {
-    "ok": "{what} gave:{quoted}",
-    "error": "{what} failed.{quoted}",
-    "timeout": "{what} ran into its time limit.{quoted}",
-    "denied": "{what} was not run. {content}",
-    "unknown": _UNKNOWN,
-    "interrupted": _UNKNOWN,
+_TOOLS: Mapping[Ability, str] = {
+    "run": "run_shell_command",
+    "write": "write_file",
+    "edit": "edit_file",
+    "search": "grep",
+    "read": "read_file",
+    "list": "list_directory",
 }
+_QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "「": "」", "『": "』"}
 
 
 class _Move(NamedTuple):
@@ -98,7 +64,8 @@ class DemoModel:
         """Hold nothing, so close nothing."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        move = _formed(_possible(_move(request), request), request)
+        phrases = _language(request)
+        move = _formed(_possible(_move(request, phrases), request, phrases), request)
         for piece in _PIECES.findall(move.text):
             await asyncio.sleep(0)
             yield TextDelta(piece)
@@ -133,34 +100,47 @@ def _formed(move: _Move, request: ModelRequest) -> _Move:
     return _Move("", FINAL_ANSWER, sample_of(request.output.sent, move.text))
 
 
-def _move(request: ModelRequest) -> _Move:
+def _move(request: ModelRequest, phrases: Phrases) -> _Move:
     main, child = [*map(list, request.histories), [], []][:2]
     turn = _since_person(main)
     if request.forced_tool == SUBMIT_PLAN.name:
         from .diagnosis import planned_steps
 
-        steps = planned_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)])
+        steps = planned_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
         return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
     if child:
-        return _step(child)
+        return _step(child, phrases)
     told = main[-1].text if main and main[-1].origin == "runtime" else ""
     if told.startswith(PLAN_FINISHED[:20]):
         from .diagnosis import report
 
-        return _Move(f"{report(_steps_ended(turn))}\n\n{HOW_TO_GET_A_MODEL}")
+        return _Move(f"{report(_steps_ended(turn), phrases)}\n\n{phrases.how_to_get_a_model}")
     if told.startswith(_ASKS_FOR_SUMMARY):
         return _Move(_summary(told))
     if main and main[-1].role == "tool":
-        return _after_results(_done(turn), request)
-    return _answer(_said(turn))
+        return _after_results(_done(turn), request, phrases)
+    return _answer(_said(turn), phrases)
 
 
-def _possible(move: _Move, request: ModelRequest) -> _Move:
+def _language(request: ModelRequest) -> Phrases:
+    """Return the language of the newest thing that the person said in one."""
+    main = list(request.histories[0]) if request.histories else []
+    spoken = [message.text for message in reversed(main) if message.origin == "person"]
+    # Where a summary took the place of what was said, it has the person's lines.
+    return language_of([*spoken, _pinned("The user's last message", main), *_person_lines(main)])
+
+
+def _person_lines(main: Sequence[Message]) -> list[str]:
+    lines = (line for message in main if message.origin == "runtime" for line in message.text.splitlines())
+    return [line.removeprefix(_PERSON) for line in lines if line.startswith(_PERSON)][::-1]
+
+
+def _possible(move: _Move, request: ModelRequest, phrases: Phrases) -> _Move:
     """Replace a move that needs a tool which this session does not have."""
     offered = {spec.name for spec in request.tools}
     if not move.tool or move.tool in offered:
         return move
-    sentence = f"This needs the tool {move.tool}, which this session does not offer."
+    sentence = phrases.tool_missing.format(tool=move.tool)
     if len(request.histories) > 1 and "finish_step" in offered:
         return _Move("", "finish_step", {"status": "failed", "summary": sentence})
     return _Move(sentence)
@@ -197,8 +177,8 @@ def _steps_ended(turn: Sequence[Message]) -> list[tuple[str, str]]:
 
 def _summary(text: str) -> str:
     """Keep what the person said and how the steps ended; the demo needs no more to go on."""
-    lines = [line for line in text.splitlines() if line.startswith(("user: ", "assistant: Step "))]
-    return "\n".join(lines[-_MAX_SUMMARY_LINES:]) or "Nothing of importance was said."
+    lines = [line for line in text.splitlines() if line.startswith((_PERSON, "assistant: Step "))]
+    return "\n".join(lines[-_MAX_SUMMARY_LINES:]) or language_of([]).nothing_to_summarize
 
 
 def _done(messages: Sequence[Message]) -> list[Done]:
@@ -211,56 +191,67 @@ def _done(messages: Sequence[Message]) -> list[Done]:
     ]
 
 
-def _step(child: Sequence[Message]) -> _Move:
+def _step(child: Sequence[Message], phrases: Phrases) -> _Move:
     from .diagnosis import next_in_step
 
-    title = _STEP_TITLE.search(child[0].text)
-    found = next_in_step(title[1].strip() if title else "", _done(child))
-    if found.command:
-        return _Move(found.said, "run_shell_command", {"command": found.command})
-    return _Move("", "finish_step", {"status": found.status, "summary": found.said})
+    found = _STEP_TITLE.search(child[0].text)
+    title = found[1].strip() if found else ""
+    move = next_in_step(title, _done(child))
+    if move is None:
+        summary = phrases.no_program.format(title=title or phrases.this_step)
+        return _Move("", "finish_step", {"status": "failed", "summary": summary})
+    if move.command:
+        return _Move(move.said, "run_shell_command", {"command": move.command})
+    return _Move("", "finish_step", {"status": move.status, "summary": move.said})
 
 
-def _answer(text: str) -> _Move:
+def _answer(text: str, phrases: Phrases) -> _Move:
     """Answer the person's newest message: by a call, a plan, or what the demo can do."""
-    for tool, pattern in _REQUESTS:
-        if found := re.fullmatch(rf"\s*(?:please\s+)?{pattern}\s*", text, re.IGNORECASE | re.DOTALL):
-            return _Move("", tool, dict(_arguments(found.groupdict(""))) or {"path": "."})
-    if _GOAL.search(text):
-        plan_first = "This takes several measurements, so I make a plan first."
-        return _Move(plan_first, "start_plan", {"goal": text.strip()})
-    greeting = "Hello! " if _GREETING.fullmatch(text) else ""
-    return _Move(f"{greeting}{HOW_TO_GET_A_MODEL}\n\n{ABILITIES}".strip())
+    if request := request_in(text):
+        arguments = dict(_arguments(request.arguments)) or {"path": "."}
+        return _Move("", _TOOLS[request.ability], arguments)
+    if speaks_of_trouble(text):
+        return _Move(phrases.plan_first, "start_plan", {"goal": text.strip()})
+    return _Move(f"{_opening(text, phrases)}{phrases.how_to_get_a_model}\n\n{phrases.abilities}".strip())
+
+
+def _opening(text: str, phrases: Phrases) -> str:
+    """Greet back; say plainly that something is not possible, unless nothing was asked for."""
+    if any(re.fullmatch(one.understood.greeting, text, re.IGNORECASE) for one in LANGUAGES):
+        return phrases.hello
+    asks_for_help = not text.strip() or re.search(phrases.understood.help, text)
+    return "" if asks_for_help else phrases.cannot
 
 
 def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the arguments; quotes around one are no part of it, but those of a command are the shell's."""
     for name in sorted(said, key="path".__ne__):
-        quotes, text = ("`" if name == "command" else "`'\""), said[name].strip()
-        if len(text) > 1 and text[0] == text[-1] and text[0] in quotes:
+        quotes, text = {"`": "`"} if name == "command" else {"`": "`", **_QUOTES}, said[name].strip()
+        if len(text) > 1 and quotes.get(text[0]) == text[-1]:
             text = text[1:-1]
         if name == "content" and text:
             text += "\n"
         yield name, re.escape(text) if name == "pattern" else text
 
 
-def _after_results(done: Sequence[Done], request: ModelRequest) -> _Move:
+def _after_results(done: Sequence[Done], request: ModelRequest, phrases: Phrases) -> _Move:
     """Look into the README that a listing shows, else tell what came out."""
     listed = [one.content for use, one in done[-1:] if use.tool == "list_directory" and one.outcome == "ok"]
     readme = _README.search("".join(listed))
     if readme and any(spec.name == "read_file" for spec in request.tools):
         return _Move("", "read_file", {"path": readme[0], "limit": _README_LINES})
-    return _Move("\n\n".join(_told(*one) for one in done) or "There is no result to tell about.")
+    return _Move("\n\n".join(_describe(*one, phrases) for one in done) or phrases.no_result)
 
 
-def _told(use: ToolUse, result: ToolResult) -> str:
+def _describe(use: ToolUse, result: ToolResult, phrases: Phrases) -> str:
     what, content = f"`{_subject(use)}`", result.content.strip()
     lines = content.splitlines()
-    more = [f"... {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
+    rest = len(lines) - _MOST_LINES
+    more = [phrases.more_lines.format(count=rest)] if rest > 0 else []
     quoted = "".join(f"\n    {line}" for line in [*lines[:_MOST_LINES], *more])
     is_silent = not content and result.outcome == "ok"
-    told = "{what} is done; it printed nothing." if is_silent else _TOLD[result.outcome]
-    return told.format(what=what, content=content, quoted=f"\n{quoted}" if quoted else "").strip()
+    template = phrases.silent if is_silent else phrases.outcomes[result.outcome]
+    return template.format(what=what, content=content, quoted=f"\n{quoted}" if quoted else "").strip()
 
 
 def _subject(use: ToolUse) -> str:

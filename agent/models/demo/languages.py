@@ -1,0 +1,68 @@
+"""Which language a person speaks: every language is understood everywhere, and answered in itself."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from .chinese import CHINESE
+from .english import ENGLISH
+from .phrases import Ability, Phrases
+
+LANGUAGES = (ENGLISH, CHINESE)
+_NO_PROSE = re.compile(r"`[^`]*`|https?://[A-Za-z0-9.:/?&=#%_-]+")
+_OWN_COMMAND = r"[!！](?P<command>.*\S.*)"
+
+
+class Request(NamedTuple):
+    ability: Ability
+    arguments: Mapping[str, str]
+    phrases: Phrases | None
+    """Of the language that it is worded in; None: it is worded in none."""
+
+
+def request_in(text: str) -> Request | None:
+    """Return the single call that a text asks for, if it does."""
+    if found := _match(_OWN_COMMAND, text):
+        return Request("run", found.groupdict(""), None)
+    for phrases in LANGUAGES:
+        for ability, pattern in phrases.understood.requests:
+            if found := _match(f"{phrases.understood.polite}{pattern}", text):
+                return Request(ability, found.groupdict(""), phrases)
+    return None
+
+
+def _match(pattern: str, text: str) -> "re.Match[str] | None":
+    return re.fullmatch(pattern, text.strip(), re.IGNORECASE | re.DOTALL)
+
+
+def speaks_of_trouble(text: str) -> bool:
+    return any(_search(phrases.understood.trouble, text) for phrases in LANGUAGES)
+
+
+def speaks_of_web(text: str) -> bool:
+    return any(_search(phrases.understood.web, text) for phrases in LANGUAGES)
+
+
+def speaks_of_disk(text: str) -> bool:
+    return any(_search(phrases.understood.disk, text) for phrases in LANGUAGES)
+
+
+def _search(pattern: str, text: str) -> bool:
+    # Only ASCII letters make words: no blank separates `CPU` from the Chinese letters around it.
+    return re.search(pattern, text, re.IGNORECASE | re.ASCII) is not None
+
+
+def language_of(texts: Iterable[str]) -> Phrases:
+    """Return the language of the first text that has one; English where none has."""
+    return next((found for text in texts if (found := _language(text))), ENGLISH)
+
+
+def _language(text: str) -> Phrases | None:
+    # Files that a message names follow it after an empty line.
+    text = text.strip().partition("\n\n")[0]
+    if request := request_in(text):
+        return request.phrases
+    prose = _NO_PROSE.sub(" ", text)
+    counts = {phrases.counts_in(prose): phrases for phrases in LANGUAGES}
+    # Of two that count the same the later one: English terms stand in every language.
+    return counts[max(counts)] if any(counts) else None
