@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -245,3 +246,39 @@ def _merged(last: Event | None, event: Event | None) -> Event | None:
         case _:
             return None
     return replace(last, delta=last.delta + event.delta) if len(last.delta) < _MERGED_CHARS else None
+
+
+class CommittedEvents:
+    """Holds back what the model said, asked for and took, until the next commit has landed.
+
+    Who reads it as a line of JSON may rely on it then: no kill takes it back. What streams in, and what
+    happens while nothing is held back, passes at once.
+    """
+
+    def __init__(
+        self, once_committed: Callable[[Callable[[], None]], None], pass_on: Callable[[Event], None]
+    ) -> None:
+        self._once_committed = once_committed
+        self._pass_on = pass_on
+        self._held: list[Event] = []
+
+    def take(self, event: Event, is_committed: bool = False) -> None:
+        """Pass an event on, now or after the next commit."""
+        if is_committed or not _tells_of_record(event):
+            self._pass_on(event)
+            return
+        if not self._held:
+            self._once_committed(self._release)
+        self._held.append(event)
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for event in held:
+            self._pass_on(event)
+
+
+def _tells_of_record(event: Event) -> bool:
+    if isinstance(event, MessageAdded):
+        # What a person said was on disk before it was handed to the run.
+        return event.role == "assistant"
+    return isinstance(event, UsageChanged | ToolRequested)

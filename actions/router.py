@@ -10,7 +10,7 @@ from .events import MessageAdded, Notice, ToolRequested
 from .ports import Ports, Reply
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
-from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, ask, overflow, replied
+from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
 from .turn.steering import HEARD_FIELDS, with_heard
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
     ],
     writes=[*_WRITES, *REPLIED_FIELDS, *HEARD_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
 )
-async def router(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> Changes:
+async def router(
+    state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
+) -> Changes:
     """Ask the model what to do with the newest message or results."""
     state = await with_heard(state, ports, bool(cut))
     taken: Changes = {"inbox_taken": state.inbox_taken}
@@ -44,7 +46,7 @@ async def router(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> C
         return {"chat_history": state.chat_history.append(*cut), **taken}
     histories = (state.chat_history,)
     forced, output = _wanted(state, ports)
-    reply = await ask(state, ports, histories, forced, output)
+    reply = await ask(state, ports, histories, forced, output, kept)
     if reply is None:
         return overflow(state, "router")
     message = _with_unique_ids(reply.message, ports)

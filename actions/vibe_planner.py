@@ -14,7 +14,7 @@ from .turn.decision_tools import (
     steps_from_text,
     why_unusable,
 )
-from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, ask, overflow, replied
+from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
 from .turn.proposals import answer_all, record_wishes, with_unique_ids
 from .turn.steering import HEARD_FIELDS, with_heard
 
@@ -27,7 +27,9 @@ _PLEASE = f"No plan was found in this. Call {SUBMIT_PLAN.name} with the steps."
     reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS, *HEARD_FIELDS],
     writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS, *HEARD_FIELDS],
 )
-async def vibe_planner(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> Changes:
+async def vibe_planner(
+    state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
+) -> Changes:
     """Ask the model for the steps that are still to do."""
     state = await with_heard(state, ports, bool(cut))
     taken: Changes = {"inbox_taken": state.inbox_taken}
@@ -35,7 +37,7 @@ async def vibe_planner(state: ApplicationState, ports: Ports, cut: CutReply = ()
         ports.emit(MessageAdded("assistant", cut[0].text))
         return {"chat_history": state.chat_history.append(*cut), **taken}
     histories = (state.chat_history,)
-    reply = await ask(state, ports, histories, SUBMIT_PLAN.name)
+    reply = await ask(state, ports, histories, SUBMIT_PLAN.name, kept=kept)
     if reply is None:
         return overflow(state, "vibe_planner")
     message = with_unique_ids(reply.message, ports)

@@ -3,13 +3,15 @@
 from ..state.application import ApplicationState
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.model_call import REPLIED_FIELDS, CutReply
+from .turn.model_call import REPLIED_FIELDS, CutReply, KeptReply
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(reads=[*STEP_READS, "active_step_id"], writes=[*STEP_WRITES, *REPLIED_FIELDS])
-async def vibe_result_analyzer(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> Changes:
+async def vibe_result_analyzer(
+    state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
+) -> Changes:
     """Show the model the newest results of the active step."""
     step = state.active_step
     assert step is not None
-    return await take_turn(state, ports, step, "vibe_result_analyzer", cut)
+    return await take_turn(state, ports, step, "vibe_result_analyzer", cut, kept)

@@ -7,12 +7,14 @@ from .events import StepChanged
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import FINISH_STEP
-from .turn.model_call import REPLIED_FIELDS, CutReply
+from .turn.model_call import REPLIED_FIELDS, CutReply, KeptReply
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(reads=[*STEP_READS, "current_goal"], writes=[*STEP_WRITES, *REPLIED_FIELDS])
-async def vibe_step_executor(state: ApplicationState, ports: Ports, cut: CutReply = ()) -> Changes:
+async def vibe_step_executor(
+    state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
+) -> Changes:
     """Begin the first pending step of the plan."""
     pending = next(step for step in state.vibe_plan if step.status == "pending")
     step = pending.model_copy(
@@ -21,7 +23,7 @@ async def vibe_step_executor(state: ApplicationState, ports: Ports, cut: CutRepl
     if not cut:
         ports.emit(StepChanged(step.step_id, "in_progress"))
     started = state.model_copy(update={"active_step_id": step.step_id})
-    return await take_turn(started, ports, step, "vibe_step_executor", cut)
+    return await take_turn(started, ports, step, "vibe_step_executor", cut, kept)
 
 
 def _briefing(state: ApplicationState, step: VibeStep) -> Message:

@@ -107,7 +107,7 @@ class ModelCalled(Record):
     """Of the tries whose answer was cut or empty."""
     request: RequestShape
     reply: Message | None = Field(default=None, exclude_if=lambda reply: reply is None)
-    """Set where no history takes the reply in."""
+    """Set where no history takes the reply in, or only after hooks have judged it."""
     error: Failure | None = None
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...state.calls import HookSaid, PendingCall
-from ...state.messages import ToolUse
+from ...state.messages import Message, ToolUse
 from ..ports import ToolOutcome
 
 
@@ -34,6 +34,10 @@ class Advice(Protocol):
     @property
     def comments_results(self) -> bool:
         """Whether it may take its time over what calls came to."""
+        ...
+
+    def judges(self, reply: Message) -> bool:
+        """Tell whether it may take its time over a reply, before a step records that."""
         ...
 
     def give_up(self) -> None:

@@ -143,7 +143,11 @@ class ToolOffers(Protocol):
 class Trace(Protocol):
     """Where a run tells what it does, beside what its steps record."""
 
-    def add(self, record: TraceRecord) -> None: ...
+    def add(self, record: TraceRecord) -> None:
+        """Record it with the session's next commit."""
+
+    async def flush(self) -> None:
+        """Commit what was added."""
 
 
 class SteeringInbox(Protocol):

@@ -54,7 +54,8 @@ async def called(
 ) -> Reply:
     """Make a model call and tell what streams in; its record is there before the reply is returned.
 
-    `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does.
+    `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does. It
+    also holds a reply that hooks will judge: they take their time, and the process may die meanwhile.
     """
     seen, shown = _Seen(ports.offer(state.equipment).sha256), _Shown(ports, state.active_step_id)
     reply: Reply | None = None
@@ -69,7 +70,7 @@ async def called(
                     item = replace(item, message=_without_secrets(item.message, ports))
                     seen.discarded += item.discarded
                     reply, error = replace(item, discarded=seen.discarded), None
-                    kept = item.message if is_aside else None
+                    kept = item.message if is_aside or _is_judged(item.message, ports) else None
                     _record(ports, request, seen, finish=item.finish, usage=item.usage, reply=kept)
                 case Discarded():
                     ports.emit(UsageChanged(state.turn_usage + seen.discarded, item.usage))
@@ -86,6 +87,10 @@ async def called(
             _record(ports, request, seen, error=error)
     assert reply is not None, "a model's stream ended without its reply"
     return reply
+
+
+def _is_judged(reply: Message, ports: Ports) -> bool:
+    return ports.advice is not None and ports.advice.judges(reply)
 
 
 class _Shown:
@@ -171,6 +176,8 @@ def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> Non
 CutReply = tuple[Message, ...]
 """The input of an action whose call of the model was interrupted: what had been read, and the mark after it.
 Empty: ask the model."""
+KeptReply = Reply | None
+"""The input of an action whose reply is known from a process that died before a step recorded it."""
 MAX_COMPRESSIONS = 2
 MAX_BAD_ROUNDS = 5
 _LEARNED_RANGE = (0.05, 1.0)
@@ -182,8 +189,16 @@ async def ask(
     histories: tuple[Transcript, ...],
     forced_tool: str | None = None,
     output: "OutputFormat | None" = None,
+    kept: Reply | None = None,
 ) -> Reply | None:
-    """Ask the model and tell what streams in; None means that the request does not fit."""
+    """Ask the model and tell what streams in; None means that the request does not fit.
+
+    `kept`: the reply is known, from a process that died while hooks judged it.
+    """
+    if kept is not None:
+        ports.emit(TextDelta(kept.message.shown, state.active_step_id))
+        ports.emit(UsageChanged(state.turn_usage + kept.used, kept.used))
+        return kept
     if state.bad_rounds >= MAX_BAD_ROUNDS:
         raise ModelError(
             f"The model sent unusable tool calls {state.bad_rounds} times in a row.",
@@ -199,6 +214,9 @@ async def ask(
         return None
     reach("reply_before_commit")
     ports.emit(UsageChanged(state.turn_usage + reply.used, reply.usage))
+    if _is_judged(reply.message, ports):
+        await ports.trace.flush()
+        reach("reply_kept")
     return reply
 
 

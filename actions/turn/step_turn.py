@@ -6,7 +6,7 @@ from ..events import MessageAdded, ToolRequested
 from ..ports import Ports, Reply
 from .burr_action import Changes
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
-from .model_call import CALL_READS, CutReply, ask, overflow, replied
+from .model_call import CALL_READS, CutReply, KeptReply, ask, overflow, replied
 from .proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .steering import HEARD_FIELDS, heard
 
@@ -18,7 +18,12 @@ _RECORDED = "The step is closed."
 
 
 async def take_turn(
-    before: ApplicationState, ports: Ports, step: VibeStep, action: str, cut: CutReply = ()
+    before: ApplicationState,
+    ports: Ports,
+    step: VibeStep,
+    action: str,
+    cut: CutReply = (),
+    kept: KeptReply = None,
 ) -> Changes:
     """Return the state changes of the turn that `action` is; the compressor's if the request does not fit."""
     history, newest = await heard(before, ports, step.chat_history, step.step_id, bool(cut))
@@ -29,7 +34,7 @@ async def take_turn(
         longer = step.model_copy(update={"chat_history": step.chat_history.append(*cut)})
         return {"vibe_plan": with_step(before, longer), **taken}
     histories = (before.chat_history, step.chat_history)
-    reply = await ask(before, ports, histories)
+    reply = await ask(before, ports, histories, kept=kept)
     if reply is None:
         return overflow(before, action)
     message = with_unique_ids(reply.message, ports)

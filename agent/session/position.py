@@ -12,8 +12,10 @@ from ...state.cancellation import to_the_end
 from ...state.databases.database import overheard
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.session import SessionSettings, short_title
+from ...state.store.journal import unused_reply
 from ...state.store.lease import new_runner
 from ...state.store.listing import beat_s
+from ...state.trace import ModelCalled
 
 if TYPE_CHECKING:
     from burr.core import Application
@@ -102,6 +104,18 @@ class Position:
         if await self.store.database.offload(lambda: index.exists(self.session_id)):
             await self.store.database.offload(lambda: index.rename(self.session_id, title))
         self.title = title
+
+    async def unused_reply(self) -> ModelCalled | None:
+        """Return a reply that is recorded and in no step, because its process died while hooks judged it."""
+        seq, database = self._writer.last_seq, self.store.database
+        return await database.offload(lambda: unused_reply(database, self.session_id, seq))
+
+    async def died_asking(self) -> str:
+        """Return when the session last wrote, if its process died before an answer; empty if it did not."""
+        if self._writer.is_foreign or not self._writer.chain.records:
+            return ""
+        head = await self.store.database.offload(lambda: self.store.index.head(self.session_id))
+        return head.updated_at if head.life == "died" else ""
 
     async def take(self) -> None:
         """Take the right to write before anything else is to be written."""

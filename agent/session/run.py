@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from ...actions.events import (
     RETRIES,
     ApprovalNeeded,
+    CommittedEvents,
     ErrorRaised,
     Event,
     EventBacklog,
@@ -26,6 +27,7 @@ from ...actions.events import (
     UsageChanged,
 )
 from ...actions.ports import PORTS, Ports
+from ...actions.turn.model_call import KeptReply
 from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
 from ...state.clock import now, text_of
@@ -43,6 +45,7 @@ from ...state.errors import (
 from ...state.messages import cut_answer
 from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
+from .open_request import MODEL_ACTIONS, OpenRequest
 from .position import Position
 
 if TYPE_CHECKING:
@@ -194,9 +197,6 @@ def nobody(event: Event, state: ApplicationState) -> None:
 
 
 HALTS = ("prompt", "human_confirm")
-MODEL_ACTIONS = frozenset(
-    {"router", "vibe_planner", "vibe_step_executor", "vibe_result_analyzer", "context_compressor"}
-)
 
 _log = logging.getLogger("sandbur")
 
@@ -228,6 +228,7 @@ class Run:
         self._record_only = record_only
         self._is_command = is_command
         self._observe = observe
+        self._kept: KeptReply = None
         self._used = Usage()
         self._used_in_turn: Usage | None = None
         self._running: dict[str, ToolStarted] = {}
@@ -238,12 +239,19 @@ class Run:
         self._before: Any = None
         """Burr's state when it began."""
         self._events = EventBacklog()
+        self._in_order = CommittedEvents(ports.journal.once_committed, self._pass_on)
+        self._last_events: list[Event] = []
+        """Those that were committed when the task had ended."""
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
         self.has_begun = False
         self.is_recorded = False
         """True when the trace tells of the end."""
         self._lost: SandburError | None = None
+
+    def go_on_from(self, open_request: OpenRequest) -> None:
+        """Take in what the process of the last run left open where this run goes on."""
+        self._kept, self._used = open_request.reply, open_request.used
 
     async def events(self, started: Event) -> AsyncIterator[Event]:
         """Start, and yield what happens: `started` once the beginning is on disk, last the result.
@@ -327,7 +335,7 @@ class Run:
         )
         self.is_recorded = True
         await position.release(status, wake_at)
-        return [*last, end]
+        return [*self._last_events, *last, end]
 
     def _refused(self) -> bool:
         """Tell whether a call waits still that was to be decided."""
@@ -371,7 +379,7 @@ class Run:
             await self._steps(halt_after=[self._first], inputs=self._inputs)
         self._ports.events.listener = self._tell
         for event in held_back:
-            self._tell(event)
+            self._tell(event, is_committed=True)
         self.has_begun = True
         if self._was_interrupted:
             raise asyncio.CancelledError
@@ -413,7 +421,10 @@ class Run:
         if self._record_only or self._position.next_action in HALTS:
             return
         self._check_limits()
-        await self._steps(halt_before=list(HALTS))
+        if self._kept is not None:
+            await self._steps(halt_after=[self._position.next_action], inputs={"kept": self._kept})
+        if self._position.next_action not in HALTS:
+            await self._steps(halt_before=list(HALTS))
         while decisions := await self._denied_by_hooks():
             await self._steps(halt_after=["human_confirm"], inputs={"decisions": decisions})
             if self._position.next_action not in HALTS:
@@ -446,8 +457,14 @@ class Run:
                 self._check_hooks()
                 self._check_limits()
 
-    def _tell(self, event: Event) -> None:
-        self._events.put(event)
+    def _pass_on(self, event: Event) -> None:
+        if self._task is not None and self._task.done():
+            self._last_events.append(event)
+        else:
+            self._events.put(event)
+
+    def _tell(self, event: Event, is_committed: bool = False) -> None:
+        self._in_order.take(event, is_committed)
         self._observe(event, self._position.state)
         if isinstance(event, TextDelta):
             self._read += event.delta

@@ -20,6 +20,7 @@ from ...state.transcript import Transcript
 from ..version import VERSION
 from ..wiring import conditions_of
 from .inbox import SessionInbox
+from .open_request import OpenRequest, find_open_request
 from .position import Position
 from .run import Limits, Observe, Run, finished, nobody
 
@@ -90,6 +91,7 @@ class Session:
         self._run: Run | None = None
         self._is_running = False
         self._is_examined = False
+        self._open_request = OpenRequest()
 
     @property
     def state(self) -> ApplicationState:
@@ -257,13 +259,15 @@ class Session:
         return await self._position.elsewhere()
 
     async def examine(self) -> None:
-        """Find out what came of the calls that were running when the process of the last run died."""
+        """Find out what came of calls and requests that were open when the process of the last run died."""
         if not self._is_examined:
             self._is_examined = True
             if self.state.pending_tool_calls:
                 from ...actions.turn.recovery import triage
 
                 self._change_calls(await triage(self.state, self._ports))
+            self._open_request = await find_open_request(self._position, self._ports)
+            self.notices += (self._open_request.notice,) if self._open_request.notice else ()
 
     def allow_always(self, rule: str) -> None:
         """Let what `rule` covers pass unasked for the rest of this session."""
@@ -411,6 +415,9 @@ class Session:
                 self._judge_again()
                 self._position.change(bad_rounds=0, **self._tried_again())
             taken = self._taking(first, is_command)
+            if first is None:
+                run.go_on_from(self._open_request)
+            self._open_request = self._open_request if is_command else OpenRequest()
             self._record_beginning(first)
             if self._ports.scratch is not None and self._ports.scratch.is_dir():
                 from ...actions.turn.tool_results import sweep

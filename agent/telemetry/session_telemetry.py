@@ -82,6 +82,9 @@ class SessionTelemetry:
             self._outlet.worker.do(partial(run.end, record, at_ns))
         self._log.add(record)
 
+    async def flush(self) -> None:
+        await self._log.flush()
+
     def note(self, event: Event, state: ApplicationState) -> None:
         """Export what an event tells; `state` is what its step began with."""
         if self._run is not None and isinstance(event, _TOLD):

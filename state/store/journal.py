@@ -12,8 +12,8 @@ from ..crashpoints import reach
 from ..databases.chain import Entry, next_number, sound_rows
 from ..databases.database import Database
 from ..messages import ToolResult, ToolUse, json_object
-from ..trace import TraceRecord
-from .recording import recorded_result
+from ..trace import ModelCalled, TraceRecord
+from .recording import contents_of, recorded_result
 from .writer import SessionWriter
 
 if TYPE_CHECKING:
@@ -343,3 +343,25 @@ class TraceLog:
         n, self._next_n = self._next_n, self._next_n + 1
         body = record.model_dump_json(exclude_defaults=True, exclude={"kind"})
         self._writer.queue(Entry("traces", (n, self._writer.last_seq, record.kind, now(), body)))
+        if isinstance(record, ModelCalled) and record.reply is not None:
+            self._writer.use(record.reply.files)
+
+    async def flush(self) -> None:
+        await self._writer.flush()
+
+
+_NEWEST_TRACES = 20
+
+
+def unused_reply(database: Database, session_id: str, seq: int) -> ModelCalled | None:
+    """Return the newest model call if it was made after step `seq`, the newest one, and its reply is kept.
+
+    The process ended while hooks judged the reply, so that no step holds it.
+    """
+    first = next_number(database, "traces", session_id) - _NEWEST_TRACES
+    rows = sound_rows(database, "traces", session_id, ("seq", "event", "body"), after=(first - 1,))
+    newest = [(int(at), body) for _, at, event, body in rows if event == "model_called"][-1:]
+    for at, body in newest:
+        if at == seq and '"reply":' in body:
+            return ModelCalled.model_validate_json(body, context={"contents": contents_of(database)})
+    return None

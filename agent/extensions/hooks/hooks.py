@@ -11,7 +11,7 @@ from ....actions.ports import Tool, ToolOutcome
 from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....state.application import ExecutionMode
 from ....state.calls import HookSaid, PendingCall
-from ....state.messages import ToolUse, encodable, json_object
+from ....state.messages import Message, ToolUse, encodable, json_object
 from .answers import HookAnswer, answer_of, joined_answer
 from .declared import HookCommand, HookEvent
 from .program import HookPlace, run_hook
@@ -74,6 +74,10 @@ class Hooks:
     @property
     def comments_results(self) -> bool:
         return any(one.event in ("PostToolUse", "PostToolUseFailure") for one in self._commands)
+
+    def judges(self, reply: Message) -> bool:
+        asked: tuple[HookEvent, ...] = ("PreToolUse", "PermissionRequest") if reply.tool_uses else ("Stop",)
+        return any(one.event in asked for one in self._commands)
 
     def give_up(self) -> None:
         self._is_given_up = True

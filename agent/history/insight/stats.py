@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ....state.application import Usage
+from ....state.application import ApplicationState, Usage
 from ....state.clock import milliseconds, text_of
 from ....state.databases.database import Database
 from ....state.session import SessionSummary
+from ....state.store.journal import unused_reply
 from ....state.store.recording import (
     CallMove,
     Traced,
@@ -19,7 +20,10 @@ from ....state.store.recording import (
     stored_state,
 )
 from ....state.store.store import Store
+from ....state.store.writer import SessionWriter
 from ....state.trace import Failure, ModelCalled, RunEnded
+from ...graph import next_action
+from ...session.open_request import LOST_REPLY, MODEL_ACTIONS, UNKNOWN_USAGE
 
 
 @dataclass(slots=True)
@@ -177,8 +181,20 @@ class _Reader:
                 self._model_call(record, traced.at)
         if is_open:
             runs.running += self._summary.status == "running"
-            runs.died += self._summary.status != "running"
+            if self._summary.status != "running":
+                runs.died += 1
+                self._lost_request()
         return first
+
+    def _lost_request(self) -> None:
+        """Count the request that a run may have been waiting for when it died: nobody knows what it took."""
+        summary = self._summary
+        if summary.updated_at < self._found.since or not _asks_model(self._database, summary.id):
+            return
+        for tally in self._tallies(summary.model, summary.updated_at):
+            tally.add_usage(UNKNOWN_USAGE)
+            tally.failed_calls += 1
+        self._found.failures[f"model call: {LOST_REPLY}"] += 1
 
     def _model_call(self, called: ModelCalled, at: str) -> None:
         for tally in self._tallies(called.model, at):
@@ -249,3 +265,13 @@ def usage_at(database: Database, session_id: str, seq: int) -> Usage:
     """Return what a session had used at a step, together with what it was forked from."""
     found = stored_state(database, session_id, seq)
     return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
+
+
+def _asks_model(database: Database, session_id: str) -> bool:
+    """Tell whether a session stands before a model call whose reply is not recorded."""
+    writer = SessionWriter(database, session_id, ApplicationState)
+    found = writer.load()
+    if found is None:
+        return False
+    action = next_action(found[1], ApplicationState.model_construct(**found[3]))
+    return action in MODEL_ACTIONS and unused_reply(database, session_id, found[0]) is None

@@ -235,6 +235,7 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
     if owner.ancestors:
         before = {**before, "pending_tool_calls": tuple(map(undecided_again, before["pending_tool_calls"]))}
     for place, step in enumerate(owner.steps):
+        first = since
         began = parts.beginning(since, step.row)
         if began is not None:
             run, since = began, began.row
@@ -253,7 +254,7 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             after=after,
             goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
             heard=parts.heard(since, step.row, step.action, _newest_heard(after)) if was_heard else (),
-            **parts.of(since, step.row),
+            **parts.of(since, step.row, first),
         )
         action, before, since = step.action, after, step.row + 1
 
@@ -314,10 +315,12 @@ class _Parts:
                 return one.record.action
         return following[0].action if following else None
 
-    def of(self, first: int, last: int) -> dict[str, Any]:
-        """Return what came in from outside during the action that wrote these rows."""
-        traces = (one.record for one in reversed(rows_between(self._traces, first, last)))
-        called = next((one for one in traces if isinstance(one, ModelCalled)), None)
+    def of(self, first: int, last: int, earliest: int) -> dict[str, Any]:
+        """Return what came in from outside during the action that wrote these rows.
+
+        Its reply may be from a run that died while hooks judged it, in a row from `earliest` on.
+        """
+        called = self._model_call(first, last) or self._model_call(earliest, first, is_kept=True)
         messages = [one.message for one in rows_between(self._messages, first, last)]
         moves = rows_between(self._moves, first, last)
         cut = tuple(messages[-2:]) if messages and messages[-1].marks_cut else ()
@@ -331,6 +334,12 @@ class _Parts:
             "results": {result.call_id: result for one in messages for result in one.tool_results},
             "started": frozenset(move.call_id for move in moves if move.move == "started"),
         }
+
+    def _model_call(self, first: int, last: int, is_kept: bool = False) -> ModelCalled | None:
+        """Return the newest model call in these rows; one that `is_kept` has its reply with it."""
+        traces = (one.record for one in reversed(rows_between(self._traces, first, last)))
+        called = next((one for one in traces if isinstance(one, ModelCalled)), None)
+        return None if called is not None and is_kept and called.reply is None else called
 
     def heard(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
         """Return what was waiting and is in the messages of these rows; `newest` is its last number."""

@@ -81,6 +81,8 @@ class Stage:
         if isinstance(record, ModelCalled):
             self.asked = record.request
 
+    async def flush(self) -> None: ...
+
 
 class RecordedModel:
     """Answers each request with the reply that was recorded in this step, or passes it on to a real model."""
@@ -100,7 +102,8 @@ class RecordedModel:
             raise DivergenceError("request", "today's program asks the model where the recorded run did not")
         if called.error is not None:
             raise ContextFull(called.error.message)
-        if self._real is not None and called.reply is None:
+        is_aside = called.reply is not None and moment.reply is None
+        if self._real is not None and not is_aside:
             async for event in self._real.stream(request):
                 yield event
             return
@@ -222,6 +225,9 @@ class RecordedAdvice:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
+
+    def judges(self, reply: Message) -> bool:
+        return False
 
     def give_up(self) -> None: ...
 

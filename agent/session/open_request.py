@@ -1,0 +1,65 @@
+"""Finds what became of a model request that was open when the process of the last run died."""
+
+from typing import NamedTuple, cast
+
+from ...actions.ports import Ports, Reply
+from ...actions.ports.model import FinishReason
+from ...actions.turn.model_call import KeptReply
+from ...state.application import Usage
+from ...state.trace import Failure, ModelCalled, RequestShape
+from .position import Position
+
+MODEL_ACTIONS = frozenset(
+    {"router", "vibe_planner", "vibe_step_executor", "vibe_result_analyzer", "context_compressor"}
+)
+UNKNOWN_USAGE = Usage(
+    input_tokens=None, output_tokens=None, cache_read_tokens=None, cache_write_tokens=None, cost_usd=None
+)
+"""Of a request of which no reply was recorded; as with other tries, the call that is made for it counts."""
+LOST_REPLY = "lost"
+"""The code of the failure that is recorded for such a request."""
+_NOTICE = (
+    "An answer that may have been shown was not kept, because the process died before it was recorded; it is"
+    " asked for again when the run goes on."
+)
+
+
+class OpenRequest(NamedTuple):
+    reply: KeptReply = None
+    """It was recorded, and hooks were judging it."""
+    notice: str = ""
+    """What the person should know."""
+    used: Usage = Usage()
+    """What the request took, in addition to all that is recorded."""
+
+
+async def find_open_request(position: Position, ports: Ports) -> OpenRequest:
+    """Return the reply to go on with, or record that what the request took is not known.
+
+    No mark is needed for that: the process was going to send a request after the last commit, and did not
+    live to record anything after it.
+    """
+    action = position.next_action
+    if action not in MODEL_ACTIONS:
+        return OpenRequest()
+    is_aside = action == "context_compressor"
+    if not is_aside and (called := await position.unused_reply()) is not None:
+        assert called.reply is not None
+        finish = cast(FinishReason, called.finish)
+        return OpenRequest(Reply(called.reply, finish, called.usage, called.discarded))
+    died_at = await position.died_asking()
+    if not died_at:
+        return OpenRequest()
+    ports.trace.add(
+        ModelCalled(
+            model=ports.model.name,
+            began_at=died_at,
+            duration_ms=0,
+            discarded=UNKNOWN_USAGE,
+            request=RequestShape(fixed_sha256="", histories=(), output=""),
+            error=Failure(code=LOST_REPLY, message="The process died before a reply was recorded."),
+        )
+    )
+    state = position.state
+    position.change(usage=state.usage + UNKNOWN_USAGE, turn_usage=state.turn_usage + UNKNOWN_USAGE)
+    return OpenRequest(notice="" if is_aside else _NOTICE, used=UNKNOWN_USAGE)
