@@ -36,6 +36,7 @@ ON_EVERY_DATABASE = (
     "test_report_safety",
     "test_traces",
     "test_files_of_messages",
+    "test_listing",
 )
 """The tests of these modules hold for every kind of store; those of the others use SQLite."""
 TESTS = Path(__file__).parent

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..state.errors import UsageError
+from ..state.store.listing import FolderFilter
 from .terminal.terminal import say
 
 if TYPE_CHECKING:
@@ -121,13 +122,14 @@ def _named_session(runtime: "Runtime", command: "ChatCommand") -> str:
     if command.resume is not None:
         raise UsageError("-r needs the ID of a session here.", "`sandbur sessions` lists them.")
     # What somebody else made may name any folder; to go on with it is for a person to say.
-    here = [found for found in runtime.store.sessions(cwd=str(Path.cwd())) if not found.is_foreign]
-    if not here:
+    here = runtime.store.newest_sessions(FolderFilter(str(Path.cwd())))
+    found = next((session for session in here if not session.is_foreign), None)
+    if found is None:
         raise UsageError(
             "There is no session of this folder yet.",
             "`sandbur sessions` lists all of them; an imported one is resumed by its ID.",
         )
-    return here[0].id
+    return found.id
 
 
 def _folder(path: Path, flag: str) -> Path:

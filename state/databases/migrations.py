@@ -4,7 +4,7 @@ import sqlite3
 
 from ..crashpoints import reach
 from .chain import digest_of, first_digest
-from .schema import CHAINED, SCHEMA_VERSION, TABLES
+from .schema import CHAINED, SCHEMA_VERSION, TABLES, folder_of, index_creations
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -63,10 +63,24 @@ def _add_inbox(connection: sqlite3.Connection) -> None:
     _create(connection, "inbox")
 
 
+def _index_the_folders(connection: sqlite3.Connection) -> None:
+    """5 to 6: what sessions are found by, in columns of their own, and indexes over them."""
+    for column in ("tenant VARCHAR(64)", "folder VARCHAR(255)"):
+        connection.execute(f"ALTER TABLE heads ADD COLUMN {column} DEFAULT '' NOT NULL")
+    connection.create_function("folder_of", 1, folder_of, deterministic=True)
+    connection.execute(
+        "UPDATE heads SET (tenant, folder) ="
+        " (SELECT tenant, folder_of(settings) FROM sessions WHERE id = heads.session_id)"
+        " WHERE session_id IN (SELECT id FROM sessions)"
+    )
+    for creation in index_creations("title"):
+        connection.execute(creation)
+
+
 def _create(connection: sqlite3.Connection, *names: str) -> None:
     for table in TABLES:
         if table.split()[2] in names:
-            connection.execute(table.format(long_text="TEXT", blob="BLOB"))
+            connection.execute(table.format(long_text="TEXT", blob="BLOB", indexes=""))
 
 
-_STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox}
+_STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}

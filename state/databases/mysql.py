@@ -15,6 +15,7 @@ from pymysql.converters import conversions
 from ..errors import StoreError
 from . import troubles
 from .database import Statement
+from .schema import TITLE_START_CHARS
 from .server import ANSWER_S, plain, with_percent
 from .troubles import ReadTrouble, Trouble, trouble_of
 from .url import ServerUrl
@@ -149,6 +150,8 @@ class MysqlServer:
     long_text = "LONGTEXT"
     blob = "LONGBLOB"
     table_suffix = " ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    title_start = f"title({TITLE_START_CHARS})"
+    has_partial_indexes = False
     columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE()"
     creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe by itself
 

@@ -24,7 +24,15 @@ from .database import (
     unheard,
     update,
 )
-from .schema import COLUMNS, SCHEMA_VERSION, TABLES, if_missing
+from .schema import (
+    COLUMNS,
+    SCHEMA_VERSION,
+    TABLES,
+    folder_of,
+    if_missing,
+    index_clauses,
+    index_creations,
+)
 from .server import Connection, Server
 from .troubles import Trouble
 
@@ -238,8 +246,48 @@ def prepare(server: Server, connection: Connection) -> None:
         raise _foreign(server, ["meta"])
     require_readable(server.name, version)
     if version < SCHEMA_VERSION:
-        # Versions 3 to 5 added tables, and changed none.
-        connection.commit([*_creation(server), _UP_TO_DATE], None)
+        _upgrade(server, connection)
+
+
+def _upgrade(server: Server, connection: Connection) -> None:
+    """Bring the tables up to date; what another process, or one that died here, has done is done."""
+    connection.commit(_tables(server, TABLES), None)  # versions 3 to 5 added tables, and changed none
+    if server.has_partial_indexes:
+        columns = (f"ALTER TABLE heads ADD COLUMN IF NOT EXISTS {column}" for column in _NEW_IN_HEADS)
+        creations = [(text, ()) for text in (*columns, *index_creations(server.title_start))]
+        connection.commit([*server.creation_lock, *creations], None)
+    else:
+        _add_to_heads(server, connection)
+    _fill_folders(connection)
+    connection.commit([_UP_TO_DATE], None)
+
+
+_NEW_IN_HEADS = tuple(f"{column} {COLUMNS['heads'][column]}" for column in ("tenant", "folder"))
+_FILLED_AT_ONCE = 500
+
+
+def _add_to_heads(server: Server, connection: Connection) -> None:
+    """Add the columns of version 6 and the indexes with one statement: all of it is there, or nothing."""
+    added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *index_clauses(server.title_start)))
+    try:
+        if "folder" not in _present(server, connection)["heads"]:
+            connection.commit([(f"ALTER TABLE heads {added}", ())], None)
+    except Trouble:
+        if "folder" not in _present(server, connection)["heads"]:  # another process was not faster
+            raise
+
+
+def _fill_folders(connection: Connection) -> None:
+    """Write tenant and folder into the rows of `heads` that have none."""
+    after = ""
+    while rows := connection.query(
+        "SELECT s.id, s.tenant, s.settings FROM heads h JOIN sessions s ON s.id = h.session_id"
+        f" WHERE h.folder = '' AND h.session_id > ? ORDER BY h.session_id LIMIT {_FILLED_AT_ONCE}",
+        (after,),
+    ):
+        places = [({"tenant": row[1], "folder": folder_of(row[2])}, {"session_id": row[0]}) for row in rows]
+        connection.commit([update("heads", *place) for place in places], None)
+        after = rows[-1][0]
 
 
 def table_problems(server: Server, connection: Connection) -> list[str]:
@@ -280,11 +328,18 @@ def _foreign(server: Server, tables: list[str]) -> StoreError:
 
 def _creation(server: Server) -> list[Statement]:
     version = "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO NOTHING"
-    return [*_tables(server, TABLES), (version, (str(SCHEMA_VERSION),))]
+    indexes = index_creations(server.title_start) if server.has_partial_indexes else ()
+    created = [*_tables(server, TABLES), *((creation, ()) for creation in indexes)]
+    return [*created, (version, (str(SCHEMA_VERSION),))]
 
 
 def _tables(server: Server, tables: Sequence[str]) -> list[Statement]:
-    types = {"long_text": server.long_text, "blob": server.blob}
+    indexes = (
+        ""
+        if server.has_partial_indexes
+        else "".join(f", {clause}" for clause in index_clauses(server.title_start))
+    )
+    types = {"long_text": server.long_text, "blob": server.blob, "indexes": indexes}
     texts = (f"{if_missing(table).format(**types)}{server.table_suffix}" for table in tables)
     return [*server.creation_lock, *((text, ()) for text in texts)]
 

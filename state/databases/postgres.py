@@ -18,6 +18,7 @@ from psycopg.waiting import Ready
 
 from . import troubles
 from .database import Statement
+from .schema import TITLE_START_CHARS
 from .server import ANSWER_S, plain, with_percent
 from .troubles import ReadTrouble, Trouble, trouble_of
 from .url import ServerUrl
@@ -104,6 +105,8 @@ class PostgresServer:
     long_text = "TEXT"
     blob = "BYTEA"
     table_suffix = ""
+    title_start = f"substr(title, 1, {TITLE_START_CHARS})"
+    has_partial_indexes = True
     # Not from information_schema, which hides what the role has no right to.
     columns = (
         "SELECT c.relname, a.attname FROM pg_catalog.pg_class c"

@@ -1,10 +1,13 @@
 """The tables of the store and their version; `{long_text}` and `{blob}` stand for a database's own types."""
 
+import hashlib
+import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
-SCHEMA_VERSION = 5
-READABLE_EXPORTS = (2, 3, 4, 5)
-"""Schemas of exports that can be imported: each later one only added tables."""
+SCHEMA_VERSION = 6
+READABLE_EXPORTS = (2, 3, 4, 5, 6)
+"""Schemas of exports that can be imported: later ones added tables, and columns that no export holds."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"
 _MOVE, _TIME, _DIGEST, _ID, _NAME = (f"VARCHAR({size}) NOT NULL" for size in (16, 32, 40, 64, 255))
@@ -35,9 +38,11 @@ _OTHERS = {
                  "created_at": _TIME, "settings": _TEXT},
     # Rewritten with every commit of a session, so it stays small. `records` and `chain`: how many chained
     # rows the session has, and the digest of the newest; `owner`, `epoch`, `lease_until`: its writer.
+    # `tenant` and `folder` repeat what `sessions` holds, for the indexes; see `folder_key`.
     "heads": {"session_id": _ID, "title": _TEXT, "status": _TIME, "updated_at": _TIME, "wake_at": _TIME,
               "last_seq": _INTEGER, "records": _INTEGER, "chain": _DIGEST, "owner": _NAME, "epoch": _INTEGER,
-              "lease_until": _TIME},
+              "lease_until": _TIME, "tenant": "VARCHAR(64) DEFAULT '' NOT NULL",
+              "folder": "VARCHAR(255) DEFAULT '' NOT NULL"},
     # File contents before a change, and files in messages, by SHA-256, compressed, in chunks; `session_id`
     # only tells who wrote them: every session reads them, and as each writes its own rows, two never collide
     # on one content. A row without content, chunk -1: messages of that session refer to it.
@@ -82,7 +87,8 @@ SESSION_TABLES = (*CHAINED, "annotations", "inbox", "seals", "quarantine", "head
 def _creation(table: str) -> str:
     lines = [f"{name} {kind}" for name, kind in COLUMNS[table].items()]
     keys = _KEYS.get(table) or ("session_id", *KEYS[table])
-    return f"CREATE TABLE {table} (\n    {', '.join(lines)},\n    PRIMARY KEY ({', '.join(keys)}))"
+    indexes = "{indexes}" if table == "heads" else ""
+    return f"CREATE TABLE {table} (\n    {', '.join(lines)},\n    PRIMARY KEY ({', '.join(keys)}){indexes})"
 
 
 TABLES = tuple(map(_creation, COLUMNS))
@@ -91,3 +97,58 @@ TABLES = tuple(map(_creation, COLUMNS))
 def if_missing(table: str) -> str:
     """Return the text of a table as what creates it unless it is there."""
     return table.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
+
+
+class Index(NamedTuple):
+    """An index of `heads`; in the middle of a run no commit changes an entry of one with a condition."""
+
+    name: str
+    columns: str
+    """`{title_start}` stands for the title, or as much of it as a database takes into an index."""
+    condition: str = ""
+
+
+INDEXES = (
+    Index("heads_at_rest", "tenant, updated_at, session_id, folder, status", "status <> 'running'"),
+    Index("heads_running", "tenant, status", "status = 'running'"),
+    Index("heads_titled", "tenant, {title_start}"),
+)
+TITLE_START_CHARS = 64
+
+
+def index_creations(title_start: str) -> list[str]:
+    """Return what creates the indexes unless they are there, where an index may have a condition."""
+    return [
+        f"CREATE INDEX IF NOT EXISTS {name} ON heads ({columns.format(title_start=title_start)})"
+        f"{' WHERE ' if condition else ''}{condition}"
+        for name, columns, condition in INDEXES
+    ]
+
+
+def index_clauses(title_start: str) -> list[str]:
+    """Return the indexes as parts of their table, where they have no conditions."""
+    return [f"INDEX {name} ({columns.format(title_start=title_start)})" for name, columns, _ in INDEXES]
+
+
+_MOST_FOLDER_CHARS, _FOLDER_START_CHARS = 255, 190
+
+
+def folder_key(cwd: str) -> str:
+    """Return the value of `folder` for a working folder: its path, the end of a long one as a digest."""
+    text = cwd.encode("utf-8", "backslashreplace").decode().replace("\0", "")
+    if len(text) <= _MOST_FOLDER_CHARS:
+        return text
+    return f"{text[:_FOLDER_START_CHARS]}#{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def folder_start(root: str) -> str:
+    """Return what the value of `folder` begins with for every folder below `root`."""
+    return folder_key(f"{root}/")[:_FOLDER_START_CHARS]
+
+
+def folder_of(settings: str) -> str:
+    """Return the value of `folder` for stored settings; empty for those that cannot be read."""
+    try:
+        return folder_key(str(json.loads(settings)["cwd"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""

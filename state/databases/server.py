@@ -44,6 +44,10 @@ class Server(Protocol):
     long_text: str
     blob: str
     table_suffix: str
+    title_start: str
+    """The first `TITLE_START_CHARS` of a title, as a part of an index."""
+    has_partial_indexes: bool
+    """Whether an index may have a condition, and be created by itself; else it is a part of its table."""
     columns: str
     """A query for (table, column) of every table that `CREATE TABLE` would meet."""
     creation_lock: Sequence[Statement]

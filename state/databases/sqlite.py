@@ -28,7 +28,7 @@ from .database import (
     unheard,
 )
 from .high_water import HighWater
-from .schema import SCHEMA_VERSION, TABLES, if_missing
+from .schema import SCHEMA_VERSION, TABLES, if_missing, index_creations
 
 if TYPE_CHECKING:
     from .grouped import GroupWriter, Job
@@ -84,7 +84,8 @@ class SqliteDatabase:
         self._make_private()
 
     def creation(self, tables: Sequence[str]) -> list[Statement]:
-        return [(if_missing(table).format(long_text="TEXT", blob="BLOB"), ()) for table in tables]
+        types = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
+        return [(if_missing(table).format(**types), ()) for table in tables]
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._patiently(lambda: self._query(sql, parameters))
@@ -364,7 +365,8 @@ class SqliteDatabase:
             # Of several first starts only one creates the tables.
             if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 version = insert("meta", {"name": "schema", "value": str(SCHEMA_VERSION)})
-                for sql, parameters in (*self.creation(TABLES), version):
+                indexes = [(creation, ()) for creation in index_creations("title")]
+                for sql, parameters in (*self.creation(TABLES), *indexes, version):
                     self._connection.execute(sql, parameters)
 
 

@@ -358,7 +358,8 @@ def _write(
     parent = head["parent_id"], head["parent_seq"]
     batch.append(new_session(name, tenant, settings, parent, head["created_at"]))
     status = "interrupted" if head["status"] == "running" else head["status"]
-    batch.append(new_head(name, head["title"].replace("\0", ""), status, head["last_seq"], end))
+    title = head["title"].replace("\0", "")
+    batch.append(new_head(name, title, status, head["last_seq"], end, tenant, settings.cwd))
     batch += (
         brought(name, one.number, one.kind, one.text)
         for one in part.waiting.values()

@@ -144,18 +144,21 @@ class Claim:
     """What changes with it."""
     title: str = ""
     """Of a session that is made."""
+    place: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Its tenant and folder, as columns of its row."""
 
     @property
     def epoch(self) -> int:
         """What every write has to name from then on."""
         return (self.was_epoch or 0) + 1
 
-    def guard(self, columns: Mapping[str, Any], end: Chain) -> GuardedUpdate:
-        """Return the claim on the session's row, which gets `columns`.
+    def guard(self, changed: Mapping[str, Any], end: Chain) -> GuardedUpdate:
+        """Return the claim on the session's row, which gets `changed`.
 
         It holds if the session's chain still ends with `end`, and nobody else claimed it.
         """
-        columns = {"owner": self.runner, "epoch": self.epoch, "status": "running", "wake_at": "", **columns}
+        columns = {"owner": self.runner, "epoch": self.epoch, "status": "running", "wake_at": ""}
+        columns |= {**self.place, **changed}
         now = {name: columns[name] for name in ("epoch", "owner", "records", "chain")}
         if self.was_epoch is not None:
             was = {"epoch": self.was_epoch, "records": end.records, "chain": end.digest}

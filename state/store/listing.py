@@ -1,15 +1,18 @@
 """Which sessions there are, what each was forked from, and who runs it; no model is made for it."""
 
+import heapq
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..databases.database import Database
+from ..databases.database import Database, Statement
+from ..databases.schema import folder_key, folder_start
 from ..errors import ConfigError, StoreError
 
 _SELECT = (
@@ -38,13 +41,79 @@ class SessionSummary:
     """It was imported, and nobody has gone on with it here."""
 
 
-def summaries(database: Database, tenant: str = "", cwd: str | None = None) -> list[SessionSummary]:
+@dataclass(frozen=True, slots=True)
+class FolderFilter:
+    """Which sessions are wanted, by the folders that they work in."""
+
+    cwd: str
+    root: str = ""
+    """All that work in or below this folder, too; empty: only those of `cwd`."""
+
+    def hold(self, cwd: str) -> bool:
+        return cwd == self.cwd or (bool(self.root) and f"{cwd}/".startswith(f"{self.root}/"))
+
+    @property
+    def condition(self) -> Statement:
+        """Return the SQL that lets these sessions through, and a few others; see `hold`."""
+        # Without a folder: made by an older version that was running when this one changed the store.
+        keys = (folder_key(self.cwd), folder_key(self.root), "") if self.root else (folder_key(self.cwd), "")
+        named = f"folder IN ({', '.join('?' * len(keys))})"
+        if not self.root:
+            return named, keys
+        start = folder_start(self.root)
+        return f"({named} OR substr(folder, 1, ?) = ?)", (*keys, len(start), start)
+
+
+def newest(
+    database: Database, tenant: str = "", folders: FolderFilter | None = None
+) -> Iterator[SessionSummary]:
+    """Yield the sessions of a tenant, newest first; rows are read as they are asked for."""
+    pages = (_in_order(database, tenant, folders, status) for status in (_RUNNING, _AT_REST))
+    for summary in heapq.merge(*pages, key=lambda summary: summary.updated_at, reverse=True):
+        if folders is None or folders.hold(summary.cwd):
+            yield summary
+
+
+def summaries(
+    database: Database, tenant: str = "", cwd: str | None = None, most: int | None = None
+) -> list[SessionSummary]:
     """Return the sessions of a tenant, newest first; with `cwd` only those that work in this folder."""
-    rows = database.query(
-        f"{_SELECT} WHERE s.tenant = ? ORDER BY h.updated_at DESC, s.created_at DESC", (tenant,)
-    )
-    found = [_summary(row) for row in rows]
-    return [summary for summary in found if cwd is None or summary.cwd == cwd]
+    return list(islice(newest(database, tenant, None if cwd is None else FolderFilter(cwd)), most))
+
+
+def count_sessions(database: Database, tenant: str = "") -> int:
+    """Return how many sessions a tenant has."""
+    # Each condition has an index that holds all it asks for.
+    counts = (f"SELECT COUNT(*) FROM heads WHERE tenant = ? AND {status}" for status in (_RUNNING, _AT_REST))
+    return sum(int(database.query(sql, (tenant,))[0][0]) for sql in counts)
+
+
+_RUNNING, _AT_REST = "status = 'running'", "status <> 'running'"
+"""Exactly as in the conditions of the indexes. What runs is few, and its time changes with every commit."""
+_FIRST_PAGE, _NEXT_PAGES = 20, 100
+
+
+def _in_order(
+    database: Database, tenant: str, folders: FolderFilter | None, status: str
+) -> Iterator[SessionSummary]:
+    """Yield the sessions with one of the two kinds of status, newest first, a page at a time."""
+    where, values = ("1 = 1", ()) if folders is None else folders.condition
+    chosen = f"SELECT session_id FROM heads WHERE tenant = ? AND {status} AND {where}"
+    last: Sequence[Any] = ()
+    most = _FIRST_PAGE
+    while True:
+        # Not every database finds its place in the index by two columns at once.
+        place = " AND updated_at <= ? AND (updated_at, session_id) < (?, ?)" if last else ""
+        rows = database.query(
+            f"{_SELECT} WHERE h.session_id IN (SELECT session_id FROM"
+            f" ({chosen}{place} ORDER BY updated_at DESC, session_id DESC LIMIT {most}) page)"
+            " AND s.tenant = ? ORDER BY h.updated_at DESC, h.session_id DESC",
+            (tenant, *values, *last[:1], *last, tenant),
+        )
+        yield from map(_summary, rows)
+        if len(rows) < most:
+            return
+        last, most = (rows[-1][5], rows[-1][0]), _NEXT_PAGES
 
 
 def summary_of(database: Database, tenant: str, session_id: str) -> SessionSummary | None:
@@ -58,12 +127,12 @@ def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
 
 
 def _summary(row: tuple[Any, ...]) -> SessionSummary:
-    settings = json.loads(row[2])
+    settings = _object(row[2])
     return SessionSummary(
         id=row[0],
         title=row[1],
-        cwd=settings["cwd"],
-        model=settings["model"],
+        cwd=str(settings.get("cwd", "")),
+        model=str(settings.get("model", "")),
         status="interrupted" if row[3] == "running" and not seems_held(row[9], row[10]) else row[3],
         created_at=row[4],
         updated_at=row[5],
@@ -73,6 +142,15 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
         wake_at=row[11],
         is_foreign=is_foreign_at(settings.get("imported_seq"), int(row[6])),
     )
+
+
+def _object(settings: str) -> dict[str, Any]:
+    """Return stored settings; nothing where they are damaged: the other sessions are listed all the same."""
+    try:
+        found = json.loads(settings)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:

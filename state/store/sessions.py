@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from pydantic import ValidationError
+
 from ..clock import now, text_of
 from ..databases.chain import Chain, first_digest, row_of
 from ..databases.database import Database, GuardedUpdate, Statement, listener, update
-from ..databases.schema import SESSION_TABLES
+from ..databases.schema import SESSION_TABLES, TITLE_START_CHARS, folder_key
 from ..errors import GuardFailed, SessionNotFound, StoreError, UsageError
+from ..messages import encodable
 from ..session import SessionSettings, given_title, short_title
 from .lease import Claim, head_update, held, went_on
 from .listing import (
@@ -24,7 +27,6 @@ from .listing import (
     is_here,
     lineage_of,
     seems_held,
-    summaries,
     summary_of,
 )
 from .seals import mark
@@ -76,7 +78,8 @@ class SessionIndex:
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
         end = Chain(0, first_digest(session_id))
-        head = new_head(session_id, title, "new", -1 if parent is None else parent[1], end)
+        last_seq = -1 if parent is None else parent[1]
+        head = new_head(session_id, title, "new", last_seq, end, self._tenant, settings.cwd)
         self._database.commit([new_session(session_id, self._tenant, settings, parent), head])
 
     def rename(self, session_id: str, title: str) -> str:
@@ -104,7 +107,13 @@ class SessionIndex:
         )
         if not rows:
             raise self._missing(session_id)
-        return SessionSettings.model_validate_json(rows[0][0])
+        try:
+            return SessionSettings.model_validate_json(rows[0][0])
+        except ValidationError:
+            raise StoreError(
+                f"The settings of session {session_id} are damaged, so it cannot be opened.",
+                f"What else is there of it: sandbur sessions verify {session_id}",
+            ) from None
 
     async def claim(
         self, session_id: str, runner: str, known: tuple[int, str], settings: SessionSettings, title: str
@@ -115,8 +124,10 @@ class SessionIndex:
         `SessionHeld` if another process runs the session, `SessionMoved` if one went on with it.
         """
         title = title.replace("\0", "")
+        place = {"tenant": self._tenant, "folder": folder_key(settings.cwd)}
         if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
-            return Claim(session_id, runner, None, [new_session(session_id, self._tenant, settings)], title)
+            made = [new_session(session_id, self._tenant, settings)]
+            return Claim(session_id, runner, None, made, title, place)
         head = await self._database.offload(lambda: self.head(session_id))
         if head.owner != runner and await self._is_held(session_id, head):
             raise held(session_id, head.owner)
@@ -126,7 +137,7 @@ class SessionIndex:
             update("sessions", {"settings": _dump(settings)}, {"id": session_id}),
             update("heads", {"title": title}, {"session_id": session_id, "title": ""}),
         ]
-        return Claim(session_id, runner, head.epoch, changes)
+        return Claim(session_id, runner, head.epoch, changes, place=place)
 
     async def release(self, session_id: str, epoch: int, status: str, wake_at: str = "") -> None:
         """Stop running the session, with the status of the run and when to go on by itself."""
@@ -190,19 +201,40 @@ class SessionIndex:
 
     def find(self, text: str) -> str:
         """Return the id of the session that `text` names: its id, a unique start of it, or its title."""
-        sessions = summaries(self._database, self._tenant)
-        for matches in (
-            [s.id for s in sessions if s.id == text],
-            [s.id for s in sessions if text and s.id.startswith(text.lower())],
-            [s.id for s in sessions if text and s.title == text],
-            [s.id for s in sessions if text and s.title == short_title(text)],
-        ):
-            if len(matches) == 1:
-                return matches[0]
-            if matches:
-                shown = ", ".join(match[:13] for match in matches[:5])
-                raise UsageError(f"{text!r} names {len(matches)} sessions: {shown}.", "Give more of the id.")
+        for name, ways in ((text, ("id", "start", "title")), (short_title(text), ("title",))):
+            for way in ways if name and encodable(name).replace("\0", "") == name else ():
+                matches = self._named(way, name.lower() if way == "start" else name)
+                if len(matches) == 1:
+                    return matches[0]
+                if matches:
+                    shown = ", ".join(match[:13] for match in matches[:5])
+                    raise UsageError(
+                        f"{text!r} names {len(matches)} sessions: {shown}.", "Give more of the id."
+                    )
         raise self._missing(text)
+
+    def _named(self, way: str, name: str) -> list[str]:
+        """Return the ids of the sessions that a name means in one of three ways, newest first."""
+        where, values = {
+            "id": ("h.session_id = ?", (name,)),
+            # The inner query reads nothing but an index.
+            "start": (
+                "h.session_id IN (SELECT session_id FROM heads WHERE session_id LIKE ? ESCAPE '!')",
+                (re.sub("([!%_])", r"!\1", name) + "%",),
+            ),
+            # The first characters are what the index holds.
+            "title": (
+                f"h.tenant = ? AND h.title = ? AND substr(h.title, 1, {TITLE_START_CHARS}) = ?",
+                (self._tenant, name, name[:TITLE_START_CHARS]),
+            ),
+        }[way]
+        rows = self._database.query(
+            "SELECT h.session_id FROM heads h JOIN sessions s ON s.id = h.session_id"
+            f" WHERE s.tenant = ? AND {where} ORDER BY h.updated_at DESC",
+            (self._tenant, *values),
+        )
+        # In SQLite large and small letters are alike to LIKE.
+        return [row[0] for row in rows if way != "start" or row[0].startswith(name)]
 
     def _missing(self, text: str) -> StoreError:
         """Return the error for a session that is not there, or is not there any more."""
@@ -264,9 +296,12 @@ def new_session(
     return row_of("sessions", values)
 
 
-def new_head(session_id: str, title: str, status: str, last_seq: int, end: Chain) -> Statement:
+def new_head(
+    session_id: str, title: str, status: str, last_seq: int, end: Chain, tenant: str, cwd: str
+) -> Statement:
     """Return what makes the row of a session that nobody runs."""
-    return row_of("heads", (session_id, title, status, now(), "", last_seq, *end, "", 0, ""))
+    values = (session_id, title, status, now(), "", last_seq, *end, "", 0, "", tenant, folder_key(cwd))
+    return row_of("heads", values)
 
 
 def _dump(settings: SessionSettings) -> str:

@@ -1,7 +1,7 @@
 """The store as the layers above see it."""
 
 import secrets
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from ..transcript import Transcript, TranscriptRange
 from .inbox import Inbox
 from .journal import CallJournal, TraceLog, stored_output
 from .lease import Heart
-from .listing import lease_s, summaries
+from .listing import FolderFilter, count_sessions, lease_s, newest, summaries
 from .persister import DeltaPersister, load_histories
 from .seals import KeySealer, end_at_rest, vouch, vouched
 from .sessions import SessionIndex
@@ -143,9 +143,16 @@ class Store:
         settings = self.index.settings(session_id).model_copy(update={"imported_seq": None})
         self.index.create(new_id, settings, parent.title, (session_id, at))
 
-    def sessions(self, cwd: str | None = None) -> list[SessionSummary]:
+    def sessions(self, cwd: str | None = None, most: int | None = None) -> list[SessionSummary]:
         """Return the sessions, newest first; with `cwd` only those that work in this folder."""
-        return summaries(self.database, self.tenant, cwd)
+        return summaries(self.database, self.tenant, cwd, most)
+
+    def newest_sessions(self, folders: FolderFilter | None = None) -> Iterator[SessionSummary]:
+        """Yield the sessions, newest first; they are read as they are asked for."""
+        return newest(self.database, self.tenant, folders)
+
+    def count_sessions(self) -> int:
+        return count_sessions(self.database, self.tenant)
 
     def find(self, text: str) -> str:
         return self.index.find(text)

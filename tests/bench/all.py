@@ -19,6 +19,7 @@ PROGRAMS = (
     ("turns",),
     ("store_commits",),
     ("shell_commands",),
+    ("stored_sessions",),
     ("many_sessions", "200"),
     ("crowd",),
     ("network_commits",),

@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
@@ -45,9 +46,11 @@ async def test_old_sessions_go_on(old: Path) -> None:
         _, end = await collect(session.send("And now?"))
         assert (end.status, end.result) == ("done", "more")
     tool = Recorder()
-    waiting = await open_session(store, ScriptedModel("ran"), tool, session_id=WAITING, mode="interactive")
-    call = waiting.state.pending_tool_calls[0]
-    _, end = await collect(waiting.decide([CallDecision(call_id=call.call_id, approved=True)]))
+    with chdir("/tmp"):  # where it was to run: elsewhere an approval would not hold
+        model = ScriptedModel("ran")
+        waiting = await open_session(store, model, tool, session_id=WAITING, mode="interactive")
+        call = waiting.state.pending_tool_calls[0]
+        _, end = await collect(waiting.decide([CallDecision(call_id=call.call_id, approved=True)]))
     assert (end.result, tool.done) == ("ran", ["x"])
     store.close()
 

@@ -15,9 +15,11 @@ from support.stores.databases import ON_MYSQL, ON_POSTGRESQL, SERVERS, Place, fr
 from support.stores.rows import head, put, step
 
 from sandbur.state.databases.database import open_database
-from sandbur.state.databases.schema import SCHEMA_VERSION
+from sandbur.state.databases.schema import INDEXES, SCHEMA_VERSION
 from sandbur.state.errors import StoreError
 from sandbur.state.installation import install_command
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
 
 
 @pytest.fixture(params=SERVERS)
@@ -54,6 +56,37 @@ def test_a_newer_store_is_refused(place: Place) -> None:
     database.commit([("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION + 1),))])
     database.close()
     assert "was written by a newer Sandbur" in said(place.url)
+
+
+def without_version_6(place: Place, is_begun: bool) -> None:
+    """Make the tables those of version 5; `is_begun`: the change to version 6 was broken off."""
+    heads = f"{place.schema}.heads"
+    indexes = "".join(f"DROP INDEX {index.name}, " for index in INDEXES) if place.kind == "mysql" else ""
+    undo = f"ALTER TABLE {heads} {indexes}DROP COLUMN tenant, DROP COLUMN folder"
+    if is_begun:
+        undo = f"UPDATE {heads} SET folder = '', tenant = ''"
+    version = f"UPDATE {place.schema}.meta SET value = '5' WHERE name = 'schema'"
+    run(place.kind, undo, version, "COMMIT", database=place.database)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_store_of_version_5_is_brought_up_to_date(place: Place, is_begun: bool) -> None:
+    store = Store.open(place.url, "ada")
+    for number in range(3):
+        store.index.create(f"s{number}", SessionSettings(model="m", cwd=f"/work/{number % 2}"))
+    store.close()
+    without_version_6(place, is_begun)
+    both = [threading.Thread(target=lambda: Store.open(place.url).close()) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    store = Store.open(place.url, "ada")
+    assert {one.id for one in store.sessions(cwd="/work/0")} == {"s0", "s2"}
+    assert store.count_sessions() == 3
+    assert store.database.problems() == []
+    assert store.database.query("SELECT value FROM meta WHERE name = 'schema'") == [(str(SCHEMA_VERSION),)]
+    store.close()
 
 
 def test_tables_of_another_program_are_left_alone(place: Place) -> None:

@@ -1,0 +1,114 @@
+"""What finding one session costs among many in a store, next to a store of twenty.
+
+python tests/bench/stored_sessions.py [SESSIONS] [ROUNDS]
+
+Each figure is the whole command: how many times the processor and the peak memory it takes of what the same
+command takes in the small store.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parent.parent
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+
+from figures import tell  # noqa: E402
+
+from sandbur.state.databases.chain import row_of  # noqa: E402
+from sandbur.state.session import SessionSettings  # noqa: E402
+from sandbur.state.store.store import Store  # noqa: E402
+
+SESSIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+FEW = 20
+PROMPT = "You are an agent. " * 200
+MESSAGES, MESSAGE = 4, '{"role":"user","blocks":[{"kind":"text","text":"%s"}]}' % ("word " * 400)
+FOLDERS = 100
+LIMIT_MS, LIMIT_MB, LIMIT_RATIO = 20, 5, 1.1
+
+
+class Cost(NamedTuple):
+    cpu_ms: float
+    peak_mb: float
+
+
+class Place:
+    """A home with a store of so many sessions; the newest of its working folder is a real one."""
+
+    def __init__(self, root: Path, count: int) -> None:
+        self.work = root / "work"
+        self.work.mkdir(parents=True)
+        self._env = {
+            **os.environ, "HOME": str(root), "SANDBUR_HOME": str(root / "data"), "LC_ALL": "C.UTF-8",
+            "SANDBUR_DURABILITY": "normal", "PYTHONPATH": str(TESTS.parent),
+        }  # fmt: skip
+        self.cost("-p", "hello", "-m", "demo")
+        store = Store.open(f"sqlite:///{root}/data/sandbur.db", durability="normal")
+        [self.real] = store.sessions()
+        store.rename(self.real.id, "the one that is wanted")
+        for number in range(count):
+            self._fill(store, number)
+        store.close()
+        self.size_mb = (root / "data/sandbur.db").stat().st_size / 1e6
+
+    def _fill(self, store: Store, number: int) -> None:
+        session_id = str(uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128), version=4))
+        folder = f"/srv/projects/{number % FOLDERS}"
+        settings = SessionSettings(model="demo/demo", cwd=folder, system_prompt=PROMPT)
+        store.index.create(session_id, settings, f"session number {number}")
+        rows = (row_of("messages", (session_id, 0, n, MESSAGE, n, "")) for n in range(MESSAGES))
+        store.database.commit(list(rows))
+
+    def cost(self, *words: str) -> Cost:
+        """Run the command; return what it took."""
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        line = [sys.executable, "-m", "sandbur.ui.cli", *words]
+        child = os.fork()
+        if not child:
+            os.chdir(self.work)
+            for stream in range(3):
+                os.dup2(nowhere, stream)
+            os.execve(sys.executable, line, self._env)
+        os.close(nowhere)
+        _, status, usage = os.wait4(child, 0)
+        if status:
+            sys.exit(f"{words} ended with {status}")
+        return Cost((usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        began = time.perf_counter()
+        few, many = Place(Path(name, "few"), FEW), Place(Path(name, "many"), SESSIONS)
+        print(f"{SESSIONS} sessions, {many.size_mb:.0f} MB, made in {time.perf_counter() - began:.0f} s")
+        commands = {
+            "sessions list": lambda _: ("sessions", "list"),
+            "sessions list --json": lambda _: ("sessions", "list", "--json"),
+            "-p -c": lambda _: ("-p", "-c", "hello", "-m", "demo"),
+            "-p -r PREFIX": lambda place: ("-p", "-r", place.real.id[:13], "hello", "-m", "demo"),
+            "-p -r NAME": lambda place: ("-p", "-r", "the one that is wanted", "hello", "-m", "demo"),
+        }
+        for what, words in commands.items():
+            costs: dict[Place, list[Cost]] = {few: [], many: []}
+            for number in range(ROUNDS + 1):
+                for place in (few, many):
+                    cost = place.cost(*words(place))
+                    if number:
+                        costs[place].append(cost)
+            small, large = (
+                Cost(*(statistics.median(column) for column in zip(*costs[place], strict=True)))
+                for place in (few, many)
+            )
+            tell(f"{what}, CPU more", large.cpu_ms - small.cpu_ms, LIMIT_MS, " ms", f"{small.cpu_ms:.0f} ms")
+            tell(f"{what}, CPU", large.cpu_ms / small.cpu_ms, LIMIT_RATIO, against=f"{FEW} sessions")
+            tell(f"{what}, memory more", large.peak_mb - small.peak_mb, LIMIT_MB, " MB",
+                 f"{small.peak_mb:.0f} MB")  # fmt: skip
+
+
+main()
