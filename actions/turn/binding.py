@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 from ...state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
 from ...state.messages import encodable
 from ..ports import RunsFiles, Tool
+from ..ports.bugs_logged import BugsLogged
 from ..workspace.content_cache import large_version, state_at
 from ..workspace.paths import resolved, shown, shown_from
 
 
 def bound_now(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
     """Look at the disk: what a call would mean if it ran now."""
-    named = dict.fromkeys(tool.paths(arguments), tool.traits.writes_files)
-    if isinstance(tool, RunsFiles):
-        named |= dict.fromkeys(tool.files_run(arguments, cwd), True)
+    named: dict[str, bool] = {}
+    with BugsLogged(f"the files that a call of {call.tool} names"):
+        named |= dict.fromkeys(tool.paths(arguments), tool.traits.writes_files)
+        if isinstance(tool, RunsFiles):
+            named |= dict.fromkeys(tool.files_run(arguments, cwd), True)
     return Binding(
         call=arguments_digest(f"{call.tool}\n{call.arguments}"),
         cwd=_real(cwd),

@@ -6,12 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...state.application import ApplicationState, ExecutionMode
-from ...state.calls import HOOK_DECIDES, CallDecision, DecidedBy, Decision, HookSaid, Origin, PendingCall
+from ...state.calls import (
+    HOOK_DECIDES,
+    CallDecision,
+    DecidedBy,
+    Decision,
+    Effect,
+    HookSaid,
+    Origin,
+    PendingCall,
+)
 from ...state.crashpoints import reach
 from ...state.messages import Message, ToolResult, ToolUse, encodable, json_object, tool_answered
 from ..events import Notice
 from ..masking.references import lost, masked_wish, placeholder_in, refused
 from ..ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
+from ..ports.bugs_logged import BugsLogged
 from .decision_tools import FINAL_ANSWER, RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
@@ -120,7 +130,7 @@ def judged(
         tool=use.tool,
         arguments=use.arguments,
         masked=use.masked,
-        effect=tool.effect_of(parsed),
+        effect=_effect_of(tool, parsed),
         decision=decision,
         decided_by=by,
         reason=said(reason),
@@ -132,6 +142,13 @@ def judged(
         binding = ports.witness.seen(call, tool, parsed, ports.cwd)
         call = call.model_copy(update={"binding": binding})
     return call, parsed
+
+
+def _effect_of(tool: Tool, arguments: Any) -> Effect:
+    """Return the class of a call; one that cannot be told is the one that is never repeated."""
+    with BugsLogged(f"the effect of a call of {tool.spec.name}"):
+        return tool.effect_of(arguments)
+    return "effect"
 
 
 def joined_decision(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from ...state.application import ApplicationState, ExecutionMode
 from ...state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
 from ..ports import Ports, Prepared, ToolOutcome, Verifiable
+from ..ports.bugs_logged import BugsLogged
 from ..workspace.paths import leads_of
 from .binding import discrepancies, is_made_by, pre_images_fit
 from .proposals import joined_decision, judged, why_lost
@@ -15,6 +16,7 @@ _TAMPERED = (
     "Not run: its arguments are not those that were proposed and approved, so the record of this session was"
     " changed from outside. `sandbur sessions verify` shows what the record says."
 )
+_UNKNOWN_PLACES = "Not run: which files it names could not be found out. This is a bug in Sandbur."
 _CHANGED = "it was approved, but since then {why}"
 _REPEATED = f"this very call had the same result {MOST_IN_A_ROW} times in a row"
 OTHER_FILE = _CHANGED.format(why="the file has changed")
@@ -46,7 +48,11 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
     if now.decision in ("denied", "invalid"):
         return Looked(now)
     is_persons = call.decided_by == "person"
-    leads = leads_of(ports.toolbox[call.tool].paths(arguments), ports.cwd)
+    leads: Sequence[str] | None = None
+    with BugsLogged(f"the places to which a call of {call.tool} leads"):
+        leads = leads_of(ports.toolbox[call.tool].paths(arguments), ports.cwd)
+    if leads is None:
+        return Looked(_refused(call, _UNKNOWN_PLACES))
     now = _held_to(leads, now, arguments, ports, mode)
     if now.decision == "approved":
         if is_persons or not _goes_in_circles(call, state):

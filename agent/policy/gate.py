@@ -9,6 +9,7 @@ from posixpath import basename, join, realpath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...actions.ports import Searching, Tool, Verdict
+from ...actions.ports.bugs_logged import BugsLogged
 from ...actions.tools.registry import declared
 from ...state.application import ExecutionMode
 from . import path_rules
@@ -53,7 +54,11 @@ class Policy:
     def judge(
         self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
     ) -> Verdict:
-        call = Call.of(tool, arguments, paths)
+        with BugsLogged(f"the verdict on a call of {tool.spec.name}") as border:
+            return self._judge(Call.of(tool, arguments, paths), mode)
+        return Verdict("ask", f"it could not be judged: a bug in Sandbur ({border.bug})", is_firm=True)
+
+    def _judge(self, call: Call, mode: ExecutionMode) -> Verdict:
         try:
             return (
                 self._denied(call)

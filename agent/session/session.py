@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
 from ...actions.ports import Gate, Model, Ports, Toolbox, ToolOffer, Verdict
+from ...actions.ports.bugs_logged import BugsLogged
 from ...actions.turn.model_call import refusal_of
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin, PendingCall
@@ -329,19 +330,25 @@ class Session:
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
         from ..policy.offers import offers_for
 
-        return offers_for(call, self._ports, self.settings, self._gate_of, self.state.execution_mode)
+        with BugsLogged(f"the rules that would let a call of {call.tool} pass"):
+            return offers_for(call, self._ports, self.settings, self._gate_of, self.state.execution_mode)
+        return ()
 
     def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
         """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
-        from ..policy.circumstances import circumstances
+        from ..policy.circumstances import Circumstances, circumstances
 
-        return circumstances(call, self._ports, self.state.execution_mode, is_edited)
+        with BugsLogged(f"what a person is told of a call of {call.tool}") as border:
+            return circumstances(call, self._ports, self.state.execution_mode, is_edited)
+        return Circumstances(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
 
     async def aftermath(self, call: PendingCall) -> "Aftermath":
         """Look, for a moment, at what a call of unknown outcome may have left."""
-        from .aftermath import aftermath
+        from .aftermath import Aftermath, aftermath
 
-        return await aftermath(call, self._ports)
+        with BugsLogged(f"what a call of {call.tool} has left"):
+            return await aftermath(call, self._ports)
+        return Aftermath(is_complete=False)
 
     def tool(self, name: str) -> "Tool | None":
         """Return what the session has of that name."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...actions.ports.bugs_logged import BugsLogged
 from .diffs import Line, behind, changed_text, cut, numbered_diff
 from .sanitize import exposed, lookalikes, one_line, plain
 from .terminal import Glyphs
@@ -52,8 +53,11 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
     """
     from ...state.messages import json_object
 
-    values = json_object(arguments) or {}
-    lines = list(_body(tool, arguments, values, Path(cwd)))
+    lines: list[Line] | None = None
+    with BugsLogged(f"how a call of {tool} is shown"):
+        lines = list(_body(tool, arguments, json_object(arguments) or {}, Path(cwd)))
+    if lines is None:
+        lines = list(_marked("", arguments, "plain"))
     if words := lookalikes("\n".join(text for _, text in lines)):
         lines.append(("caution", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
     return lines
