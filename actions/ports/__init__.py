@@ -24,6 +24,7 @@ from .session import ToolOffers as ToolOffers
 from .session import Trace as Trace
 from .session import Witness as Witness
 from .tool import BadArguments as BadArguments
+from .tool import FilesRun as FilesRun
 from .tool import HoldsSecrets as HoldsSecrets
 from .tool import KeptBySession as KeptBySession
 from .tool import KeptResults as KeptResults

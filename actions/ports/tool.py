@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ...state.calls import UNCHANGED, Changed, Effect, FileChange, KeptResult
 from ...state.messages import (
@@ -289,11 +289,19 @@ class KeptBySession(Protocol):
         ...
 
 
+class FilesRun(NamedTuple):
+    """The files that a call names, whose content is part of what it does."""
+
+    paths: Sequence[str]
+    is_complete: bool
+    """There are no more of them; else some were left out, because they are too many."""
+
+
 @runtime_checkable
 class RunsFiles(Protocol):
     """A tool whose call may run files, so that what it does stands in them and not in its arguments."""
 
-    def files_run(self, arguments: Any, cwd: Path) -> Sequence[str]:
+    def files_run(self, arguments: Any, cwd: Path) -> FilesRun:
         """Return the files, as far as the call names them."""
         ...
 

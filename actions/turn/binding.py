@@ -2,36 +2,78 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
 from ...state.messages import encodable
-from ..ports import RunsFiles, Tool
+from ..ports import FilesRun, RunsFiles, Tool
 from ..ports.bugs_logged import BugsLogged
 from ..workspace.content_cache import large_version, state_at
 from ..workspace.paths import resolved, shown, shown_from
 
+_BEYOND = "more files than an approval can hold on to"
+_UNSEEN = "files that could not be looked at"
+"""One of these stands among the files where some were left out."""
+_MAX_DIGESTED_BYTES = 8_000_000
+_MAX_DIGESTED_IN_ALL = 64_000_000
+"""Of the files that a command names: what is larger, or more, is known by its size and times."""
+
 
 def bound_now(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
     """Look at the disk: what a call would mean if it ran now."""
-    named: dict[str, bool] = {}
-    with BugsLogged(f"the files that a call of {call.tool} names"):
-        named |= dict.fromkeys(tool.paths(arguments), tool.traits.writes_files)
+    files: list[BoundFile] = []
+    with BugsLogged(f"the files that a call of {call.tool} names") as looking:
+        files += (_looked_at(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
         if isinstance(tool, RunsFiles):
-            named |= dict.fromkeys(tool.files_run(arguments, cwd), True)
+            files += _files_run(tool.files_run(arguments, cwd), {file.path for file in files}, cwd)
+    if looking.bug:
+        files.append(BoundFile(path=_UNSEEN, real=""))
     return Binding(
         call=arguments_digest(f"{call.tool}\n{call.arguments}"),
         cwd=_real(cwd),
         concern=call.reason,
-        files=tuple(_looked_at(path, cwd, is_bytewise) for path, is_bytewise in named.items()),
+        files=tuple(files),
     )
 
 
-def _looked_at(path: str, cwd: Path, is_bytewise: bool) -> BoundFile:
-    """Describe what a path means now; `is_bytewise`: every byte of the content matters."""
+def why_incomplete(binding: Binding | None) -> str:
+    """Say what an approval would not cover, because it is too much; empty if that is nothing."""
+    files = () if binding is None else binding.files
+    left_out = [file.path for file in files if file.path in (_BEYOND, _UNSEEN)]
+    if not left_out:
+        return ""
+    seen = len(files) - len(left_out)
+    others = f"others than these {seen}" if seen else "they"
+    return f"it names {' and '.join(left_out)}: {others} may change before it starts"
+
+
+def _files_run(named: FilesRun, known: Container[str], cwd: Path) -> Iterator[BoundFile]:
+    left = _MAX_DIGESTED_IN_ALL
+    for path in named.paths:
+        if path in known:
+            continue
+        size = _size_of(path)
+        is_digested = size <= min(left, _MAX_DIGESTED_BYTES)
+        left -= size if is_digested else 0
+        yield _looked_at(path, cwd, is_digested, is_versioned=True)
+    if not named.is_complete:
+        yield BoundFile(path=_BEYOND, real="")
+
+
+def _size_of(path: str) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_size  # noqa: PTH116 -- as `_looked_at` does
+    return 0
+
+
+def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False) -> BoundFile:
+    """Describe what a path means now; `is_bytewise`: every byte of the content matters.
+
+    `is_versioned`: where not every byte is looked at, size and times are, which nobody can set back.
+    """
     place = resolved(path, cwd)
     real, file, content = os.fspath(place), "", ""
     with suppress(OSError):
@@ -41,6 +83,8 @@ def _looked_at(path: str, cwd: Path, is_bytewise: bool) -> BoundFile:
         if is_bytewise and not stat.S_ISDIR(status.st_mode):
             # What is too large to be read is known by its size and time.
             content = state_at(Path(real)).digest or large_version(status.st_size, status.st_mtime_ns)
+        elif is_versioned and not stat.S_ISDIR(status.st_mode):
+            content = f"{large_version(status.st_size, status.st_mtime_ns)}:{status.st_ctime_ns}"
     return BoundFile(path=encodable(path), real=encodable(real), file=file, content=content)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ...actions.masking.references import masked_wish
 from ...actions.ports import Ports, Tool
+from ...actions.turn.binding import why_incomplete
 from ...actions.turn.proposals import judged
 from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
@@ -44,6 +45,7 @@ def circumstances(call: PendingCall, ports: Ports, mode: ExecutionMode, is_edite
         return Circumstances(problem=now.reason)
     why = f"it would run unasked now: {now.reason}" if now.decision == "approved" else now.reason
     why = call.reason if call.reason and not is_edited else why
+    why = "; ".join(filter(None, (why, why_incomplete(now.binding))))
     tool = ports.toolbox[call.tool]
     return Circumstances(
         ports.masker.text(why),

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 from ....state.calls import UNCHANGED, Changed, Effect
 from ....state.cancellation import to_the_end
 from ....state.crashpoints import reach
-from ...ports import Recovered, ToolContext, ToolOutcome, ToolTraits
+from ...ports import FilesRun, Recovered, ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import FileProblem, require_folder, resolved, shown
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments, whole
@@ -76,10 +76,10 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     def paths(self, arguments: RunShellCommandArguments) -> Sequence[str]:
         return () if arguments.cwd is None else (arguments.cwd,)
 
-    def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> Sequence[str]:
-        from .scripts import scripts_of
+    def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> FilesRun:
+        from .scripts import files_named
 
-        return scripts_of(arguments.command, resolved(arguments.cwd or ".", cwd))
+        return files_named(arguments.command, resolved(arguments.cwd or ".", cwd), cwd)
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         from ...workspace.snapshot import FilesBefore

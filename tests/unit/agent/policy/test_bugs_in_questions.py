@@ -10,6 +10,7 @@ from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 from support.tools.gate import SmallTool
 
+from sandbur.actions.ports import FilesRun
 from sandbur.actions.ports.bugs_logged import BugsLogged
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.policy.circumstances import Circumstances
@@ -34,7 +35,7 @@ class NoSubject(SmallTool):
 
 
 class RunsUnknownFiles(SmallTool):
-    def files_run(self, arguments: Any, cwd: Path) -> Sequence[str]:
+    def files_run(self, arguments: Any, cwd: Path) -> FilesRun:
         raise LookupError("its author forgot a case")
 
 
@@ -57,7 +58,10 @@ async def test_a_tool_that_cannot_be_looked_at_is_asked_about_and_the_run_goes_o
         (call,) = session.state.undecided_calls
         assert call.effect == "effect"
         assert ("could not be judged" in call.reason) == needs_verdict
-        assert isinstance(session.circumstances(call), Circumstances)
+        around = session.circumstances(call)
+        assert isinstance(around, Circumstances)
+        is_unseen = tool.name == "RunsUnknownFiles"
+        assert ("files that could not be looked at" in str(around)) == is_unseen
         assert isinstance(session.offers(call), tuple)
         decision = CallDecision(call_id=call.call_id, approved=True)
         finished = [event async for event in session.decide([decision])][-1]
