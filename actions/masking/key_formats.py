@@ -184,6 +184,8 @@ def _bots(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
 LABEL = "private key"
 BEGIN = re.compile(rb"-----?[ ]?BEGIN (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?[ ]?-----?")
 MOST_BYTES = 65_536
+MOST_BODY_BYTES = 16_384
+"""Of lines that may be a key, and that no marker stands above."""
 
 _MARK = b"PRIVATE KEY"
 _END = re.compile(rb"-----?[ ]?END [A-Z0-9 ]{0,60}-----?")
@@ -193,6 +195,8 @@ _ESCAPED = re.compile(
 )
 _SPACED = re.compile(rb"[ ]{1,2}[A-Za-z0-9+/]{16,}+(?:[ ]?[A-Za-z0-9+/=]++)*+[ ]?")
 _REST_OF_LINE = re.compile(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\n")
+_OPEN_LINE = re.compile(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\Z")
+"""The same as far as it has come."""
 _LINE = re.compile(
     rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*"
     rb"(?P<body>[A-Za-z0-9+/=]{1,512}|[A-Za-z][A-Za-z-]{2,20}: [^\r\n]{0,256})?"
@@ -221,6 +225,8 @@ _FIRST_LINE = re.compile(
     rb"[A-Za-z0-9+/]{12,}(?:(?:\\{1,2}[rn])*[A-Za-z0-9+/=]++)*+"
 )
 _BARE_END = re.compile(rb"-----?[ ]?END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY")
+_ENCODED = tuple(map(re.compile, (rb".{40}", rb"[a-z]", rb"[A-Z]", rb"[0-9+/]")))
+"""What every line of a body has but for its last one."""
 _BODY_LINE = re.compile(
     rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*(?P<body>[A-Za-z0-9+/=]{1,512})(?:\\n)?[\"',;+\\ \t]*\r?"
 )
@@ -265,6 +271,23 @@ def _first_line(data: bytes, marker: int) -> int | None:
     return start
 
 
+def open_body(data: bytes) -> int | None:
+    """Return where the last lines of a text begin that may be the body of a private key; None: they are none.
+
+    Only the marker below it would tell.
+    """
+    line_start, start = len(data), None
+    while line_start and len(data) - line_start <= MOST_BODY_BYTES:
+        above = data.rfind(b"\n", 0, line_start - 1) + 1
+        line = _BODY_LINE.fullmatch(data, above, line_start - 1)
+        if line is None:
+            break
+        if all(kind.search(line["body"]) for kind in _ENCODED):
+            start = above
+        line_start = above
+    return start if start is not None and len(data) - start <= MOST_BODY_BYTES else None
+
+
 def block_end(data: bytes, start: int) -> tuple[int | None, bool]:
     """Return where the key ends whose first marker ended at `start`, and whether more could follow.
 
@@ -291,7 +314,7 @@ def _on_one_line(data: bytes, start: int) -> tuple[int | None, bool]:
     spaced = _SPACED.match(data, start) if body is None else None
     within = body or spaced
     if within is None:
-        return None, start == len(data)
+        return None, _OPEN_LINE.match(data, start) is not None
     last = _END.match(data, within.end())
     if last is not None:
         return last.end(), False

@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
-from .key_formats import BEGIN, FOLD, MOST_BYTES, block_end, format_spans, key_block_spans, key_part_spans
+from .key_formats import (
+    BEGIN,
+    FOLD,
+    MOST_BODY_BYTES,
+    MOST_BYTES,
+    block_end,
+    format_spans,
+    key_block_spans,
+    key_part_spans,
+    open_body,
+)
 from .named_values import header_spans, named_spans, url_spans, user_flag_spans
 from .references import References
 from .span import PLACEHOLDER as PLACEHOLDER
@@ -21,6 +31,9 @@ _LEAST_HELD_BYTES = 2048
 _CONTEXT_BYTES = 512
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|credential|key|auth|cookie|bearer|://|----")
 _ALPHANUMERIC = re.compile(rb"[A-Za-z0-9]")
+_MARKER_START = re.compile(rb"-{1,5}\Z")
+"""A private key may begin with it; once there are four of them the whole line waits."""
+_LINE_END = re.compile(rb"[\r\n]")
 
 
 class StreamMasker:
@@ -33,9 +46,14 @@ class StreamMasker:
         self._shown = b""
         """What was shown of the current line: examined again, but not shown again."""
         self._held = b""
+        self._is_key_open = False
+        """What is held begins with what may be a private key: only the end of a line can change that."""
 
     def feed(self, piece: str) -> str:
-        self._held += piece.encode("utf-8", "surrogatepass")
+        data = piece.encode("utf-8", "surrogatepass")
+        self._held += data
+        if self._is_key_open and len(self._held) <= MOST_BODY_BYTES and _LINE_END.search(data) is None:
+            return ""
         return self._show(self._showable())
 
     def end(self) -> str:
@@ -45,8 +63,10 @@ class StreamMasker:
         """Return how much of what is held can be shown: nothing of it can be the beginning of a secret."""
         held = self._held
         lines_end = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
-        if (key := _open_key(held, lines_end)) is not None:
-            return key if len(held) - key <= MOST_BYTES else lines_end
+        key = _open_key(held, lines_end)
+        self._is_key_open = key == 0
+        if key is not None:
+            return key
         rest = held[lines_end:]
         line = rest if lines_end else self._shown + rest
         if len(rest) > MOST_HELD_BYTES:
@@ -54,8 +74,9 @@ class StreamMasker:
         if _TELLING.search(line) is not None:
             return lines_end
         word = max(rest.rfind(b" "), rest.rfind(b"\t")) + 1
-        first = _ALPHANUMERIC.search(rest, word)
-        return lines_end + min(first.start() if first is not None else len(rest), self._known_start(rest))
+        first, marker = _ALPHANUMERIC.search(rest, word), _MARKER_START.search(rest)
+        starts = [found.start() for found in (first, marker) if found is not None]
+        return lines_end + min((*starts, self._known_start(rest)))
 
     def _known_start(self, rest: bytes) -> int:
         """Return where an exact value may have begun that goes on in the next piece."""
@@ -95,17 +116,14 @@ class StreamMasker:
 
 
 def _open_key(held: bytes, lines_end: int) -> int | None:
-    """Return where a private key begins whose end is still to come."""
-    lines = held[:lines_end]
-    if b"PRIVATE KEY" not in lines:
-        return None
-    at = 0
-    while (begin := BEGIN.search(lines, at)) is not None:
+    """Return where a private key begins, or the rest of one, whose end is still to come, and may come."""
+    lines, at = held[:lines_end], 0
+    while b"PRIVATE KEY" in lines and (begin := BEGIN.search(lines, at)) is not None:
         end, may_go_on = block_end(lines, begin.end())
         if may_go_on:
-            return begin.start()
+            return begin.start() if len(held) - begin.start() <= MOST_BYTES else None
         at = end or begin.end()
-    return None
+    return open_body(lines)
 
 
 SHORTEST_VALUE = 8
