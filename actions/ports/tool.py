@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from ...state.calls import UNCHANGED, Changed, Effect, FileChange, KeptResult
+from ...state.calls import UNCHANGED, Changed, DecidedBy, Effect, FileChange, KeptResult
 from ...state.messages import (
     Document,
     Equipment,
@@ -138,6 +138,8 @@ class ToolContext:
     """The same for every start of this call, another one for every other call."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the person says of this session, for tools that are configured."""
+    allowed_by: DecidedBy = "policy"
+    """Who let the call run: `policy` is nobody but the mode."""
 
 
 @dataclass(frozen=True, slots=True)

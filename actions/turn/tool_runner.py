@@ -208,6 +208,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         private=ports.private,
         masker=ports.masker,
         withheld=ports.withheld,
+        allowed_by=call.decided_by,
         shows=lambda file: reads(ports.model, file),
     )
 

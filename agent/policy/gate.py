@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...actions.ports import Searching, Tool, Verdict
 from ...actions.ports.bugs_logged import BugsLogged
 from ...actions.tools.registry import declared
+from ...actions.workspace.secret_files import is_secret_file
 from ...state.application import ExecutionMode
 from . import path_rules
 from .call import Call
@@ -142,7 +143,7 @@ class Policy:
 
     def _decided(self, call: Call, mode: ExecutionMode) -> Verdict:
         if mode == "yolo":
-            return Verdict("allow", "everything is allowed in yolo mode")
+            return Verdict("allow", "everything is allowed in yolo mode", ", ".join(self._allowing(call)))
         concern = self._concern(call)
         if concern is None:
             where = "is declared to only read" if call.traits.reaches else "only reads inside the workspace"
@@ -165,13 +166,11 @@ class Policy:
 
     def _stays_inside(self, call: Call) -> bool:
         """Tell whether a command runs in the sandbox, and is seen to be about nothing but the workspace."""
-        from .shell.reads import is_secret
-
         if not (self._is_confined and call.traits.runs_commands) or self._outside(call) or call.sight.doubts:
             return False
         words = [word for seen in call.sight.commands for word in seen.words[1:]]
         paths = [part for word in words for part in (word, word.partition("=")[2]) if part]
-        if self._workspace.outside(paths) is not None or any(map(is_secret, paths)):
+        if self._workspace.outside(paths) is not None or any(map(is_secret_file, paths)):
             return False
         return self._why_protected_write(call) is None
 
@@ -211,11 +210,11 @@ class Policy:
         return None if path is None else f"leads outside the workspace: {_shown(self._workspace.real(path))}"
 
     def _secret(self, call: Call) -> str | None:
-        from .shell.reads import is_secret, secret_below
+        from .shell.reads import secret_below
 
         for path in call.paths:
             real = self._workspace.real(path)
-            if is_secret(real) or is_secret(self._workspace.written(path)):
+            if is_secret_file(real) or is_secret_file(self._workspace.written(path)):
                 return f"shows a secret file: {_shown(real)}"
             if isinstance(call.source, Searching):
                 found = secret_below(real, not call.source.reaches_hidden(call.arguments))

@@ -125,7 +125,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
                 return bool(chunk)
 
             try:
-                async with self._launch(cwd) as launch:
+                async with self._launch(cwd, context) as launch:
                     ended = await run_supervised(
                         arguments.command,
                         cwd,
@@ -166,10 +166,12 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 
         return [] if context.scratch is None else still_running(context.scratch)
 
-    def _launch(self, cwd: Path) -> "AbstractAsyncContextManager[Launch]":
+    def _launch(self, cwd: Path, context: ToolContext) -> "AbstractAsyncContextManager[Launch]":
         from .sandbox.launch import NO_SANDBOX
 
-        return nullcontext(NO_SANDBOX) if self._sandbox is None else self._sandbox.launch(cwd)
+        if self._sandbox is None:
+            return nullcontext(NO_SANDBOX)
+        return self._sandbox.launch(cwd, is_approved=context.allowed_by != "policy")
 
     def _new_note(self, before: "FilesBefore") -> str:
         """Return what cannot be undone, the first time that there is anything."""

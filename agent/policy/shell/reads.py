@@ -13,7 +13,7 @@ from posixpath import expanduser, isabs, join, normpath, realpath
 from ....actions.tools.shell.operands import Reading, reading_of
 from ....actions.tools.shell.parser import SimpleCommand
 from ....actions.tools.shell.read_only import proved_commands
-from ....actions.workspace.secret_files import is_secret_file
+from ....actions.workspace.secret_files import is_secret_file as is_secret
 from ..path_rules import Workspace
 from .repository import find_repository, tracked_names, why_git_may_run_more
 
@@ -21,21 +21,11 @@ _MAX_MATCHES = 1000
 _MAX_ENTRIES = 20_000
 _BUILTINS = frozenset(("cd", "echo", "printf", "pwd", "test", "[", "true", "false", "type", "command", ":"))
 _LISTS_NAMES = re.compile(r"--files0.*|@.+")
-_MORE_SECRETS = re.compile(r"\.npmrc|\.yarnrc(?:\.yml)?|credentials(?:[._-].*)?|.*[._-]credentials(?:\..*)?")
 _FOREIGN_IN_JQ = re.compile(r"(?<![.\w])(?:env|import|include|modulemeta|get_search_list)\b|\$ENV")
 _SECRET_IN_INDEX = re.compile(
     rb"[/\0-\x1f\x80-\xff](?:\.env(?:\.[\w.-]+)?|id_(?:rsa|dsa|ecdsa|ed25519)|[\w.-]+\.(?:pem|key|p12|pfx|jks|kdbx)"
     rb"|\.netrc|\.npmrc|\.pypirc|\.git-credentials|credentials[\w.-]*)\0", re.IGNORECASE,
 )  # fmt: skip
-
-
-def is_secret(path: str) -> bool:
-    """Tell whether a file may not be shown unasked."""
-    name = path.rpartition("/")[2].lower()
-    return is_secret_file(path) or (
-        _MORE_SECRETS.fullmatch(name) is not None
-        and not name.endswith((".py", ".js", ".ts", ".go", ".md", ".rs"))
-    )
 
 
 def why_not_read_only(text: str, workspace: Workspace, cwd: str | None = None) -> str | None:

@@ -12,6 +12,7 @@ from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.sandbox.plan import ResourceLimits
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, SandboxKind, Workplace
 from sandbur.actions.tools.shell.tool import RunShellCommand
+from sandbur.state.calls import DecidedBy
 
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 
@@ -48,7 +49,13 @@ def sandboxed(
         sandbox.close()
 
 
-async def run(sandbox: Sandbox | None, folder: Path, command: str, **options: object) -> ToolOutcome:
+async def run(
+    sandbox: Sandbox | None,
+    folder: Path,
+    command: str,
+    allowed_by: DecidedBy = "policy",
+    **options: object,
+) -> ToolOutcome:
     tool = RunShellCommand(sandbox=sandbox)
-    context = ToolContext("c1", folder, lambda text: None)
+    context = ToolContext("c1", folder, lambda text: None, allowed_by=allowed_by)
     return await tool.run(tool.parse(json.dumps({"command": command, **options})), context)

@@ -2,9 +2,15 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from ....workspace.place_finder import PlaceFinder
+from ....workspace.protected_places import is_writable_by_approval
+from ....workspace.secret_files import SECRET_FILES, SECRET_FOLDERS, SYSTEM_SECRETS, is_secret_file
 
 Access = Literal["read", "write", "hide"]
 
@@ -32,8 +38,14 @@ class ResourceLimits:
 class SandboxPlan:
     mounts: tuple[Mount, ...]
     """The rest of the machine can be read. A mount comes after those of the folders above it."""
+    roots: tuple[Path, ...]
+    """The folders that can be written: protected places made there are moved away when a command ends."""
+    kept: tuple[str, ...]
+    """Protected places that are there already."""
     absent: tuple[Path, ...]
-    """Protected places that do not exist: what a command makes there is moved away when it ends."""
+    """Parts of repositories that name programs and are not there."""
+    is_approved: bool
+    """A person or a rule let this command run: it may write files of secrets, and what installers write."""
     temp: Path
     """What commands see as `/tmp`."""
     has_network: bool = False
@@ -44,25 +56,10 @@ class SandboxPlan:
 
 
 TEMP = Path("/tmp")
-_ALWAYS_PROTECTED = (
-    ".gitconfig", ".gitmodules", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
-    ".zshrc", ".zprofile", ".zshenv", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".ripgreprc", ".envrc",
-    ".vscode", ".idea", ".zed", ".cursor", ".devcontainer", ".github", ".gitlab-ci.yml", ".circleci",
-    ".husky", ".githooks", ".pre-commit-config.yaml", ".mcp.json", ".sandbur", ".claude", ".codex",
-    ".gemini", ".agents",
-)  # fmt: skip
-"""Files and folders that other programs run or obey: those of shells, editors, CI, hooks and agents."""
 _OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
-"""What names programs that git runs, or another place to look for them."""
-_SECRET = (
-    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".pgpass", ".my.cnf", ".pypirc",
-    ".git-credentials", ".password-store", ".config/gcloud", ".config/gh", ".config/op", ".config/hub",
-    ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".claude.json",
-    ".codex/auth.json", ".cargo/credentials.toml", ".vault-token",
-)  # fmt: skip
-"""Below the home folder: keys, tokens and what browsers know."""
-_MOST_ENTRIES = 2000
-"""Looked through for repositories within the workspace."""
+"""What names programs that git runs, or another place to look for them. The rest is git's to write."""
+_MOST_IN_HOME = 5000
+"""Entries of the home folder that are looked at by name."""
 
 
 def plan_for(
@@ -73,29 +70,48 @@ def plan_for(
     own_settings: Iterable[Path] = (),
     network: Literal["none", "proxy", "all"] = "none",
     limits: ResourceLimits | None = None,
+    finder: PlaceFinder | None = None,
+    is_approved: bool = False,
 ) -> SandboxPlan:
-    """Plan for commands that work in `roots`; `private` is hidden, `own_settings` are read-only."""
+    """Plan for commands that work in `roots`; `private` is hidden, `own_settings` are read-only.
+
+    `finder`: what knows the workspace from the last time. `is_approved`: see `SandboxPlan`.
+    """
     real = [Path(os.path.realpath(root)) for root in roots]
-    guarded = [*real, *_repositories(real)]
-    places = [place for root in guarded for place in _protected(root)]
-    existing = [place for place in places if os.path.lexists(place)]
-    hidden = [Path(os.path.realpath(place)) for place in (*(home / name for name in _SECRET), *private)]
+    found = (finder or PlaceFinder()).find(map(str, real))
+    kept = [path for path in found.protected if not (is_approved and is_writable_by_approval(path))]
+    of_git = [place for git in found.repositories for place in _of_git(Path(git))]
+    existing = [*map(Path, kept), *(place for place in of_git if os.path.lexists(place))]
+    hidden = [Path(os.path.realpath(place)) for place in (*secrets_of(home), *private)]
     mounts = [
         Mount(TEMP, "write", temp),
         *(Mount(root, "write") for root in real),
-        # A folder with something protected in it stays where it is: moved away, it could be made anew.
-        *(Mount(folder, "write") for folder in _folders_between(existing, guarded)),
+        # A folder with something protected in it stays where it is: moved away, it could be made again.
+        *(Mount(folder, "write") for folder in _folders_between(existing, real)),
         *(Mount(place, "read") for place in (*existing, *own_settings) if _is_solid(place)),
         *(Mount(place, "hide") for place in hidden if _is_solid(place) and place not in real),
     ]
     return SandboxPlan(
         mounts=tuple(_needed(sorted(dict.fromkeys(mounts), key=lambda mount: len(mount.path.parts)))),
-        absent=tuple(place for place in places if not os.path.lexists(place) and place.parent.is_dir()),
+        roots=tuple(real),
+        kept=tuple(kept),
+        absent=tuple(place for place in of_git if not os.path.lexists(place) and place.parent.is_dir()),
+        is_approved=is_approved,
         temp=temp,
         has_network=network == "all",
         has_proxy=network == "proxy",
         limits=limits or ResourceLimits(),
     )
+
+
+def secrets_of(home: Path) -> Iterator[Path]:
+    """Yield the places of secrets of a home and of the machine: folders whole, files one by one."""
+    below = (home / name for name in (*SECRET_FOLDERS, *SECRET_FILES))
+    yield from (place for place in (*below, *map(Path, SYSTEM_SECRETS)) if os.path.lexists(place))
+    with suppress(OSError), os.scandir(home) as entries:
+        for entry in islice(entries, _MOST_IN_HOME):
+            if is_secret_file(entry.path) and entry.is_file(follow_symlinks=False):
+                yield Path(entry.path)
 
 
 def _needed(mounts: Iterable[Mount]) -> Iterator[Mount]:
@@ -108,47 +124,15 @@ def _needed(mounts: Iterable[Mount]) -> Iterator[Mount]:
             yield mount
 
 
-def _protected(root: Path) -> Iterator[Path]:
-    """Yield the protected places of a folder, as they are spelled there: some file systems ignore case."""
-    git = root / ".git"
-    if git.is_file():
+def _of_git(git: Path) -> Iterator[Path]:
+    """Yield what of a repository's own folder names programs, and the file that stands for such a folder."""
+    if not git.is_dir() or git.is_symlink():
         # Where the repository is: a folder in its place would be another one.
         yield git
-    if git.is_dir() and not git.is_symlink():
-        yield from (git / name for name in _OF_GIT)
-        modules = git / "modules"
-        for module in modules.iterdir() if modules.is_dir() else ():
-            yield from (module / name for name in _OF_GIT)
-    wanted = set(_ALWAYS_PROTECTED)
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if (name := entry.name.lower()) in wanted:
-                wanted.discard(name)
-                yield root / entry.name
-    yield from (root / name for name in sorted(wanted))
-
-
-def _repositories(roots: Iterable[Path]) -> Iterator[Path]:
-    """Yield repositories in folders of the roots; a few levels deep, and no further than a moment."""
-    left = _MOST_ENTRIES
-    waiting = [(root, 0) for root in roots]
-    while waiting and left > 0:
-        folder, depth = waiting.pop(0)
-        try:
-            with os.scandir(folder) as entries:
-                below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue
-        left -= len(below)
-        for path in map(Path, below):
-            if depth < _DEEPEST and path.name not in _PASSED_OVER:
-                waiting.append((path, depth + 1))
-            if path.name == ".git" and depth:
-                yield folder
-
-
-_DEEPEST = 2
-_PASSED_OVER = frozenset({".git", "node_modules", *_ALWAYS_PROTECTED})
+        return
+    modules = git / "modules"
+    for folder in (git, *(modules.iterdir() if modules.is_dir() else ())):
+        yield from (folder / name for name in _OF_GIT)
 
 
 def _folders_between(places: Iterable[Path], roots: Sequence[Path]) -> Iterator[Path]:

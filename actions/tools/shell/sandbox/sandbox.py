@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Literal
 
 from .....state.errors import SandboxMissing
 from .....state.session import SandboxWish
+from ....workspace.place_finder import PlaceFinder, link_version
 from .bubblewrap import arguments, bubblewrap
 from .landlock import SandboxOrder, has_landlock, orders, own_network
 from .launch import Launch
@@ -30,6 +32,8 @@ _TRIAL_S = 20
 _RLIMITS = {"cpu": 0, "file": 1, "memory": 2, "processes": 6}
 """As Linux numbers them: CPU, FSIZE, DATA, NPROC."""
 _LEAST_MEMORY = 2_000_000_000
+_CLOCK_NS = 100_000_000
+"""The clock of files is coarser than that of programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Sandbox:
         self._place = place
         self._domains = tuple(domains)
         self._limits = limits or ResourceLimits()
+        self._finder = PlaceFinder()
         self._temp = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
 
     def close(self) -> None:
@@ -75,7 +80,7 @@ class Sandbox:
             return f"{self.kind}, network on"
         return f"{self.kind}, network {', '.join(self._domains) if self._domains else 'off'}"
 
-    def plan(self) -> SandboxPlan:
+    def plan(self, is_approved: bool = False) -> SandboxPlan:
         network = "all" if EVERYWHERE in self._domains else "proxy" if self._domains else "none"
         return plan_for(
             self._place.roots,
@@ -85,12 +90,14 @@ class Sandbox:
             self._place.own_settings,
             network,
             self._limits,
+            self._finder,
+            is_approved,
         )
 
     @asynccontextmanager
-    async def launch(self, cwd: Path) -> AsyncGenerator[Launch]:
-        """Prepare one command that runs in `cwd`."""
-        plan = await asyncio.to_thread(self.plan)
+    async def launch(self, cwd: Path, is_approved: bool = False) -> AsyncGenerator[Launch]:
+        """Prepare one command that runs in `cwd`; `is_approved`: a person or a rule let it run."""
+        plan = await asyncio.to_thread(self.plan, is_approved)
         async with AsyncExitStack() as stack:
             handing = -1
             if plan.has_proxy:
@@ -139,7 +146,7 @@ class Sandbox:
 
     def _before(self, plan: SandboxPlan, handing: int) -> Iterator[SandboxOrder]:
         """Yield what both kinds on Linux begin with."""
-        yield from (("absent", str(path)) for path in plan.absent)
+        yield from _guarding(plan)
         yield "first-to-go", "1000"
         for name, most in _most(plan.limits).items():
             yield "limit", f"{_RLIMITS[name]} {most}"
@@ -219,6 +226,16 @@ def _tasks() -> int:
 
 def _spelled(steps: Iterable[SandboxOrder]) -> bytes:
     return b"".join(os.fsencode(word) + b"\0" for step in steps for word in step)
+
+
+def _guarding(plan: SandboxPlan) -> Iterator[SandboxOrder]:
+    """Yield what the supervisor needs to move away what the command may not make."""
+    yield from (("absent", str(path)) for path in plan.absent)
+    yield from (("guard", str(root)) for root in plan.roots)
+    yield "guard-since", str(time.time_ns() - _CLOCK_NS)
+    yield from (("kept", f"{link_version(path)} {path}") for path in plan.kept)
+    if plan.is_approved:
+        yield "is-approved", ""
 
 
 def _open(descriptors: Iterable[int]) -> tuple[int, ...]:

@@ -1,8 +1,10 @@
 """A sandbox by macOS's Seatbelt: the text of a profile. Written from its documentation, and not tried."""
 
+import re
 import shutil
 from collections.abc import Iterator
 
+from ....workspace.protected_places import PROTECTED_FILES, PROTECTED_FOLDERS, PROTECTED_PATHS
 from .plan import SandboxPlan
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/random", "/dev/urandom", "/dev/dtracehelper")
@@ -33,6 +35,10 @@ def _rules(plan: SandboxPlan) -> Iterator[str]:
         else:
             yield f"(deny file-read* file-write* (subpath {place}))"
     yield from (f"(deny file-write* (subpath {_quoted(str(path))}))" for path in plan.absent)
+    names = "|".join(map(re.escape, (*PROTECTED_FOLDERS[1:], *PROTECTED_PATHS, *PROTECTED_FILES)))
+    for root in plan.roots:
+        # Also what is not there yet, at any depth. `.git` itself is git's to write.
+        yield f'(deny file-write* (regex #"^{re.escape(str(root))}/(.*/)?({names})(/.*)?$"))'
     yield "(deny network-outbound (remote unix-socket))" if plan.has_network else "(deny network*)"
     yield "(deny signal)"
     yield "(allow signal (target same-sandbox))"

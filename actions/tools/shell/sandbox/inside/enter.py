@@ -6,11 +6,13 @@ the same for a program that is only tried. An order is a word and a value, each 
 
 import ctypes
 import fcntl
+import importlib
 import os
 import resource
 import struct
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 import confine
@@ -43,13 +45,43 @@ class Confinement:
     def cleared(self) -> str:
         """Move away what the command may not make, now that nothing of it is left; return the facts."""
         facts = ""
-        for order, path in self._orders:
-            if order == "absent" and os.path.lexists(path):
-                aside = path + b".from-sandbox-%d" % time.time_ns()
-                with suppress(OSError):
-                    os.rename(path, aside)  # noqa: PTH104
-                    facts += f"moved {os.fsdecode(aside)!a}\n"
+        for path in _made_protected_places(self._orders):
+            aside = f"{path}.from-sandbox-{time.time_ns()}"
+            with suppress(OSError):
+                os.rename(path, aside)  # noqa: PTH104
+                facts += f"moved {aside!a}\n"
         return facts
+
+
+def preload() -> None:
+    """Import what a supervisor needs when a command has ended."""
+    if _ACTIONS not in sys.path:
+        sys.path.append(_ACTIONS)
+    importlib.import_module("workspace.place_finder")
+
+
+_ACTIONS = os.path.abspath(f"{os.path.dirname(__file__)}/../../../..")  # noqa: PTH100, PTH120
+
+
+def _made_protected_places(orders: Orders) -> Iterator[str]:
+    """Yield the protected places below the guarded folders that were not there when the command began."""
+    given: dict[str, list[str]] = {}
+    for order, value in orders:
+        given.setdefault(order, []).append(os.fsdecode(value))
+    yield from filter(os.path.lexists, given.get("absent", ()))
+    if "guard" not in given:
+        return
+    preload()
+    finder, places = (
+        importlib.import_module(f"workspace.{name}") for name in ("place_finder", "protected_places")
+    )
+    found = finder.PlaceFinder().find(given["guard"], changed_since_ns=int(given["guard-since"][0]))
+    kept = set(given.get("kept", ()))
+    for path in found.protected:
+        if f"{finder.link_version(path)} {path}" in kept:
+            continue
+        if "is-approved" not in given or not places.is_writable_by_approval(path):
+            yield path
 
 
 def read_orders(descriptor: int) -> Orders:
@@ -135,8 +167,8 @@ def _drop_powers(_: bytes) -> None:
 
 
 _STEPS: Mapping[str, Callable[[bytes], None]] = {
-    # A place that is to be absent is the supervisor's concern, when all is over.
-    "absent": lambda _: None,
+    # What may not be made is the supervisor's concern, when all is over.
+    **dict.fromkeys(("absent", "guard", "guard-since", "kept", "is-approved"), lambda _: None),
     "limit": _limit,
     "first-to-go": _first_to_go,
     "unshare": _unshare,

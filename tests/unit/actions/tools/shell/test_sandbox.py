@@ -144,9 +144,8 @@ async def test_a_protected_place_that_a_command_makes_is_renamed_and_told(
     site: Site, sandbox: Sandbox, made: str
 ):
     outcome = await run(sandbox, site.workspace, f"mkdir -p {made} && echo made")
-    name = made.removesuffix("/workflows")
-    assert not site.workspace.joinpath(name).exists()
-    assert len(list(site.workspace.glob(f"{name}.from-sandbox-*"))) == 1
+    assert not site.workspace.joinpath(made).exists()
+    assert len(list(site.workspace.glob(f"{made}.from-sandbox-*"))) == 1
     assert "made\n[a command in the sandbox may not make these, so they were renamed: " in outcome.content
 
 

@@ -1,0 +1,121 @@
+"""Finds protected places, secret files and repositories below a folder, and remembers what has not changed.
+
+The standard library alone: supervisors of commands import it, too.
+"""
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from .protected_places import is_protected_entry
+from .secret_files import is_secret_file
+
+MOST_FOLDERS = 10_000
+"""Looked at below one root; nearest first."""
+_PACKAGES = "node_modules"
+_NOT_ENTERED = frozenset({".git", ".venv", _PACKAGES, ".tox", ".nox", "__pycache__"})
+_SETTLED_NS = 50_000_000
+"""A folder that changed less than this before it was read may change once more with the same time."""
+_BARE = frozenset({"HEAD", "objects", "refs"})
+
+
+class FoundPlaces:
+    """What is below some folders."""
+
+    def __init__(self) -> None:
+        self.protected: list[str] = []
+        """The topmost ones: a protected folder stands for all that is in it."""
+        self.secret: list[str] = []
+        """Files of secrets, also those in protected folders."""
+        self.repositories: list[str] = []
+        """The own folder of each repository: `.git`, or the folder itself if it is bare."""
+
+
+class _Folder:
+    """What was in a folder when it was read."""
+
+    def __init__(self, changed_ns: int) -> None:
+        self.changed_ns = changed_ns
+        self.is_settled = time.time_ns() - changed_ns > _SETTLED_NS
+        self.folders: list[str] = []
+        self.protected: list[str] = []
+        self.secret: list[str] = []
+        self.repository = ""
+
+
+class PlaceFinder:
+    """Reads each folder once, and again when it has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Folder] = {}
+
+    def find(
+        self, roots: Iterable[str], most_folders: int = MOST_FOLDERS, changed_since_ns: int = 0
+    ) -> FoundPlaces:
+        """Return what is below the roots, which are real paths; folders that cannot be read hold nothing.
+
+        With a time, only what is in folders to which something came, or from which something went, since.
+        """
+        found, known = FoundPlaces(), dict[str, _Folder]()
+        for root in dict.fromkeys(roots):
+            waiting, left = deque([(root, False)]), most_folders
+            while waiting and left:
+                path, is_protected = waiting.popleft()
+                left -= 1
+                if path in known or (folder := self._folder(path, root, changed_since_ns)) is None:
+                    continue
+                known[path] = folder
+                if not is_protected:
+                    found.protected += folder.protected
+                    found.repositories += [folder.repository] if folder.repository else []
+                found.secret += folder.secret
+                waiting += [(one, is_protected or one in folder.protected) for one in folder.folders]
+        self._known = known
+        return found
+
+    def _folder(self, path: str, root: str, changed_since_ns: int) -> _Folder | None:
+        try:
+            # Nobody can set this time, unlike that of the last modification.
+            changed = os.stat(path).st_ctime_ns  # noqa: PTH116 -- once a folder, before each command
+            known = self._known.get(path)
+            if known is not None and known.is_settled and known.changed_ns == changed:
+                return known
+            with os.scandir(path) as entries:
+                inside = path[len(root) :]
+                return _read(path, inside, _Folder(changed), list(entries), changed >= changed_since_ns)
+        except OSError:
+            return None
+
+
+def _read(
+    path: str, inside: str, folder: _Folder, entries: "list[os.DirEntry[str]]", by_name: bool
+) -> _Folder:
+    """Take the entries of a folder in; only the folders among them, unless they are looked at by name.
+
+    `inside`: the folder from the root on. What is above the root says nothing about what is in it.
+    """
+    above = inside.lower().split("/")
+    for entry in entries:
+        is_folder, name = entry.is_dir(follow_symlinks=False), entry.name.lower()
+        if is_folder and name not in _NOT_ENTERED:
+            folder.folders.append(entry.path)
+        if not by_name:
+            continue
+        if is_folder and name == _PACKAGES and os.path.lexists(f"{entry.path}/.bin"):
+            folder.protected.append(f"{entry.path}/.bin")
+        is_secret = not is_folder and is_secret_file(f"{inside}/{entry.name}")
+        if is_secret:
+            folder.secret.append(entry.path)
+        if is_secret or (name != ".git" and is_protected_entry(above, name)):
+            folder.protected.append(entry.path)
+    names = {entry.name for entry in entries}
+    folder.repository = f"{path}/.git" if ".git" in names else path if names >= _BARE else ""
+    return folder
+
+
+def link_version(path: str) -> int:
+    """Return what tells a link from another one in its place; 0 for anything else."""
+    found = os.lstat(path)
+    return found.st_ctime_ns if stat.S_ISLNK(found.st_mode) else 0
