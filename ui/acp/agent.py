@@ -167,7 +167,8 @@ class EditorAgent:
     ) -> ListSessionsResponse:
         first = int(cursor) if cursor and cursor.isdecimal() else 0
         with protocol_errors():
-            found = self._runtime.store.sessions(cwd)
+            # One more than is shown says whether there are more.
+            found = self._runtime.store.sessions(cwd, most=first + _PAGE + 1)
         page = [
             SessionInfo(
                 session_id=one.id, cwd=one.cwd, title=one_line(one.title) or None, updated_at=one.updated_at

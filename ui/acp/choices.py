@@ -79,4 +79,4 @@ def _known(runtime: "Runtime") -> Iterator[tuple[str, str]]:
         yield settings.model, "as it is configured"
     yield from ((model, f"your name for it: {name}") for name, model in settings.aliases.items())
     yield from ((model, "stands in when another fails") for model in settings.fallback_models)
-    yield from ((one.model, "used before") for one in runtime.store.sessions()[:_MOST_SESSIONS])
+    yield from ((one.model, "used before") for one in runtime.store.sessions(most=_MOST_SESSIONS))

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from ....actions.turn.commands import MODES
@@ -37,9 +38,8 @@ class _Said(NamedTuple):
 
 def past_calls(store: Store, since: str = "") -> Iterator[PastCall]:
     """Yield the calls since a time (UTC, ISO 8601) that could run; what a fork inherited counts once."""
-    for summary in store.sessions():
-        if summary.updated_at >= since:
-            yield from _calls_of(store, summary.id, since)
+    for summary in takewhile(lambda one: one.updated_at >= since, store.newest_sessions()):
+        yield from _calls_of(store, summary.id, since)
 
 
 def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:

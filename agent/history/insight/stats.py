@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 
 from ....state.application import ApplicationState, Usage
 from ....state.clock import milliseconds, text_of
@@ -118,10 +119,9 @@ def stats_of(store: Store, since: datetime | None = None) -> Stats:
     after = "" if since is None else text_of(since)
     found = Stats(since=after)
     steps = step_counts(store.database, after)
-    for summary in store.sessions():
-        if summary.updated_at >= after:
-            found.steps += steps.get(summary.id, 0)
-            _Reader(store.database, summary, found).read()
+    for summary in takewhile(lambda one: one.updated_at >= after, store.newest_sessions()):
+        found.steps += steps.get(summary.id, 0)
+        _Reader(store.database, summary, found).read()
     return found
 
 

@@ -282,7 +282,7 @@ def recent_sessions(store: Store) -> list[SessionSummary]:
     """Return the newest sessions, as they were a moment ago: this is asked with every key."""
     now = time.monotonic()
     if store not in _recent or now - _recent[store][0] > _RECENT_S:
-        _recent[store] = now, store.sessions()[:_MOST_OFFERED]
+        _recent[store] = now, store.sessions(most=_MOST_OFFERED)
     return _recent[store][1]
 
 

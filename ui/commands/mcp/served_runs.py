@@ -110,7 +110,7 @@ class ServedRuns:
 
     def listed(self, most: int) -> dict[str, Any]:
         """Return the newest runs of this folder."""
-        found = self._runtime.store.sessions(cwd=str(Path.cwd()))[:most]
+        found = self._runtime.store.sessions(str(Path.cwd()), max(0, most))
         names = ("title", "status", "model", "created_at", "updated_at", "steps")
         return {"runs": [{"run": one.id, **{name: getattr(one, name) for name in names}} for one in found]}
 
@@ -136,7 +136,7 @@ class ServedRuns:
         if known is not None and known.result is None:
             raise UsageError(f"Run {session_id} is going on.", "Watch it until it stops.")
         self._make_room()
-        if not any(one.id == session_id for one in self._runtime.store.sessions(cwd=str(Path.cwd()))):
+        if self._runtime.store.index.summary(session_id).cwd != str(Path.cwd()):
             raise UsageError(f"Run {session_id} belongs to another folder.", "Serve that folder.")
         session = await self._runtime.resume(session_id)
         allowed = self._runtime.settings.mode

@@ -5,15 +5,28 @@ from datetime import timedelta
 from typing import ClassVar
 
 from ....state.errors import UsageError
-from ...argument_types import duration, one_of, position, size
+from ...argument_types import count, duration, one_of, position, size
 from ...grammar import ID, Action, ActionCommand, flag, switch, word
+
+MOST_LISTED = 50
+_FLAGS_OF_ACTIONS = (
+    (("limit", "all"), "list", "--limit and --all belong"),
+    (("older_than", "keep", "max_size", "dry_run"), "prune",
+     "--older-than, --keep, --max-size and --dry-run belong"),
+    (("steps",), "show ID", "--steps belongs"),
+    (("yes",), "import FILE", "--yes belongs"),
+    (("export_format", "as_recorded"), "export ID", "--format and --as-recorded belong"),
+)  # fmt: skip
+"""Fields, the action that they are for, and how their flags are named in an error."""
 
 
 class SessionsCommand(ActionCommand):
     GROUPS = ("prune", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "every session of the store, the newest first", ("--json",), (
+        "list": Action("", "the sessions of the store, the newest first", ("--limit", "--all", "--json"), (
             ("sandbur sessions", "a table"),
+            ("sandbur sessions --limit 5", "the last five"),
+            ("sandbur sessions --all | grep shop", "every one, a line each"),
             ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
         ), home="listing.list_sessions"),
         "show": Action("ID", "a session: plan, messages, what waits", ("--json", "--steps"), (
@@ -45,6 +58,10 @@ class SessionsCommand(ActionCommand):
     session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
     file: str = word("FILE", "where export writes, - is stdout; for rename: TITLE", nargs="?")
     json: bool = switch("--json", "JSON on stdout")
+    limit: int = flag(
+        "--limit", f"list: so many (default {MOST_LISTED})", MOST_LISTED, type=count, metavar="N"
+    )
+    all: bool = switch("--all", "list: every session there is")
     steps: bool = switch("--steps", "show: every step in one line")
     verbose: bool = switch("-v --verbose", "verify: every move of every call")
     export_format: str = flag(
@@ -84,20 +101,17 @@ class SessionsCommand(ActionCommand):
         if extra and action not in ("export", "rename"):
             helps = "show ID` shows one" if action == "list" else "--help` helps"
             raise UsageError(f"`{extra}` is one word too many.", f"`sandbur sessions {helps}.")
-        usual = SessionsCommand()
-        if action != "prune" and self._pruning() != usual._pruning():
-            raise UsageError(
-                "--older-than, --keep, --max-size and --dry-run belong to `sandbur sessions prune`."
-            )
-        if self.steps and action != "show":
-            raise UsageError("--steps belongs to `sandbur sessions show ID`.")
-        if self.yes and action != "import":
-            raise UsageError("--yes belongs to `sandbur sessions import FILE`.")
-        if (self.export_format != usual.export_format or self.as_recorded) and action != "export":
-            raise UsageError("--format and --as-recorded belong to `sandbur sessions export ID`.")
+        self._check_flags()
 
-    def _pruning(self) -> tuple[object, ...]:
-        return self.older_than, self.keep, self.max_size, self.dry_run
+    def _check_flags(self) -> None:
+        usual = SessionsCommand()
+        for fields, action, flags in _FLAGS_OF_ACTIONS:
+            if action.split()[0] != self.action and any(
+                getattr(self, name) != getattr(usual, name) for name in fields
+            ):
+                raise UsageError(f"{flags} to `sandbur sessions {action}`.")
+        if self.limit != usual.limit and self.all:
+            raise UsageError("--limit and --all exclude each other.", "Leave one of them out.")
 
     def run_at_once(self) -> int | None:
         if self.action != "list":

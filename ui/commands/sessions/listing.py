@@ -1,59 +1,95 @@
-"""`sandbur sessions list`: every session of the store, as its rows tell of it."""
+"""`sandbur sessions list`: the sessions of the store, read and printed one after the other."""
 
 import json
 import os
 import sys
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from ....agent.config.at_rest import database_at_rest
+from ....state.store.listing import count_sessions, newest
 from ...open_session import appear, opened, said_by, tell_notice
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import glyphs_for, make_console, put, say, shortened
 
 if TYPE_CHECKING:
-    from ....state.store.listing import SessionSummary
+    from ....state.databases.database import Database
+    from ....state.session import SessionSummary
     from .command import SessionsCommand
 
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
+_TABLE_ROWS = 1000
+"""The columns of so many rows are as wide as the widest of them."""
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
 """Cells."""
 
 
 def list_at_rest(command: "SessionsCommand") -> int | None:
     """Print them without a runtime; None where it takes one to know the store."""
-    from ....agent.config.at_rest import database_at_rest
-    from ....state.store.listing import summaries
-
     found = database_at_rest(said_by(command), os.environ, tell_notice)
     if found is None:
         return None
     settings, database = found
     appear(settings)
     try:
-        sessions = summaries(database, settings.tenant)
+        _print(command, database, settings.tenant)
     finally:
         database.close()
-    return _print(command, sessions)
+    return 0
 
 
 async def list_sessions(command: "SessionsCommand") -> int:
     async with opened(command) as runtime:
-        sessions = runtime.store.sessions()
-    return _print(command, sessions)
-
-
-def _print(command: "SessionsCommand", sessions: "list[SessionSummary]") -> int:
-    if command.json:
-        put(json.dumps([asdict(session) for session in sessions], indent=1))
-    elif not sessions:
-        say("There is no session yet. Start one: sandbur")
-    elif sys.stdout.isatty():
-        _print_table(sessions)
-    else:
-        for session in sessions:
-            put("\t".join(_cells(session)))
+        _print(command, runtime.store.database, runtime.store.tenant)
     return 0
+
+
+def _print(command: "SessionsCommand", database: "Database", tenant: str) -> None:
+    """Print the newest sessions, and on stderr how many more there are."""
+    sessions = newest(database, tenant)
+    listed = _Counted(sessions if command.all else islice(sessions, command.limit))
+    if command.json:
+        _print_json(listed)
+    elif sys.stdout.isatty():
+        while page := list(islice(listed, _TABLE_ROWS)):
+            _print_table(page)
+    else:
+        for session in listed:
+            put("\t".join(_cells(session)))
+    if not listed.count and not command.json:
+        say("There is no session yet. Start one: sandbur")
+    if not command.all and (more := count_sessions(database, tenant) - listed.count) > 0:
+        noun = "session is" if more == 1 else "sessions are"
+        say(f"{more:,} more {noun} in the store. See them: sandbur sessions --all, or --limit N")
+
+
+class _Counted:
+    """Hands sessions on and counts them."""
+
+    def __init__(self, sessions: "Iterable[SessionSummary]") -> None:
+        self._sessions = iter(sessions)
+        self.count = 0
+
+    def __iter__(self) -> "Iterator[SessionSummary]":
+        return self
+
+    def __next__(self) -> "SessionSummary":
+        found = next(self._sessions)
+        self.count += 1
+        return found
+
+
+def _print_json(sessions: "Iterable[SessionSummary]") -> None:
+    """Print one array, an element at a time."""
+    before = "["
+    for session in sessions:
+        put(f"{before}\n{textwrap.indent(json.dumps(asdict(session), indent=1), ' ')}", end="")
+        before = ","
+    put("[]" if before == "[" else "\n]")
 
 
 def _cells(session: "SessionSummary") -> tuple[str, ...]:
