@@ -84,11 +84,29 @@ def numbered_diff(text: str) -> Iterator[Line]:
 
 
 def changed_text(before: str, after: str, first_line: int = 1) -> list[Line]:
-    """Return what makes `after` of `before`, with line numbers that begin at `first_line`."""
-    old, new = before.split("\n"), after.split("\n")
-    lines = difflib.unified_diff(old, new, lineterm="", n=_CONTEXT)
+    """Return what makes `after` of `before`, whole lines, with numbers that begin at `first_line`."""
+    lines = _unified(before, after)
     shown = list(numbered_diff("\n".join(_moved(line, first_line - 1) for line in lines)))
     return shown if before != after else [("quiet", "(no difference)")]
+
+
+def _unified(before: str, after: str) -> Iterator[str]:
+    """Yield a unified diff; where one text ends with a line end and the other does not, it says which."""
+    is_marked = _ends_its_line(before) != _ends_its_line(after)
+    old, new = _lines_with_ends(before), _lines_with_ends(after)
+    for line in difflib.unified_diff(old, new, n=_CONTEXT):
+        yield line.removesuffix("\n")
+        if is_marked and not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def _ends_its_line(text: str) -> bool:
+    return not text or text.endswith("\n")
+
+
+def _lines_with_ends(text: str) -> list[str]:
+    *whole, rest = text.split("\n")
+    return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
 
 
 def _moved(line: str, by: int) -> str:

@@ -129,10 +129,10 @@ def _replaced(content: str, old: str, new: str) -> list[Line]:
     """Return the difference where it is going to be in the file, whole lines of it."""
     at = content.find(old)
     if at < 0 or not old:
-        return changed_text(old, new)
+        return changed_text(f"{old}\n", f"{new}\n")
     start = content.rfind("\n", 0, at) + 1
     end = content.find("\n", at + len(old))
-    end = len(content) if end < 0 else end
+    end = len(content) if end < 0 else end + 1
     before = content[start:end]
     after = content[start:at] + new + content[at + len(old) : end]
     return changed_text(before, after, content.count("\n", 0, start) + 1)

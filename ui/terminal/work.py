@@ -24,7 +24,10 @@ _MOST_CALLS = 6
 
 @dataclass(frozen=True, slots=True)
 class LiveRow:
-    """A text that is cut to the width of the console, what follows where there is room, and an end."""
+    """A text that is cut to the width of the console, what follows it, and an end.
+
+    Where something follows, the text takes at most one half of the row.
+    """
 
     text: str
     end: str
@@ -37,9 +40,11 @@ class LiveRow:
         from rich.text import Text
 
         room = max(0, options.max_width - cell_len(self.end))
-        text = shortened(self.text, room, self.rest)
+        wanted = cell_len(self.more)
+        kept = min(wanted, room - room // 2)
+        text = shortened(self.text, room - kept if kept >= min(wanted, _WORTH_A_TAIL) else room, self.rest)
         left = room - cell_len(text)
-        more = shortened(self.more, left, self.rest) if self.more and left >= _WORTH_A_TAIL else ""
+        more = shortened(self.more, left, self.rest) if left >= min(wanted, _WORTH_A_TAIL) else ""
         yield Text.assemble((text, self.role), (more, "quiet"), (self.end, "quiet"), no_wrap=True)
 
 

@@ -135,3 +135,28 @@ def test_alt_t_shows_thinking_or_one_line_of_it_at_the_prompt_and_in_a_run(termi
     terminal.see("Enter steers", after="Thinking is told in one line.")
     (terminal.folder / "go").touch()
     terminal.see("yolo ❯", after="exit 0")
+
+
+HOLDS_THE_FIRST = "case $(cat) in *'message 1'*) until test -e seen; do sleep 0.05; done; esac"
+
+
+def test_messages_that_are_sent_fast_are_read_in_their_order(terminal: Terminal) -> None:
+    config = terminal.folder / ".config/sandbur/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        f'[[hooks.UserPromptSubmit]]\nhooks = [{{type = "command", command = "{HOLDS_THE_FIRST}"}}]\n'
+    )
+    terminal.start("-m demo -y")
+    terminal.see("yolo ❯")
+    terminal.type(f"run touch begun; {WAITS.removeprefix('run ')}")
+    wait((terminal.folder / "begun").exists, 60, terminal.screen)
+    for number in (1, 2, 3):
+        terminal.keys("-l", f"message {number}")
+        terminal.keys("Enter")
+    terminal.see("sending: message 3")
+    (terminal.folder / "seen").touch()
+    terminal.see("steering: message 3")
+    (terminal.folder / "go").touch()
+    screen = terminal.see("❯ message 3", after="exit 0")
+    read = [screen.rindex(f"❯ message {number}") for number in (1, 2, 3)]
+    assert read == sorted(read)

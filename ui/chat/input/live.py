@@ -73,6 +73,8 @@ class LiveLine:
         self._sending: list[str] = []
         """What is on its way to the disk."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._one_by_one = asyncio.Lock()
+        """Messages are stored in the order in which they were sent, however long a hook looks at one."""
         self._modes = RawKeys(renderer.console.file)
         self._hint = ""
 
@@ -218,7 +220,8 @@ class LiveLine:
     async def _sent(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:
         self._sending.append(text)
         try:
-            await send(text)
+            async with self._one_by_one:
+                await send(text)
         except SandburError as problem:
             self._hint = one_line(problem.message)
             self._put_back(text)

@@ -3,6 +3,8 @@
 import random
 import time
 
+import pytest
+
 from sandbur.ui.terminal.diffs import Emphasized, changed_text, cut, numbered_diff
 
 DIFF = """Edited a.py: 2 places.
@@ -107,3 +109,32 @@ def test_a_difference_in_the_middle_of_a_file_has_the_numbers_of_the_file() -> N
 
 def test_no_change_is_called_so() -> None:
     assert changed_text("a", "a") == [("quiet", "(no difference)")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("", "a\nb\n", ["      1 +a", "      2 +b"]),
+        ("", "a", ["      1 +a", "         No newline at end of file"]),
+        ("", "a\n\n", ["      1 +a", "      2 +"]),
+        ("", "\n", ["      1 +"]),
+        ("a\nb\n", "", ["  1     -a", "  2     -b"]),
+        ("a\n", "a\nb\n", ["  1   1  a", "      2 +b"]),
+        ("a", "a\n", ["  1     -a", "         No newline at end of file", "      1 +a"]),
+        ("a\nb", "a\nc", ["  1   1  a", "  2     -b", "      2 +c"]),
+    ],
+)
+def test_a_new_file_has_its_own_lines_and_no_others(before: str, after: str, lines: list[str]) -> None:
+    assert [line.rstrip() for _, line in changed_text(before, after)] == lines
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_numbers_of_a_difference_are_those_of_the_lines_in_both_files(seed: int) -> None:
+    chosen = random.Random(seed)
+    before, after = ("\n".join(chosen.choices("abc", k=chosen.randrange(7))) for _ in "12")
+    before, after = (f"{text}\n" if text and chosen.random() < 0.7 else text for text in (before, after))
+    for _, line in changed_text(before, after) if before != after else ():
+        old, new, text = line[:3].strip(), line[4:7].strip(), line[9:]
+        assert not old or before.split("\n")[int(old) - 1] == text
+        assert not new or after.split("\n")[int(new) - 1] == text
+        assert not new or int(new) <= len(after.splitlines())

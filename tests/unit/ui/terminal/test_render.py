@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from io import StringIO
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from support.screens.screen import Screen
 
@@ -29,6 +30,7 @@ from sandbur.state.application import Usage, VibeStep
 from sandbur.ui.terminal.render import Renderer
 from sandbur.ui.terminal.status import StatusFacts
 from sandbur.ui.terminal.theme import LOOK, appear
+from sandbur.ui.terminal.work import LiveRow
 
 PLAN = PlanChanged(
     (VibeStep(step_id="1", description="measure"), VibeStep(step_id="2", description="repair"))
@@ -465,3 +467,29 @@ def test_without_colours_bold_and_dim_letters_stay_and_another_theme_brings_colo
     view.use_theme("light")
     view.lines([("wrong", "d")])
     assert "\x1b[31md" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [30, 40, 80, 160])
+@pytest.mark.parametrize("output", ["ok", "the last line that it has written, which is long, too " * 5])
+def test_a_running_command_that_is_longer_than_its_row_leaves_half_of_it_to_its_output(
+    width: int, output: str
+) -> None:
+    console = Console(file=StringIO(), width=width)
+    row = LiveRow("⠋ " + "a long command " * 20, " 2.5s", "busy", "…", f" │ {output}")
+    with console.capture() as capture:
+        console.print(row, end="")
+    shown = capture.get().rstrip("\n")
+    command, found, rest = shown.partition("│")
+    assert cell_len(shown) <= width
+    assert found
+    assert rest.startswith(f" {output[:5]}")
+    assert rest.endswith(" 2.5s")
+    assert "a long" in command
+    assert len(command) <= (width + 1) // 2 or output == "ok"
+
+
+def test_a_command_that_wrote_nothing_has_the_whole_row() -> None:
+    console = Console(file=StringIO(), width=60)
+    with console.capture() as capture:
+        console.print(LiveRow("⠋ " + "a long command " * 20, " 2.5s", "busy", "…"), end="")
+    assert cell_len(capture.get()) >= 59
