@@ -45,11 +45,18 @@ _SEPARATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[;|&\n]")
 _MAX_VALUE_CHARS = 256
 _MAX_DEPTH = 100
 _BLANKS = " \t"
+_CONTINUED = ("&&", "||", "|", "|&")
 _HERE = "<<"
 READS_A_FILE = "it reads from a file"
 """The one doubt that does not matter to who knows which files may be read."""
 SUBSTITUTED_FILE = "/dev/fd/63"
 """Stands for `<(...)`."""
+HOLDS_VARIABLE = "it holds a variable"
+HOLDS_BRACES = "it holds braces"
+HOLDS_SUBSHELL = "it holds a subshell"
+HOLDS_CONTROL = "it holds a control structure"
+PLAIN, QUOTED, VARIABLE, QUOTED_VARIABLE, SUBSTITUTION = "pqvVs"
+"""Where a character of a word comes from; words carry one such mark for each of their characters."""
 
 
 @dataclass(slots=True)
@@ -59,6 +66,8 @@ class Redirection:
     is_computed: bool = False
     text: str = ""
     """What a here-document or here-string gives."""
+    marks: str = ""
+    """Of each character of the target, where it comes from."""
 
 
 class Word(NamedTuple):
@@ -67,6 +76,8 @@ class Word(NamedTuple):
     source: str
     is_computed: bool
     """The shell makes it from a variable, a substitution, braces or a file name pattern."""
+    marks: str = ""
+    """Of each character of the text, where it comes from: `PLAIN`, `QUOTED`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,19 @@ class SimpleCommand:
     joint: str = ""
     """What stands between it and the command before: `&&`, `|`, ..."""
     reads_pipe: bool = False
+    marks: tuple[str, ...] = ()
+    """Of each word, where its characters come from."""
+
+
+class Part(NamedTuple):
+    """One part of a text between two separators, as control structures are made of."""
+
+    control: tuple[str, ...]
+    """Reserved words in front of the command: `do`, `!`, ..."""
+    command: SimpleCommand | None
+    joint: str
+    bracket: str = ""
+    """`(` and `)` are parts of their own."""
 
 
 @dataclass(slots=True)
@@ -91,8 +115,12 @@ class _Frame:
 
     opened_by: str = ""
     in_quotes: bool = False
+    is_group: bool = False
+    """A subshell."""
     words: list[Word] = field(default_factory=list[Word])
     word: list[str] | None = None
+    marks: list[str] = field(default_factory=list[str])
+    """Of the word being read."""
     word_start: int = 0
     redirection: str = ""
     """The operator whose target comes next."""
@@ -122,6 +150,7 @@ class ShellReader:
         self.text = text
         self.at = 0
         self.commands: list[SimpleCommand] = []
+        self.parts: list[Part] = []
         self.doubts: dict[str, None] = {}
         self.variables: dict[str, str] = {}
         self.frame = _Frame()
@@ -162,10 +191,12 @@ class ShellReader:
     def _doubt(self, reason: str) -> None:
         self.doubts[reason] = None
 
-    def _add(self, text: str) -> None:
-        if self.frame.word is None:
-            self.frame.word, self.frame.word_start = [], self.at
-        self.frame.word.append(text)
+    def _add(self, text: str, mark: str = PLAIN) -> None:
+        frame = self.frame
+        if frame.word is None:
+            frame.word, frame.word_start, frame.marks = [], self.at, []
+        frame.word.append(text)
+        frame.marks.append((QUOTED if frame.in_quotes and mark == PLAIN else mark) * len(text))
 
     def _ordinary(self) -> None:
         character = self.text[self.at]
@@ -173,7 +204,7 @@ class ShellReader:
             self.frame.expands = True
             self.frame.is_computed |= character != "~"
         elif character in "{}":
-            self._doubt("it holds braces")
+            self._doubt(HOLDS_BRACES)
             self.frame.is_computed |= character == "{" and not self.text.startswith("{}", self.at)
         self._check_visible(character)
         self._add(character)
@@ -191,7 +222,7 @@ class ShellReader:
             self._end_command()
         elif following != "\n":
             self._check_visible(following)
-            self._add(following)
+            self._add(following, QUOTED)
         self.at += 2
 
     def _single_quotes(self) -> None:
@@ -202,7 +233,7 @@ class ShellReader:
         quoted = self.text[self.at + 1 : end]
         for character in quoted:
             self._check_visible(character)
-        self._add(quoted)
+        self._add(quoted, QUOTED)
         self.at = end + 1
 
     def _double_quote(self) -> None:
@@ -225,34 +256,36 @@ class ShellReader:
             self.at += 1
 
     def _dollar(self) -> None:
-        self._doubt("it holds a variable or substitution")
         following = self.text[self.at + 1 : self.at + 2]
+        variable = _VARIABLE.match(self.text, self.at)
+        self._doubt(HOLDS_VARIABLE if variable else "it holds a variable or substitution")
         self.frame.is_computed |= following not in ("'", '"')
         if following == "(":
-            self._add("$()")
+            self._add("$()", SUBSTITUTION)
             self._enter("(", 2)
         elif following == "'" and not self.frame.in_quotes:
             self._ansi_quotes()
-        elif variable := _VARIABLE.match(self.text, self.at):
+        elif variable:
             self._variable(variable)
         else:
-            self._add("$" if following != '"' else "")
+            self._add("$" if following != '"' else "", SUBSTITUTION)
             self.at += 1
 
     def _variable(self, found: re.Match[str]) -> None:
         """Put in the value of a variable that the same text set, so that it cannot hide a command."""
         value = self.variables.get(found[1] or found[2])
         pieces = [found[0]] if value is None else value.split() or [""]
+        mark = QUOTED_VARIABLE if self.frame.in_quotes else VARIABLE
         for number, piece in enumerate(pieces):
             if number:
                 self._end_word()
-            self._add(piece)
+            self._add(piece, mark if value is None else SUBSTITUTION)
             self.frame.is_computed = True
         self.at = found.end()
 
     def _ansi_quotes(self) -> None:
         decoded, end = ansi_quoted(self.text, self.at + 2)
-        self._add(decoded)
+        self._add(decoded, QUOTED)
         self.at = end + 1
 
     def _backtick(self) -> None:
@@ -262,7 +295,7 @@ class ShellReader:
             self._leave()
             self.at += 1
         else:
-            self._add("$()")
+            self._add("$()", SUBSTITUTION)
             self._enter("`", 1)
 
     def _enter(self, opened_by: str, length: int) -> None:
@@ -271,6 +304,7 @@ class ShellReader:
             self.outer.append(self.frame)
             self.frame = _Frame(opened_by, reads_pipe=pipe, keeps_pipe=pipe)
         else:
+            self._doubt("it is too deeply nested")
             self._end_command()
         self.at += length
 
@@ -287,16 +321,26 @@ class ShellReader:
         self.at = len(self.text) if end < 0 else end
 
     def _open(self) -> None:
-        self._doubt("it holds a subshell or function")
+        frame = self.frame
+        is_group = frame.word is None and all(word.text in _RESERVED for word in frame.words)
+        is_group = is_group and not (frame.redirections or self.text.startswith("((", self.at))
+        self._doubt(HOLDS_SUBSHELL if is_group else "it holds a function or arithmetic")
+        joint = frame.joint
         self._end_command()
+        self.parts.append(Part((), None, joint, "("))
+        frame.joint = ""
         self._enter("(", 1)
+        self.frame.is_group = is_group
 
     def _close(self) -> None:
-        self._doubt("it holds a subshell or function")
+        self._doubt(HOLDS_SUBSHELL)
+        is_group = self.frame.is_group
         if self.frame.opened_by == "(":
             self._leave()
         else:
             self._end_command()
+        if is_group:
+            self.parts.append(Part((), None, "", ")"))
         self.at += 1
 
     def _ampersand(self) -> None:
@@ -311,8 +355,8 @@ class ShellReader:
         found = _SEPARATOR.match(self.text, self.at)
         self._end_command()
         joint = found[0] if found else ";"
-        # After a pipe a line may end without an end of the command.
-        if joint != "\n" or not self.frame.reads_pipe:
+        # After an operator a line may end without an end of the command.
+        if joint != "\n" or self.frame.joint not in _CONTINUED:
             self.frame.joint = joint
         self.frame.reads_pipe |= joint in ("|", "|&")
         self.at += len(joint)
@@ -351,7 +395,7 @@ class ShellReader:
         self.at += len(operator)
         if self.text.startswith("(", self.at):
             self._doubt("it holds a process substitution")
-            self._add(SUBSTITUTED_FILE)
+            self._add(SUBSTITUTED_FILE, SUBSTITUTION)
             frame.is_computed = True
         else:
             self.frame.redirection = operator
@@ -362,11 +406,12 @@ class ShellReader:
             return
         word = "".join(frame.word)
         source = self.text[frame.word_start : self.at].replace("\\\n", "")
+        marks = "".join(frame.marks)
         if frame.redirection:
-            self._redirect(Redirection(frame.redirection, word, frame.is_computed), source)
+            self._redirect(Redirection(frame.redirection, word, frame.is_computed, "", marks), source)
             frame.redirection = ""
         else:
-            frame.words.append(Word(word, source, frame.is_computed))
+            frame.words.append(Word(word, source, frame.is_computed, marks))
         frame.word, frame.is_computed = None, False
 
     def _redirect(self, redirection: Redirection, source: str) -> None:
@@ -391,11 +436,16 @@ class ShellReader:
         if frame.redirection:
             self._doubt("a redirection has no target")
         words = self._without_prefixes(frame.words)
+        control = tuple(word.source for word in frame.words[: len(frame.words) - len(words)])
         if not words and frame.redirections:
             # A redirection alone opens its file, too.
-            words = [Word(":", ":", False)]
+            words = [Word(":", ":", False, PLAIN)]
+        joint = frame.joint
         if words:
             self._add_command(words)
+        if words or control:
+            self.parts.append(Part(control, self.commands[-1] if words else None, joint))
+            frame.joint = ""
         frame.words, frame.redirection, frame.redirections, frame.expands = [], "", [], False
 
     def _add_command(self, words: list[Word]) -> None:
@@ -410,6 +460,7 @@ class ShellReader:
             tuple(frame.redirections),
             frame.joint,
             frame.reads_pipe,
+            tuple(word.marks for word in words),
         )
         self.commands.append(command)
         frame.reads_pipe, frame.joint = frame.keeps_pipe, ""
@@ -417,12 +468,12 @@ class ShellReader:
     def _without_prefixes(self, words: list[Word]) -> list[Word]:
         """Drop control words and assignments in front of the command's name."""
         start = 0
-        for word, _, _ in words:
+        for word, _, _, _ in words:
             if assignment := _ASSIGNMENT.match(word):
                 self.variables[assignment[1]] = word[assignment.end() :][:_MAX_VALUE_CHARS]
                 self._doubt("it sets a variable")
             elif word in _RESERVED:
-                self._doubt("it holds a control structure")
+                self._doubt(HOLDS_CONTROL)
                 self.frame.keeps_pipe |= self.frame.reads_pipe
             else:
                 break

@@ -5,112 +5,27 @@ What is not known to be harmless is not proved: programs, subcommands and option
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from .parser import READS_A_FILE, ShellReader, SimpleCommand
+from .parser import (
+    HOLDS_BRACES,
+    HOLDS_CONTROL,
+    HOLDS_SUBSHELL,
+    HOLDS_VARIABLE,
+    READS_A_FILE,
+    ShellReader,
+)
+from .programs.control import CommandStep, UnclearStructure, read_steps
+from .programs.expansion import MarkedWord, UnclearWord, expand, turns
+from .programs.git_tables import GIT
+from .programs.options import Program, UnknownOption, read_arguments
+from .programs.tables import PROGRAMS
 
 _MAX_CHARS = 20_000
-
-_HARMLESS = frozenset((
-    "ls", "cat", "head", "wc", "grep", "egrep", "fgrep", "pwd", "echo", "stat", "du", "which", "type",
-    "uname", "whoami", "id", "cut", "tr", "cmp", "basename", "dirname", "realpath", "readlink", "nl", "tac",
-    "rev", "md5sum", "sha256sum", "true", "false", "sha1sum", "sha512sum", "b2sum", "cksum", "sum", "comm",
-    "paste", "join", "expand", "unexpand", "fold", "seq", "expr", "nproc", "arch", "tty", "groups", "logname",
-    "od", "fmt", "factor", "numfmt", "pathchk", ":", "uptime",
-))  # fmt: skip
-"""None of their options writes, runs something or waits for ever."""
-
-_HISTORY = (
-    "-abceilmnpqrstwzCDLMRSUG --oneline --graph --all --stat --shortstat --numstat --dirstat --summary"
-    " --name-only --name-status --patch --no-patch --cached --staged --format --pretty --decorate"
-    " --no-decorate --abbrev --abbrev-commit --author --grep --since --until --after --before --follow"
-    "--merges --no-merges --first-parent --reverse --color --no-color --word-diff --max-count --skip"
-    " --date"
-    " --diff-filter --unified --minimal --patience --histogram --find-renames --no-renames --raw --quiet"
-    " --ignore-space-change --ignore-all-space --ignore-blank-lines --exit-code --check --no-ext-diff"
-    " --no-textconv --branches --tags --remotes --no-index --porcelain --line-porcelain --merge-base"
-)
-_OPTIONS = {
-    "tail": "-cnqvz+ --bytes --lines --quiet --silent --verbose",
-    "rg": (
-        "-abceghilmnopqstuvwxABCEFHILMNPSTUV --after-context --before-context --context --count --color"
-        " --files --files-with-matches --files-without-match --fixed-strings --glob --iglob --heading"
-        " --no-heading --hidden --ignore-case --invert-match --line-number --no-line-number --max-count"
-        " --max-depth --multiline --with-filename --no-filename --no-ignore --no-messages --only-matching"
-        " --pcre2 --quiet --regexp --smart-case --sort --stats --type --type-not --vimgrep --word-regexp"
-    ),
-    "find": (
-        "- -H -L -P -a -o -not -and -or -name -iname -path -ipath -wholename -regex -iregex -regextype"
-        "-lname -type -xtype -size -empty -perm -user -group -uid -gid -links -inum -samefile -newer"
-        " -anewer"
-        " -cnewer -newermt -mtime -atime -ctime -mmin -amin -cmin -maxdepth -mindepth -depth -mount -xdev"
-        " -prune -print -print0 -printf -ls -quit -true -false -readable -writable -executable -follow"
-        " -daystart -noleaf -nouser -nogroup"
-    ),
-    "file": "-bihkLNrn0 --brief --mime --mime-type --mime-encoding --dereference",
-    "df": "-ahHiklmPTtx --all --human-readable --inodes --local --portability --total --print-type",
-    "tree": "-adfilshpugDFLPIACNJ --noreport --dirsfirst --du --gitignore --filelimit",
-    "sort": (
-        "-bdfghinMRrVcCmsuzkt., --reverse --unique --numeric-sort --key --field-separator --version-sort"
-    ),
-    "uniq": "-cdDuizfsw --count --repeated --unique --ignore-case",
-    "diff": "-abBcdeEiNnpqrstTuwxyU --brief --unified --recursive --color --side-by-side --exclude",
-    "jq": (
-        "-nrcaMCeSsjR --raw-output --raw-input --compact-output --slurp --arg --argjson --null-input"
-        " --exit-status --sort-keys --tab --indent"
-    ),
-    "git log": _HISTORY,
-    "git show": _HISTORY,
-    "git diff": _HISTORY,
-    "git blame": _HISTORY,
-    "git status": "-sbvuznoal --short --branch --porcelain --long --ignored --untracked-files --no-renames",
-    "git rev-parse": "- --show-toplevel --abbrev-ref --short --verify --git-dir --quiet",
-    "git ls-files": "-cdmosuvzt --others --cached --modified --deleted --stage --exclude-standard",
-    "git describe": "- --tags --all --always --dirty --long --abbrev --match --exact-match --contains",
-    "git tag": "-ln --list --sort --format --contains --merged --no-merged --points-at --column --color",
-    "git grep": (
-        "-aiIwvhHlLnzcpWEFGPABCefqro --cached --untracked --no-index --text --ignore-case --word-regexp"
-        " --invert-match --full-name --extended-regexp --basic-regexp --fixed-strings --perl-regexp"
-        " --line-number --column --files-with-matches --files-without-match --name-only --count"
-        " --color --break --heading --show-function --function-context --context"
-        "--after-context --before-context --and --or --not --quiet --only-matching --max-depth"
-        " --no-color --max-count"
-    ),
-    "git ls-tree": "-drtlz --name-only --name-status --long --full-name --full-tree --abbrev --object-only",
-    "git cat-file": "-tspe --batch-check",
-    "git rev-list": (
-        "-n --count --all --max-count --since --until --after --before --author --grep --merges --no-merges"
-        " --first-parent --reverse --objects --left-right --left-only --right-only --branches --tags"
-        " --remotes --oneline --parents --children --topo-order --date-order"
-    ),
-    "git merge-base": "-a --all --is-ancestor --octopus --independent --fork-point",
-    "git name-rev": "- --name-only --tags --refs --always --all",
-    "git shortlog": "-nsec --numbered --summary --email --since --until --after --before --no-merges",
-    "git for-each-ref": "- --count --sort --format --contains --merged --no-merged --points-at",
-    "git show-ref": "-dsq --head --heads --tags --dereference --hash --verify --quiet --abbrev",
-    "git count-objects": "-vH --verbose --human-readable",
-    "git check-ignore": "-vqn --verbose --quiet --no-index --non-matching",
-    "git symbolic-ref": "-q --short --quiet",
-    "git remote": "-v --verbose",
-    "git stash": _HISTORY,
-    "git reflog": _HISTORY,
-    "git worktree": "-v --porcelain --verbose",
-    "git diff-tree": _HISTORY,
-    "git whatchanged": _HISTORY,
-    "column": "-tsnoxcNRJ --table --separator --output-separator --columns --fillrows",
-    "xxd": "-cglspubieEa",
-    "hexdump": "-bcCdnosvx",
-    "free": "-bkmghtwlv --human --mega --giga --total --wide",
-    "lsblk": "-abdfilmnoprtS --all --bytes --fs --json --list --output --paths",
-    "git branch": "-arv --all --remotes --list --verbose --show-current --sort --format --color --no-color",
-}
-"""Letters of short options, with the characters of attached values besides digits; then whole options."""
-
-_MOST_OPERANDS = {
-    "uniq": 1, "git branch": 0, "git tag": 0, "git symbolic-ref": 1, "git remote": 0, "xxd": 1,
-    "git stash": 0, "git reflog": 0, "git worktree": 0, "lsblk": 0,
-}  # fmt: skip
-"""One more is a file to write, or a branch to make."""
-
+_EXPLAINED = (HOLDS_BRACES, HOLDS_CONTROL, HOLDS_SUBSHELL, HOLDS_VARIABLE, READS_A_FILE)
+"""Doubts of the parser that are looked into here."""
+_ANY_WORDS = frozenset(("echo", "true", "false", "expr", ":"))
+"""None of their arguments means anything but text."""
 _SPECIAL_FILE = re.compile(r"(?:(?<![\w~*?\]])|^-.*)/[./]*(?:dev|proc|sys)(?:/|$)|^/[\w./]*[*?\[]")
 """Reading such a file may do something: a watchdog, a terminal, the kernel's log. Or what may be one."""
 _CONVERSION = re.compile(r"%[-+ #0]*[0-9]*(?:\.[0-9]+)?[sdiuoxXcbqeEfFgG]|%%")
@@ -120,79 +35,153 @@ _TESTS = frozenset((
 ))  # fmt: skip
 
 
+class NotProved(Exception):
+    """A command may do more than read; the message says what is not known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProof:
+    """What could be proved of a command line."""
+
+    steps: Sequence[CommandStep] = ()
+    """Its commands, if it surely changes nothing."""
+    doubt: str = ""
+    """Else what is not known; empty, if it is known that it does more than read."""
+
+
 def is_read_only(command: str) -> bool:
     """Tell whether the command line surely changes nothing, but for what programs note for themselves."""
-    return bool(proved_commands(command))
+    return bool(prove(command).steps)
 
 
-def proved_commands(command: str) -> Sequence[SimpleCommand]:
-    """Return the commands of a line that surely changes nothing; none if it may change something."""
+def prove(command: str) -> ReadProof:
+    """Prove that a line changes nothing, or say what is not known of it."""
     if len(command) > _MAX_CHARS:
-        return ()
+        return ReadProof(doubt="it is too long to be looked through")
     reader = ShellReader(command)
     reader.read()
-    reader.doubts.pop(READS_A_FILE, None)
-    return () if reader.doubts or not all(map(_only_reads, reader.commands)) else reader.commands
+    doubt = next((doubt for doubt in reader.doubts if doubt not in _EXPLAINED), None)
+    if doubt is not None:
+        return ReadProof(doubt=doubt)
+    try:
+        steps = read_steps(reader.parts)
+        for step in steps:
+            _prove_step(step)
+    except (UnclearStructure, UnclearWord, NotProved) as unclear:
+        return ReadProof(doubt=str(unclear))
+    return ReadProof(steps)
 
 
-def _only_reads(command: SimpleCommand) -> bool:
-    program, *words = command.words
-    read = [redirection.target for redirection in command.redirections if redirection.target != "/dev/null"]
-    if any(_SPECIAL_FILE.search(word) for word in (*words, *(f" {target}" for target in read))):
-        return False
-    if program in _HARMLESS:
-        return True
-    # A file name pattern may stand for a name that looks like an option, or for one operand too many.
-    if command.expands and any(character in word for word in words for character in "*?["):
-        return False
+def _prove_step(step: CommandStep) -> None:
+    command, marked = step.command, step.marked()
+    if any(word.is_pattern() for word in marked[:1] if word.text != "[") or "{" in command.words[0]:
+        raise NotProved("the shell makes the name of a program")
+    read = [f" {one.target}" for one in command.redirections if one.target != "/dev/null"]
+    for values in turns(step.loops):
+        prove_words(expand(marked, values), read)
+
+
+def prove_words(words: Sequence[MarkedWord], read: Sequence[str] = ()) -> None:
+    """Raise `NotProved` unless a command only reads, as far as its words tell; files may be patterns yet."""
+    program, *arguments = (word.text for word in words)
+    if any(_SPECIAL_FILE.search(word) for word in (*arguments, *read)):
+        raise NotProved("it names a special file")
+    if program in _ANY_WORDS:
+        return
+    known = PROGRAMS.get(program)
     judge = _BY_HAND.get(program)
-    return judge(words) if judge is not None else _fits(program, words)
+    if judge is None and known is None:
+        raise NotProved(f"{_shown(program)} is not known to only read")
+    _require_clear_patterns(program, known, words)
+    if judge is not None:
+        if not judge(arguments):
+            raise NotProved(f"{_shown(' '.join((program, *arguments)))} is not known to only read")
+    elif known is not None:
+        _fit(program, known, arguments)
 
 
-def _fits(program: str, words: Sequence[str]) -> bool:
-    """Tell whether all options are in the table."""
-    options = _OPTIONS.get(program)
-    if options is None or ("--" in words and program in _MOST_OPERANDS):
-        return False
-    letters, *names = options.split(" ")
-    asked = [word for word in words if word.startswith("-") and word not in ("-", "--")]
-    operands = sum(not word.startswith("-") or word == "-" for word in words)
-    return operands <= _MOST_OPERANDS.get(program, operands) and all(
-        word.partition("=")[0] in names or _has_only(letters[1:], word) for word in asked
-    )
+def _shown(word: str) -> str:
+    return word if len(word) <= 40 else f"{word[:40]}..."
 
 
-def _has_only(letters: str, option: str) -> bool:
-    return not option.startswith("--") and all(char in letters or char.isdecimal() for char in option[1:])
+def _require_clear_patterns(program: str, known: Program | None, words: Sequence[MarkedWord]) -> None:
+    """A file name pattern may stand for a name that looks like an option, or for one operand too many."""
+    patterns = [word for word in words[1:] if word.is_pattern()]
+    if not patterns or (known is not None and known.is_pure):
+        return
+    is_known = known is not None and known.most_operands is None and program != "date"
+    if not is_known or any(word.text[0] in "*?[-" for word in patterns):
+        raise NotProved(f"what its file name pattern means to {program} is not known: {patterns[0].text}")
+
+
+def _fit(program: str, known: Program, words: Sequence[str]) -> None:
+    """Raise `NotProved` unless all options are in the table, and there are not too many operands."""
+    try:
+        arguments = read_arguments(known, words)
+    except UnknownOption as error:
+        raise NotProved(f"{program} {_shown(str(error))} is not known to only read") from None
+    most = known.most_operands
+    if most is None:
+        return
+    count = len(arguments.operands) + (0 if program.startswith("git ") else len(arguments.late))
+    if count > most or "--" in words:
+        raise NotProved(f"{program} may write what it is given: {_shown(' '.join(words))}")
+
+
+GIT_GLOBAL_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
+_LISTS_BY = {
+    "git tag": frozenset(
+        ("-l", "--list", "--contains", "--no-contains", "--points-at", "--merged", "--no-merged")
+    ),
+    "git branch": frozenset(
+        ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+    ),
+}
+"""With one of these the operands are patterns or commits, and name nothing that is made."""
+_HARMLESS_SETTING = re.compile(
+    r"(?:user\.(?:name|email)|init\.defaultbranch|core\.[a-z]+|pull\.[a-z]+|push\.[a-z]+|commit\.[a-z]+"
+    r"|branch\..+\.(?:remote|merge|rebase)|remote\.[^.]+\.(?:url|fetch|pushurl)|merge\.[a-z]+|diff\.[a-z]+)",
+    re.IGNORECASE,
+)
+"""What git's configuration says of these is no secret."""
+
+
+def git_subcommand(words: Sequence[str]) -> tuple[str, int]:
+    """Return the subcommand as the table calls it, and where its arguments begin; an empty one for none."""
+    at = 0
+    while at < len(words) and (words[at] in GIT_GLOBAL_OPTIONS or words[at] == "-C"):
+        at += 2 if words[at] == "-C" else 1
+    if at >= len(words):
+        return "", at
+    two = " ".join(words[at : at + 2])
+    return (two, at + 2) if two in GIT else (words[at], at + 1)
 
 
 def _git(words: Sequence[str]) -> bool:
-    words = list(words)
-    while words[:1] in (["--no-pager"], ["-C"]):
-        del words[: 1 if words[0] == "--no-pager" else 2]
+    """Look the subcommand up."""
+    if list(words) == ["--version"]:
+        return True
     # With %G in a format, or `signature`, a program is run to check signatures.
-    if not words or any("%G" in word or "signature" in word for word in words):
-        return False
-    subcommand, rest = words[0], words[1:]
-    if (subcommand, *rest[:1]) in _WITH_A_WORD:
-        rest = rest[1:]
-    elif subcommand in ("stash", "worktree"):
-        return False
-    if subcommand == "tag" and ({"-l", "--list", "--contains", "--points-at"} & set(rest)):
-        return _has_options("git tag", rest)
-    if subcommand == "branch" and ({"--list", "--contains", "--merged", "--no-merged"} & set(rest)):
-        return _has_options("git branch", rest)
-    return _fits(f"git {subcommand}", rest)
+    if any("%G" in word or "signature" in word for word in words):
+        raise NotProved("git may run a program to check signatures")
+    subcommand, at = git_subcommand(words)
+    program, rest = f"git {subcommand}", words[at:]
+    known = GIT.get(subcommand)
+    if known is None:
+        raise NotProved(f"{_shown(program)} is not known to only read")
+    if subcommand == "config":
+        _fit_config(rest)
+    lists = _LISTS_BY.get(program, frozenset[str]())
+    if any(word.partition("=")[0] in lists for word in rest):
+        known = replace(known, most_operands=None)
+    _fit(program, known, rest)
+    return True
 
 
-_WITH_A_WORD = (("stash", "list"), ("worktree", "list"), ("reflog", "show"))
-
-
-def _has_options(program: str, words: Sequence[str]) -> bool:
-    letters, *names = _OPTIONS[program].split(" ")
-    names += ["--contains", "--merged", "--no-merged"]
-    asked = [word for word in words if word.startswith("-")]
-    return all(word.partition("=")[0] in names or _has_only(letters[1:], word) for word in asked)
+def _fit_config(words: Sequence[str]) -> None:
+    key = words[-1] if words else ""
+    if not _HARMLESS_SETTING.fullmatch(key) or "=" in " ".join(words):
+        raise NotProved("whether git's configuration holds a secret there is not known")
 
 
 _SED_SCRIPT = re.compile(
@@ -243,6 +232,9 @@ def _awk(words: Sequence[str]) -> bool:
     )
 
 
+_DURATION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[smhd]?")
+
+
 def _bracket(words: Sequence[str]) -> bool:
     return words[-1:] == ["]"] and _test(words[:-1])
 
@@ -278,14 +270,11 @@ def _test(words: Sequence[str]) -> bool:
 
 def _date(words: Sequence[str]) -> bool:
     """Say no to an operand that is no format: it sets the clock."""
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word in ("-d", "--date", "-r", "--reference"):
-            del rest[:1]
-        elif word not in ("-u", "--utc", "-R", "-I") and not word.startswith(("+", "--date=", "--iso-8601")):
-            return False
-    return True
+    try:
+        arguments = read_arguments(PROGRAMS["date"], words)
+    except UnknownOption:
+        return False
+    return all(word.startswith("+") for word in arguments.operands)
 
 
 _BY_HAND: dict[str, Callable[[Sequence[str]], bool]] = {
@@ -310,4 +299,5 @@ _BY_HAND: dict[str, Callable[[Sequence[str]], bool]] = {
     "npm": lambda words: list(words) in (["--version"], ["-v"]),
     "ps": _ps,
     "hostname": lambda words: not words,
+    "sleep": lambda words: bool(words) and all(map(_DURATION.fullmatch, words)),
 }

@@ -1,26 +1,36 @@
 """Whether a command line only reads what lies in the workspace and is no secret; else, why not."""
 
-import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
-from posixpath import expanduser, isabs, join, normpath, realpath
+from posixpath import dirname, isabs, join, lexists, normpath, realpath, relpath
 
 from ....actions.tools.shell.operands import Reading, reading_of
-from ....actions.tools.shell.parser import SimpleCommand
-from ....actions.tools.shell.read_only import proved_commands
+from ....actions.tools.shell.programs.control import CommandStep
+from ....actions.tools.shell.programs.expansion import (
+    Loop,
+    MarkedWord,
+    UnclearWord,
+    expand,
+    expand_braces,
+    put_in,
+    quoted,
+    turns,
+)
+from ....actions.tools.shell.programs.options import UnknownOption
+from ....actions.tools.shell.read_only import GIT_GLOBAL_OPTIONS, NotProved, prove, prove_words
 from ....actions.workspace.secret_files import is_secret_file as is_secret
 from ..path_rules import Workspace
+from .file_patterns import expand_files, expand_tilde
 from .repository import find_repository, tracked_names, why_git_may_run_more
 
-_MAX_MATCHES = 1000
 _MAX_ENTRIES = 20_000
+_IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
 _BUILTINS = frozenset(("cd", "echo", "printf", "pwd", "test", "[", "true", "false", "type", "command", ":"))
-_LISTS_NAMES = re.compile(r"--files0.*|@.+")
 _FOREIGN_IN_JQ = re.compile(r"(?<![.\w])(?:env|import|include|modulemeta|get_search_list)\b|\$ENV")
 _SECRET_IN_INDEX = re.compile(
     rb"[/\0-\x1f\x80-\xff](?:\.env(?:\.[\w.-]+)?|id_(?:rsa|dsa|ecdsa|ed25519)|[\w.-]+\.(?:pem|key|p12|pfx|jks|kdbx)"
@@ -30,39 +40,91 @@ _SECRET_IN_INDEX = re.compile(
 
 def why_not_read_only(text: str, workspace: Workspace, cwd: str | None = None) -> str | None:
     """Return None for a command line that only reads in the workspace; else the first thing that speaks
-    against it. An empty text: that it only reads is not proved."""
-    commands = proved_commands(text)
-    if not commands:
+    against it. An empty text: it does more than read, or that it only reads is not proved."""
+    proof = prove(text)
+    if not proof.steps:
         return ""
-    here = realpath(cwd or workspace.cwd)
-    for number, command in enumerate(commands):
-        if why := _program_of_workspace(command.words[0], workspace):
+    try:
+        return _why_not_all(proof.steps, workspace, realpath(cwd or workspace.cwd))
+    except (UnclearWord, UnknownOption, NotProved) as unclear:
+        return str(unclear)
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a shell, or a subshell, is."""
+
+    here: str
+    has_only_moved: bool = True
+
+
+def _why_not_all(steps: Sequence[CommandStep], workspace: Workspace, here: str) -> str | None:
+    places: dict[tuple[int, ...], _Place] = {(): _Place(here)}
+    for step in steps:
+        for depth in range(1, len(step.groups) + 1):
+            around = places[step.groups[: depth - 1]]
+            places.setdefault(step.groups[:depth], _Place(around.here))
+        place = places[step.groups]
+        if why := _program_of_workspace(step.command.words[0], workspace):
             return why
-        if command.words[0] == "cd":
-            following = _followed(commands, number, here)
+        if step.command.words[0] == "cd":
+            following = _followed(step, place)
             if following is None:
-                return "where `cd` leads cannot be told"
-            here = following
-        if why := _why_not(command, workspace, here):
+                return "where `cd` leads is not known"
+            place.here = following
+        else:
+            place.has_only_moved = False
+        if why := _why_not_step(step, workspace, place.here):
             return why
     return None
 
 
-def _followed(commands: Sequence[SimpleCommand], number: int, here: str) -> str | None:
+def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | None:
+    """Look at one command, in each turn of the loops around it."""
+    loops = [
+        Loop(loop.name, tuple(quoted(name) for word in loop.words for name in _loop_values(word, here)))
+        for loop in step.loops
+    ]
+    for values in turns(loops):
+        words: list[str] = []
+        made: list[str] = []
+        program, *arguments = expand(step.marked(), values)
+        words.append(program.text)
+        for word in arguments:
+            names, is_made = expand_files(word, here)
+            words += names
+            made += names if is_made else ()
+        opened = [
+            expand_tilde(put_in(MarkedWord(one.target, one.marks), values)).text
+            for one in step.command.redirections
+            if one.operator == "<" and one.target != "/dev/null"
+        ]
+        if made:
+            # The names of files are arguments like all others: one may be an option.
+            prove_words(list(map(quoted, words)))
+        if why := _why_not(words, reading_of(words, made, opened), workspace, here):
+            return why
+    return None
+
+
+def _loop_values(word: MarkedWord, here: str) -> Iterator[str]:
+    """Yield what a `for` loop goes through; it goes through names of files that a pattern fits, too."""
+    for one in expand_braces(word):
+        names, _ = expand_files(put_in(one, {}), here)
+        yield from names
+
+
+def _followed(step: CommandStep, place: _Place) -> str | None:
     """Return the folder after a `cd` that surely happens and surely works."""
-    command = commands[number]
+    command = step.command
     target = command.words[1]
-    following = commands[number + 1].joint if number + 1 < len(commands) else ""
-    is_first = all(one.words[0] == "cd" for one in commands[:number])
-    if command.computed[1] or command.reads_pipe or following in ("|", "|&", "||") or command.joint == "||":
+    if step.is_conditional or command.computed[1] or command.reads_pipe or command.joint == "||":
         return None
-    if command.joint == "&&" and not is_first:
+    if step.following in ("|", "|&", "||") or (command.joint == "&&" and not place.has_only_moved):
         return None
     if "CDPATH" in os.environ and not target.startswith(("/", ".", "~")):
         return None
-    if re.match(r"~[^/]", target):
-        return None
-    written = join(here, expanduser(target))
+    written = join(place.here, expand_tilde(step.marked()[1]).text)
     real = realpath(written)
     # The shell takes `..` by the words of the path, the system by its links.
     if ".." in target.split("/") and normpath(written) != real:
@@ -103,35 +165,17 @@ def _found_program(program: str, path: str) -> str | None:
     return None
 
 
-def _why_not(command: SimpleCommand, workspace: Workspace, here: str) -> str | None:
-    reading = reading_of(command)
-    if any(_LISTS_NAMES.fullmatch(word) for word in command.words[1:]):
-        return "reads what a list of names says"
-    if command.words[0] == "jq" and any(_FOREIGN_IN_JQ.search(word) for word in command.words[1:]):
+def _why_not(words: Sequence[str], reading: Reading, workspace: Workspace, here: str) -> str | None:
+    if words[0] == "jq" and any(_FOREIGN_IN_JQ.search(word) for word in words[1:]):
         return "reads more than the files it names"
-    if command.words[0] == "git" and (why := _why_not_git(command, reading, workspace, here)):
-        return why
-    for path in reading.paths:
-        if why := _why_not_path(path, reading, workspace, here):
-            return why
-    return None
+    if words[0] == "git":
+        return _why_not_git(words, reading, workspace, here)
+    return _why_not_paths(reading, workspace, here)
 
 
-def _why_not_path(path: str, reading: Reading, workspace: Workspace, here: str) -> str | None:
-    if re.match(r"~[^/]", path):
-        return f"leads outside the workspace: {path}"
-    is_pattern = path in reading.patterns
-    if is_pattern and (re.search(r"\[[\[^:]|\[.*[:.=]\]", path) or not re.search(r"[*?\[]", path)):
-        return "what its file name pattern means cannot be told"
-    places = [join(here, expanduser(path))]
-    if is_pattern:
-        # A pattern that fits nothing stays what it is.
-        places = list(islice(glob.iglob(places[0]), _MAX_MATCHES + 1)) or places  # noqa: PTH207 -- as text
-        if any(name.rpartition("/")[2].startswith("-") for name in places if "/" not in path):
-            return "its file name pattern means a name that looks like an option"
-        if len(places) > _MAX_MATCHES:
-            return "its file name pattern means too many files to look through"
-    return next((why for place in places if (why := _why_not_place(place, reading, workspace))), None)
+def _why_not_paths(reading: Reading, workspace: Workspace, here: str) -> str | None:
+    whys = (_why_not_place(join(here, path), reading, workspace) for path in reading.paths)
+    return next(filter(None, whys), None)
 
 
 def _why_not_place(place: str, reading: Reading, workspace: Workspace) -> str | None:
@@ -142,16 +186,41 @@ def _why_not_place(place: str, reading: Reading, workspace: Workspace) -> str | 
         return f"shows a secret file: {real}"
     if reading.shows_content and ":" in place and is_secret(place.rpartition(":")[2]):
         return f"shows a secret file: {place.rpartition(':')[2]}"
-    if reading.walks and (reading.shows_content or reading.follows_links) and Path(real).is_dir():
+    if reading.obeys_ignore_files and (why := _why_not_above(real, workspace)):
+        return why
+    looks = reading.shows_content or reading.follows_links or reading.obeys_ignore_files
+    if reading.walks and looks and Path(real).is_dir():
         return _why_not_below(real, reading, workspace)
     return None
 
 
+def _why_not_above(path: str, workspace: Workspace) -> str | None:
+    """Look for lists of names to leave out in the folders above, up to the workspace's own."""
+    folder = path
+    while workspace.holds(folder):
+        for name in (*_IGNORE_FILES, ".git"):
+            if why := _why_not_ignore_file(join(folder, name)):
+                return why
+        folder = dirname(folder)
+    return None
+
+
+def _why_not_ignore_file(path: str) -> str | None:
+    """Say no to a link: of a list of names that cannot be read, the wrong lines are shown."""
+    own = join(path, "info", "exclude") if path.endswith("/.git") else path
+    if not lexists(own) or realpath(own) == join(realpath(dirname(path)), relpath(own, dirname(path))):
+        return None
+    return f"may show what a link leads to: {own}"
+
+
 def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str | None:
-    for count, entry in enumerate(below(folder, reading.skips_hidden)):
+    for count, entry in enumerate(below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
         if count >= _MAX_ENTRIES:
             return f"goes through too many files to be sure that none is secret: {folder}"
-        if entry.is_symlink():
+        if reading.obeys_ignore_files and entry.name in (*_IGNORE_FILES, ".git"):
+            if why := _why_not_ignore_file(entry.path):
+                return why
+        elif entry.is_symlink():
             if reading.follows_links and not workspace.contains(entry.path):
                 return f"leads outside the workspace: {realpath(entry.path)}"
         elif reading.shows_content and is_secret(entry.path) and _is_wanted(entry, reading.only):
@@ -173,14 +242,17 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
     return None
 
 
-def below(folder: str, skips_hidden: bool = False) -> Iterator["os.DirEntry[str]"]:
+def below(
+    folder: str, skips_hidden: bool = False, with_ignore_files: bool = False
+) -> Iterator["os.DirEntry[str]"]:
     """Yield what lies below a folder, links not followed, without what git keeps for itself."""
     waiting = [folder]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    if skips_hidden and entry.name.startswith("."):
+                    is_wanted = with_ignore_files and entry.name in (*_IGNORE_FILES, ".git")
+                    if skips_hidden and entry.name.startswith(".") and not is_wanted:
                         continue
                     yield entry
                     if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
@@ -195,12 +267,11 @@ def _secret_among(index: bytes) -> str | None:
     return next(filter(is_secret, names), None)
 
 
-def _why_not_git(command: SimpleCommand, reading: Reading, workspace: Workspace, here: str) -> str | None:
-    words = command.words
+def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, here: str) -> str | None:
     at = 1
-    while words[at] in ("--no-pager", "-C"):
+    while at < len(words) and (words[at] in GIT_GLOBAL_OPTIONS or words[at] == "-C"):
         if words[at] == "-C":
-            here = realpath(join(here, expanduser(words[at + 1])))
+            here = realpath(join(here, words[at + 1]))
             if not workspace.holds(here):
                 return f"leads outside the workspace: {here}"
             at += 1
@@ -210,11 +281,16 @@ def _why_not_git(command: SimpleCommand, reading: Reading, workspace: Workspace,
         return f"leads outside the workspace: {repository}"
     if why := why_git_may_run_more(here):
         return f"may run a program of the repository: {why}"
-    for word in words[at + 1 :]:
-        if not word.startswith("-") and (why := _why_not_path(word, reading, workspace, here)):
-            return why
-    if reading.shows_unnamed:
+    if why := _why_not_paths(reading, workspace, here):
+        return why
+    if reading.shows_unnamed and not _names_its_files(words, here):
         found = _secret_among(tracked_names(here))
         if found is not None:
             return f"may show a secret file: {found}"
     return None
+
+
+def _names_its_files(words: Sequence[str], here: str) -> bool:
+    """Tell whether `--` keeps a command of git to files; a folder or a pattern may hold secret ones."""
+    named = words[words.index("--") + 1 :] if "--" in words else ()
+    return bool(named) and all(Path(join(here, word)).is_file() for word in named)

@@ -41,17 +41,18 @@ git rev-list --count HEAD   git merge-base HEAD HEAD   git shortlog -sn HEAD   g
 git reflog   git worktree list   git branch --list 'a*'   git branch --contains HEAD   git show-ref --heads
 git for-each-ref --format='%(refname)'   git count-objects -v   git check-ignore -v a   git symbolic-ref HEAD
 od -c a.txt   xxd a.txt   column -t a.txt   comm a b   paste a b   seq 1 3   :   hostname   free -m
-nproc   sha1sum a
+nproc   sha1sum a   sleep 1   (ls)   { ls; }   ! ls   if true; then ls; fi   for x in a; do ls; done
+while false; do ls; done   ls {a,b}
 """
 
 CHANGES = r"""
-sleep 1   rm a   touch a   mkdir a   cp a b   mv a b   ln -s a b   chmod +x a   tee a   echo a > b
+rm a   touch a   mkdir a   cp a b   mv a b   ln -s a b   chmod +x a   tee a   echo a > b
 echo a >> b   echo a >| b   echo a &> b   cat < a > b   ls 2> errors   : > a   > a   cat a > /dev/sda
 cat /dev/watchdog   cat //dev/watchdog   cat ../../dev/watchdog   cat /usr/../dev/watchdog
 cat /d*v/watchdog   grep -f/dev/kmsg x   head -c1 /proc/kmsg   cat /sys/kernel/debug/x   ls &   ls & pwd
 echo $(rm a)   echo `rm a`   echo "$(rm a)"   echo "`rm a`"   echo ${x:=$(rm a)}   cat <(rm a)
-cat <<EOF   $X   $X a   X=1 ls   PATH=. ls   GIT_EXTERNAL_DIFF=./x git diff   x() { rm a; }; x   (ls)
-{ ls; }   ! ls   if true; then ls; fi   for x in a; do ls; done   while true; do ls; done
+cat <<EOF   $X   $X a   X=1 ls   PATH=. ls   GIT_EXTERNAL_DIFF=./x git diff   x() { rm a; }; x   (rm a)
+{ rm a; }   ! rm a   if true; then rm a; fi   for x in a; do rm a; done   while true; do rm a; done
 [[ -v 'a[$(rm a)]' ]]   (( x = 1 ))   l? a   *   ./ls   /tmp/ls   bin/cat a   'l s'   sudo ls   env ls
 command ls   exec ls   eval ls   . ./a   source a   xargs ls   time ls   nohup ls   bash -c ls   sh a.sh
 python -c 1   tail -f log   tail -F log   tail -5f log   tail -qf log   tail --follow log
@@ -77,7 +78,7 @@ file --compile   df --sync   diff -l a b   diff --to-file=a b   jq -i . a   jq -
 sed -i s/a/b/ a   perl -e 1   less a   more a   man ls   top   watch ls   kill 1
 hostname x   dd if=a of=b   curl http://x   wget x   make   npm test   yes   cd   cd -   cd -P x
 export A=1   set -e
-unset A   alias ls=rm   trap 'rm a' EXIT   read x   wait   ulimit -c 0   ls # remark   ls {a,b}   ls "
+unset A   alias ls=rm   trap 'rm a' EXIT   read x   wait   ulimit -c 0   ls # remark   {ls,a}   ls "
 ls '   ls $HOME   ls $'\x61'   cat < $X   cat <> a   sed -n 'w b' a   sed 's/a/b/e' a   sed 's/a/b/w c' a
 sed -f a b   sed -n '1e rm a' b   sed '1r a' b   sed -n 1p --in-place a   sed -e 1p -i a   sed 's/a/b/;w c' a
 sed 's/a/`rm a`/e' b   sed '1!w c' a   sed -s 1p a   sed 1pw a   sed   sed -n   awk 'BEGIN{system("rm a")}'

@@ -1,0 +1,170 @@
+"""What the shell makes of words before it looks at the disk: braces, and the variables of `for` loops."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from ..parser import PLAIN, QUOTED, QUOTED_VARIABLE, SUBSTITUTION, VARIABLE
+
+MAX_WORDS = 500
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+_NUMBERS = re.compile(r"(-?[0-9]{1,4})\.\.(-?[0-9]{1,4})")
+_WILDCARDS = "*?["
+_NOT_SPLIT = re.compile(r"[^\s*?\[\\]+")
+
+
+class UnclearWord(Exception):
+    """What the shell makes of a word is not known; the message says why."""
+
+
+class MarkedWord(NamedTuple):
+    """A word, and where each of its characters comes from."""
+
+    text: str
+    marks: str
+
+    def is_active(self, at: int, characters: str) -> bool:
+        """Tell whether one of the characters stands at a place, unquoted."""
+        return self.marks[at] == PLAIN and self.text[at] in characters
+
+    def is_pattern(self) -> bool:
+        return any(self.is_active(at, _WILDCARDS) for at in range(len(self.text)))
+
+    def cut(self, start: int, end: int | None = None) -> "MarkedWord":
+        return MarkedWord(self.text[start:end], self.marks[start:end])
+
+
+def joined(words: Sequence[MarkedWord]) -> MarkedWord:
+    return MarkedWord("".join(word.text for word in words), "".join(word.marks for word in words))
+
+
+def quoted(text: str) -> MarkedWord:
+    return MarkedWord(text, QUOTED * len(text))
+
+
+class Loop(NamedTuple):
+    """A `for` loop."""
+
+    name: str
+    words: tuple[MarkedWord, ...]
+
+
+Values = Mapping[str, MarkedWord]
+"""What variables stand for, in one turn of the loops around a command."""
+
+
+def turns(loops: Sequence[Loop]) -> Iterator[Values]:
+    """Yield the values of the variables for each turn; raises `UnclearWord` if there are too many."""
+    values: list[list[MarkedWord]] = []
+    number = 1
+    for loop in loops:
+        values.append([one for word in loop.words for one in expand_braces(word)])
+        number *= len(values[-1])
+    if number > MAX_WORDS:
+        raise UnclearWord("it has too many turns of a loop to look at each")
+    for chosen in product(*values):
+        yield dict(zip((loop.name for loop in loops), chosen, strict=True))
+
+
+def expand(words: Sequence[MarkedWord], values: Values) -> list[MarkedWord]:
+    """Return the words that the shell makes of words, but for file name patterns and `~`."""
+    found: list[MarkedWord] = []
+    for word in words:
+        found += (put_in(one, values) for one in expand_braces(word))
+        if len(found) > MAX_WORDS:
+            raise UnclearWord("its braces mean too many words")
+    return found
+
+
+def put_in(word: MarkedWord, values: Values) -> MarkedWord:
+    """Replace the variables of a word."""
+    if SUBSTITUTION in word.marks:
+        raise UnclearWord("it holds a variable or substitution")
+    if VARIABLE not in word.marks and QUOTED_VARIABLE not in word.marks:
+        return word
+    pieces: list[MarkedWord] = []
+    at = 0
+    while at < len(word.text):
+        mark = word.marks[at]
+        if mark in (PLAIN, QUOTED):
+            pieces.append(word.cut(at, at + 1))
+            at += 1
+            continue
+        name = _VARIABLE.match(word.text, at)
+        value = values.get(name[1] or name[2]) if name else None
+        if name is None or value is None:
+            raise UnclearWord(f"it holds a variable: {name[0] if name else '$'}")
+        if mark == VARIABLE and not (value.is_pattern() or _NOT_SPLIT.fullmatch(value.text)):
+            raise UnclearWord(f"the shell may split a variable that is not quoted: {name[0]}")
+        # What a loop goes through is made of patterns once; a quote keeps it from happening again.
+        pieces.append(value)
+        at = name.end()
+    return joined(pieces)
+
+
+def expand_braces(word: MarkedWord) -> list[MarkedWord]:
+    """Return the words that braces stand for: `a{b,c}` is `ab` and `ac`."""
+    waiting, found = [word], list[MarkedWord]()
+    while waiting:
+        if len(waiting) + len(found) > MAX_WORDS:
+            raise UnclearWord("its braces mean too many words")
+        one = waiting.pop()
+        opening = _first_group(one)
+        if opening is None:
+            found.append(one)
+            continue
+        start, end, pieces = opening
+        before, after = one.cut(0, start), one.cut(end + 1)
+        waiting += [joined((before, piece, after)) for piece in pieces]
+    if len(found) > 1 and not all(one.text for one in found):
+        raise UnclearWord("its braces mean an empty word")
+    return found[::-1]
+
+
+def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
+    """Return where the first braces that mean something begin and end, and what they hold."""
+    at = 0
+    while at < len(word.text):
+        if word.is_active(at, "}"):
+            raise UnclearWord("its braces do not match")
+        if not word.is_active(at, "{"):
+            at += 1
+            continue
+        end, commas = _closing(word, at)
+        if commas:
+            cuts = [at, *commas, end]
+            pieces = [word.cut(a + 1, b) for a, b in pairwise(cuts)]
+            return at, end, pieces
+        if ".." in word.text[at:end]:
+            return at, end, _numbers(word.cut(at + 1, end))
+        inner = word.cut(at + 1, end)
+        if any(inner.is_active(place, "{}") for place in range(len(inner.text))):
+            raise UnclearWord("its braces do not match")
+        at = end + 1
+    return None
+
+
+def _closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
+    depth, commas = 0, list[int]()
+    for at in range(start, len(word.text)):
+        if word.is_active(at, "{"):
+            depth += 1
+        elif word.is_active(at, "}"):
+            depth -= 1
+            if not depth:
+                return at, commas
+        elif depth == 1 and word.is_active(at, ","):
+            commas.append(at)
+    raise UnclearWord("its braces do not match")
+
+
+def _numbers(inner: MarkedWord) -> list[MarkedWord]:
+    found = _NUMBERS.fullmatch(inner.text)
+    if found is None or set(inner.marks) != {PLAIN}:
+        raise UnclearWord("what its braces mean is not known")
+    first, last = int(found[1]), int(found[2])
+    if str(first) != found[1] or str(last) != found[2] or abs(first - last) >= MAX_WORDS:
+        raise UnclearWord("what its braces mean is not known")
+    step = 1 if last >= first else -1
+    return [MarkedWord(str(number), PLAIN * len(str(number))) for number in range(first, last + step, step)]
