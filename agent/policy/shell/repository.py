@@ -3,14 +3,18 @@
 import os
 import re
 import stat
+import time
 from functools import lru_cache
 from pathlib import Path
-from posixpath import dirname, join, lexists, realpath
+from posixpath import dirname, join, lexists, realpath, relpath
 
 from ..protected_places import looks_like_repository
 
 _MAX_CONFIG_BYTES = 100_000
 _MAX_INDEX_BYTES = 50_000_000
+_MAX_FOLDERS = 20_000
+_SETTLED_NS = 2_000_000_000
+"""A folder that was changed later than that may change again without a new time."""
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"(?:[^"\\]|\\.)*")?\s*\]')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
 _HARMLESS = re.compile(
@@ -28,7 +32,10 @@ _HARMLESS = re.compile(
     r"|gc\.[\w.-]+|pack\.\w+|column\.\w+|help\.\w+|http\.[\w.-]+|https\.[\w.-]+|url\.\w+|alias\.[\w-]+|gui\.[\w.-]+"
     r"|receive\.\w+|status\.(?:short|branch|showuntrackedfiles|relativepaths)|rebase\.\w+|maintenance\.\w+"
     r"|diff\.(?:renames|renamelimit|algorithm|context|mnemonicprefix|noprefix|colormoved|tool|wserrorhighlight)"
-    r"|log\.(?:date|abbrevcommit|follow|decorate|showroot)|blame\.\w+|feature\.\w+|index\.\w+|versionsort\.\w+"
+    r"|log\.(?:date|abbrevcommit|follow|decorate|showroot)"
+    r"|blame\.(?:date|coloring|showemail|showroot|blankboundary|markignoredlines|markunblamablelines)"
+    r"|feature\.\w+|index\.(?:threads|version|sparse|recordendofindexentries|recordoffsettable|skiphash)"
+    r"|versionsort\.\w+"
     r"|transfer\.\w+|credential\.\w+|lfs\.[\w.-]+|github\.\w+|gitlab\.\w+|svn\.\w+|sequence\.\w+|i18n\.\w+"
 )
 """What cannot make git run something while it only looks: a pager needs a terminal, an alias a new name."""
@@ -54,7 +61,53 @@ def why_git_may_run_more(folder: str) -> str | None:
             return f"the repository has {name}"
     if any(entry.name.startswith("sharedindex.") for entry in os.scandir(git)):
         return "the repository's index has a second part"
+    if link := _link_inside(git):
+        return f"{relpath(link, repository)} is a link, or is not known to be none"
     return _of_config(repository, git) or _of_index(join(git, "index"))
+
+
+def _link_inside(git: str) -> str | None:
+    """Return a link in what git keeps for itself: what it leads to would be shown as if it were git's own."""
+    waiting = [git]
+    for count in range(_MAX_FOLDERS):
+        if not waiting:
+            return None
+        folder = waiting.pop()
+        link, folders = _looked_at(folder)
+        if link is not None:
+            return join(folder, link)
+        # Hooks are scripts of their own: only one of them runs when git looks, and that is asked for by name.
+        waiting += (join(folder, name) for name in folders if count or name != "hooks")
+    return waiting[0]
+
+
+def _looked_at(folder: str) -> tuple[str | None, tuple[str, ...]]:
+    """Return the first link in a folder, and the folders in it."""
+    try:
+        status = os.lstat(folder)
+        if time.time_ns() - status.st_mtime_ns < _SETTLED_NS:
+            return _entries(folder)
+        return _settled_entries(folder, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    except OSError:
+        return ".", ()
+
+
+@lru_cache(maxsize=4096)
+def _settled_entries(
+    folder: str, modified: int, changed: int, inode: int
+) -> tuple[str | None, tuple[str, ...]]:
+    return _entries(folder)
+
+
+def _entries(folder: str) -> tuple[str | None, tuple[str, ...]]:
+    folders: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                return entry.name, ()
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+    return None, tuple(folders)
 
 
 def find_repository(folder: str) -> str | None:
@@ -75,7 +128,8 @@ def _of_config(repository: str, git: str) -> str | None:
         status = os.lstat(join(git, "config"))
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_CONFIG_BYTES:
             return "the repository's configuration is no plain file"
-        text = Path(git, "config").read_text("utf-8")
+        # Not as lines: for git a carriage return alone ends none.
+        text = Path(git, "config").read_bytes().decode().replace("\r\n", "\n")
     except FileNotFoundError:
         text = ""
     except (OSError, ValueError):
@@ -94,6 +148,8 @@ def _first_risk(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the first key that is not known to be harmless, and the folders of hooks."""
     hooks: list[str] = []
     section = ""
+    if "\r" in text:
+        return "something that cannot be read", ()
     for raw in text.split("\n"):
         line = raw.strip()
         if found := _SECTION.match(line):
