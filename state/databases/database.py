@@ -127,6 +127,22 @@ class Database(Protocol):
         """Return what is wrong with the database itself; empty if nothing is."""
         ...
 
+    def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
+        """Do `work`, which queries, once more without indexes: one of them may be damaged.
+
+        If what it returns is better, everything is read like that from now on. None: it is not, or this
+        database cannot do that, or does so already.
+        """
+        ...
+
+    def damaged_indexes(self) -> list[str]:
+        """Return the indexes that are damaged, if nothing else is."""
+        ...
+
+    def reindex(self) -> None:
+        """Rebuild the indexes from the rows."""
+        ...
+
     def compact(self) -> None:
         """Give the space of deleted rows back, where nobody else does that."""
         ...

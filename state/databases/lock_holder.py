@@ -1,14 +1,21 @@
-"""Finds the process that has a SQLite database locked, and says what it does, where the system tells."""
+"""Waits for a lock of an SQLite database; finds the process that has it, where the system tells."""
 
 import fcntl
 import os
 import re
+import sqlite3
 import struct
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_PATIENCE_S = 30.0
+"""How long a lock of another process is waited for."""
+_NOTICE_AFTER_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 _FLOCK = "hhqqi"
 """Type, whence, start, length and process of a lock."""
 _MOST_CHARS = 60
@@ -85,3 +92,30 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return ""
+
+
+class LockWait:
+    """The pauses of one wait for a lock."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._began = time.monotonic()
+        self._pause_s = _FIRST_PAUSE_S
+        self._has_told = False
+
+    def pause_after(self, error: sqlite3.OperationalError) -> float:
+        """Return how long to pause; raises the error if it is no lock, or has lasted too long."""
+        waited_s = time.monotonic() - self._began
+        if not is_lock(error):
+            raise error
+        if waited_s > _PATIENCE_S:
+            raise error
+        if waited_s > _NOTICE_AFTER_S and not self._has_told:
+            self._has_told = True
+            self._tell()
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        return self._pause_s
+
+
+def is_lock(error: sqlite3.OperationalError) -> bool:
+    return (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -400,6 +400,15 @@ class NetworkDatabase:
             call.give_up()
         self._pool.close()
 
+    def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
+        """Do nothing: servers check the pages that they read."""
+
+    def damaged_indexes(self) -> list[str]:
+        return []
+
+    def reindex(self) -> None:
+        """Do nothing: that is for who runs the server."""
+
     def compact(self) -> None:
         """Do nothing: servers reuse space by themselves."""
 

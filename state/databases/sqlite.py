@@ -28,14 +28,12 @@ from .database import (
     unheard,
 )
 from .high_water import HighWater
+from .lock_holder import LockWait, is_lock, lock_holder
 from .schema import SCHEMA_VERSION, TABLES, if_missing, index_creations
 
 if TYPE_CHECKING:
     from .grouped import GroupWriter, Job
 
-_PATIENCE_S = 30.0
-"""How long a lock of another process is waited for."""
-_NOTICE_AFTER_S = 1.0
 _FEW_BLOCKS = 64
 _PAGE_BYTES = 1024
 """Of a new store: a commit writes whole pages, and what it changes is a few hundred bytes in each of many."""
@@ -48,9 +46,8 @@ _ADVICE = {
     "unable to open": _MAKE_WRITABLE,
     "full": "Free some disk space, then resume.",
     "not a database": _RESTORE,
-    "malformed": _RESTORE,
+    "malformed": f"See what of it is damaged: sandbur doctor. {_RESTORE}",
 }
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 
 class SqliteDatabase:
@@ -70,16 +67,18 @@ class SqliteDatabase:
         self._reader: sqlite3.Connection | None = None
         """Reads while the other connection writes; made when the first commit leaves an event loop."""
         self._reading = threading.Lock()
+        self._is_unindexed = False
+        """An index is damaged, so that the reader goes through the tables."""
         self._writer: GroupWriter | None = None
         self._making_writer = threading.Lock()
         _prepare_file(path)
         with self._translated():
             self._connection = _connected(path)
+        self._file = _identity(path)
         with ExitStack() as undo:
             undo.callback(self._connection.close)
             self._prepare()
             undo.pop_all()
-        self._file = _identity(path)
         self.body = "" if self._file is None else str(self._file[1])
         self._make_private()
 
@@ -88,7 +87,7 @@ class SqliteDatabase:
         return [(if_missing(table).format(**types), ()) for table in tables]
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._patiently(lambda: self._query(sql, parameters))
+        return self._patiently(lambda: self._query_soundly(sql, parameters))
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         self._patiently(lambda: self._commit(statements, guard))
@@ -113,7 +112,45 @@ class SqliteDatabase:
         return work()
 
     def problems(self) -> list[str]:
-        return [row[0] for row in self.query("PRAGMA integrity_check") if row[0] != "ok"]
+        from .unindexed import check_integrity
+
+        return self._patiently(lambda: check_integrity(self._connection))
+
+    def damaged_indexes(self) -> list[str]:
+        from .unindexed import name_damaged_indexes
+
+        return self._patiently(lambda: name_damaged_indexes(self._connection))
+
+    def reindex(self) -> None:
+        from .unindexed import CANNOT_REBUILD, use_indexes
+
+        try:
+            self._patiently(partial(self._run, "REINDEX"))
+        except StoreError as error:
+            hint = CANNOT_REBUILD if self.damaged_indexes() else error.hint
+            raise StoreError(error.message, hint) from error
+        with self._reading:
+            if self._reader is not None:
+                use_indexes(self._reader)
+            self._is_unindexed = False
+
+    def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
+        from .unindexed import NOTICE, hide_indexes, use_indexes
+
+        self._open_reader()
+        with self._reading:
+            if self._reader is None or self._is_unindexed:
+                return None
+            self._is_unindexed = True
+            hide_indexes(self._reader)
+        with suppress(StoreError, sqlite3.Error):
+            if is_better(found := work()):
+                listener(self.on_notice)(NOTICE.format(name=self.name))
+                return found
+        with self._reading:
+            use_indexes(self._reader)
+            self._is_unindexed = False
+        return None
 
     def compact(self) -> None:
         for sql in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
@@ -145,6 +182,20 @@ class SqliteDatabase:
     def marked(self, session_id: str) -> int:
         return self._high_water.noted(session_id)
 
+    def _query_soundly(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Read, and without indexes if one of them cannot be followed."""
+        try:
+            return self._query(sql, parameters)
+        except sqlite3.DatabaseError as error:
+            from .unindexed import is_damage
+
+            if not is_damage(error):
+                raise
+            found = self.read_again(lambda: self._query(sql, parameters), lambda _: True)
+            if found is None:
+                raise
+            return found
+
     def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         if self._reader is None:
             with self._turn:
@@ -174,6 +225,7 @@ class SqliteDatabase:
 
     def _apply(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
         if guard is not None and self._connection.execute(*guard.claim).rowcount != 1:
+            self._require_indexes()
             raise GuardFailed(f"The store {self.name} was changed by another process.")
         for sql, parameters in statements:
             self._connection.execute(sql, parameters)
@@ -183,7 +235,7 @@ class SqliteDatabase:
         """Commit jobs together, and settle each; a lock of another process is waited for."""
         from asyncio import CancelledError
 
-        waiting = _Waiting(lambda: self._tell_each(jobs))
+        waiting = LockWait(lambda: self._tell_each(jobs))
         while jobs := [job for job in jobs if not job.is_settled]:
             for job in jobs:
                 if job.is_given_up:
@@ -220,7 +272,7 @@ class SqliteDatabase:
         from .grouped import failure_of
 
         error = failure_of(partial(self._commit, job.statements, job.guard))
-        if isinstance(error, sqlite3.OperationalError) and _is_lock(error):
+        if isinstance(error, sqlite3.OperationalError) and is_lock(error):
             raise error
         job.settle(error)
 
@@ -264,7 +316,7 @@ class SqliteDatabase:
         return False
 
     def _patiently(self, work: Callable[[], ResultT]) -> ResultT:
-        waiting = _Waiting(self._tell)
+        waiting = LockWait(self._tell)
         with self._translated():
             while True:
                 try:
@@ -281,8 +333,6 @@ class SqliteDatabase:
             job.tell(notice)
 
     def _lock_notice(self) -> str:
-        from .lock_holder import lock_holder
-
         holder = lock_holder(self.path)
         who = holder or "Another process"
         advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
@@ -290,14 +340,19 @@ class SqliteDatabase:
 
     def _advice(self, reason: str) -> str:
         if "locked" in reason:
-            from .lock_holder import lock_holder
-
             holder = lock_holder(self.path)
             if holder is None:
                 return "Another process holds it; try again when it has finished."
             return f"{holder} holds it. {holder.advice}"
         known = (text for word, text in _ADVICE.items() if word in reason)
         return next(known, "Check the file and its folder with `sandbur doctor`.")
+
+    def _require_indexes(self) -> None:
+        """Refuse to take a row for gone that a damaged index may hide."""
+        if self._is_unindexed:
+            from .unindexed import REBUILD
+
+            raise StoreError(f"An index of the store {self.name} is damaged.", f"Rebuild it: {REBUILD}")
 
     def _require_same_file(self) -> None:
         """Refuse to write into a file that nobody can open any more: deleted, moved or replaced."""
@@ -338,7 +393,11 @@ class SqliteDatabase:
             )
 
     def _bring_up_to_date(self) -> None:
-        version = int(self.query("SELECT value FROM meta WHERE name = 'schema'")[0][0])
+        asked = partial(self.query, "SELECT value FROM meta WHERE name = 'schema'")
+        rows = asked() or self.read_again(asked, bool)
+        if not rows:
+            raise StoreError(f"The store {self.name} is damaged: it does not say its version.", _RESTORE)
+        version = int(rows[0][0])
         require_readable(self.name, version)
         if version < SCHEMA_VERSION:
             self._patiently(self._migrate)
@@ -368,33 +427,6 @@ class SqliteDatabase:
                 indexes = [(creation, ()) for creation in index_creations("title")]
                 for sql, parameters in (*self.creation(TABLES), *indexes, version):
                     self._connection.execute(sql, parameters)
-
-
-class _Waiting:
-    """The pauses of one wait for a lock."""
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
-        self._began = time.monotonic()
-        self._pause_s = _FIRST_PAUSE_S
-        self._has_told = False
-
-    def pause_after(self, error: sqlite3.OperationalError) -> float:
-        """Return how long to pause; raises the error if it is no lock, or has lasted too long."""
-        waited_s = time.monotonic() - self._began
-        if not _is_lock(error):
-            raise error
-        if waited_s > _PATIENCE_S:
-            raise error
-        if waited_s > _NOTICE_AFTER_S and not self._has_told:
-            self._has_told = True
-            self._tell()
-        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
-        return self._pause_s
-
-
-def _is_lock(error: sqlite3.OperationalError) -> bool:
-    return (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -94,7 +94,23 @@ def _name_damages(damages: Sequence[Damage], what_is_done: str, more: str) -> li
 
 
 def examine(database: Database, session_id: str) -> Health:
-    """Compare every row with its digest, every digest with the one before, and the end with the head."""
+    """Compare every row with its digest, every digest with the one before, and the end with the head.
+
+    Nothing is taken for gone or damaged that a damaged index of the database hides.
+    """
+    health = _examine(database, session_id)
+    if health.end is not None and not (health.damages or health.missing):
+        return health
+
+    def is_better(other: Health) -> bool:
+        if health.end is None or other.end is None:
+            return other.end is not None
+        return len(other.damages) + other.missing < len(health.damages) + health.missing
+
+    return database.read_again(lambda: _examine(database, session_id), is_better) or health
+
+
+def _examine(database: Database, session_id: str) -> Health:
     # Asked first: what a running session adds in between is not missing.
     marked = database.marked(session_id)
     found = head_with_seals(database, session_id)

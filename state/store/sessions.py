@@ -240,6 +240,12 @@ class SessionIndex:
         """Return the error for a session that is not there, or is not there any more."""
         foreign = "SELECT 1 FROM sessions WHERE id = ? AND tenant <> ?"
         if self._database.marked(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
+            sql = "SELECT 1 FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
+            if self._database.read_again(lambda: self._database.query(sql, (text,)), bool):
+                return StoreError(
+                    f"An index of the store {self._database.name} is damaged: it hides session {text}.",
+                    "The session is there. Rebuild the index: sandbur doctor --reindex",
+                )
             return StoreError(
                 f"The store {self._database.name} has lost session {text}: its records are damaged or gone.",
                 "Restore the store from a backup.",

@@ -71,7 +71,12 @@ def used(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
 
 def content(database: Database, digest: str) -> bytes | None:
     """Return a stored content, whoever wrote it; None if it is not there or damaged."""
-    return next((found for found in _copies(database, digest) if found is not None), None)
+
+    def sound_copy() -> bytes | None:
+        return next((found for found in _copies(database, digest) if found is not None), None)
+
+    found = sound_copy()
+    return database.read_again(sound_copy, lambda again: again is not None) if found is None else found
 
 
 class Copies(NamedTuple):
@@ -83,8 +88,15 @@ class Copies(NamedTuple):
 
 def count_copies(database: Database, digest: str) -> Copies:
     """Hash every stored copy of a content."""
-    is_sound = [found is not None for found in _copies(database, digest)]
-    return Copies(is_sound.count(True), is_sound.count(False))
+
+    def count() -> Copies:
+        is_sound = [found is not None for found in _copies(database, digest)]
+        return Copies(is_sound.count(True), is_sound.count(False))
+
+    counted = count()
+    if counted.sound and not counted.damaged:
+        return counted
+    return database.read_again(count, lambda again: again.sound > counted.sound) or counted
 
 
 def _copies(database: Database, digest: str) -> Iterator[bytes | None]:

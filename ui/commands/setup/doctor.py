@@ -29,12 +29,14 @@ _INDENT = " " * 18
 class DoctorCommand(Command):
     EXAMPLES = (
         ("sandbur doctor --online", "asks each model one small thing, and tells what it cost"),
+        ("sandbur doctor --reindex", "rebuilds damaged indexes of the store"),
         ("sandbur doctor --json", "for a program"),
     )
     online: bool = switch("--online", "one small request to each configured model and key")
     timeout_s: float = flag(
         "--timeout", "wait so long for each answer", _ONLINE_S, type=amount, metavar="SECONDS"
     )
+    reindex: bool = switch("--reindex", "rebuild the indexes of the store first; no record is changed")
     json: bool = switch("--json", "JSON on stdout")
 
     async def run(self) -> int:
@@ -77,7 +79,7 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
     if command.online:
         for finding in await answers(settings, command.timeout_s):
             yield finding
-    for finding in store_findings(settings):
+    for finding in store_findings(settings, command.reindex):
         yield finding
 
 

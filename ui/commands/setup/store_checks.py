@@ -26,12 +26,15 @@ _ROOM_BYTES = 256 * 1024
 _SQLITE = "sqlite:///"
 
 
-def store_findings(settings: "Settings") -> Iterator[Finding]:
+def store_findings(settings: "Settings", reindexes: bool = False) -> Iterator[Finding]:
+    """Check the store; nothing in it changes, but for its indexes if they are to be rebuilt."""
     from ....state.store.store import Store
 
     try:
         store = Store.open(settings.store, settings.tenant, tell_notice, home=settings.home)
         try:
+            if reindexes:
+                store.database.reindex()
             yield from _store_findings(store, settings)
         finally:
             store.close()
@@ -41,7 +44,12 @@ def store_findings(settings: "Settings") -> Iterator[Finding]:
 
 def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     problems = store.database.problems()
-    yield from (Finding("bad", "store", said, "sandbur sessions verify") for said in problems[:_MOST_NAMED])
+    if problems and (indexes := store.database.damaged_indexes()):
+        detail = f"{', '.join(indexes)}: damaged; the records can be read without it"
+        yield Finding("bad", "index", detail, "sandbur doctor --reindex")
+    else:
+        for problem in problems[:_MOST_NAMED]:
+            yield Finding("bad", "store", problem, "sandbur sessions verify")
     sessions = [summary.id for summary in store.sessions()]
     count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
     damaged = list(_records(store))

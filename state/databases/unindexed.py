@@ -1,0 +1,71 @@
+"""Reads an SQLite file without its indexes: a damaged index hides rows that are whole."""
+
+import re
+import sqlite3
+
+from .schema import COLUMNS
+
+REBUILD = "sandbur doctor --reindex"
+NOTICE = (
+    "An index of the store {name} is damaged. Its records are read without it, which is slow."
+    f" Rebuild it with: {REBUILD}"
+)
+
+
+CANNOT_REBUILD = (
+    "The index cannot be rebuilt where it is, but all records can be read: write each session to a file with"
+    " `sandbur sessions export`, and read it into a new store with `sandbur sessions import --store`."
+)
+
+
+def hide_indexes(connection: sqlite3.Connection) -> None:
+    """Let every query of a connection that only reads walk through the tables themselves."""
+    for table in COLUMNS:
+        # An unqualified name means what is temporary first.
+        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT * FROM main.{table} NOT INDEXED")
+
+
+def use_indexes(connection: sqlite3.Connection) -> None:
+    """Take `hide_indexes` back."""
+    for table in COLUMNS:
+        connection.execute(f"DROP VIEW IF EXISTS temp.{table}")
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_CORRUPT
+
+
+def check_integrity(connection: sqlite3.Connection) -> list[str]:
+    """Return what `integrity_check` complains of; it gives up itself where pages cannot be followed."""
+    try:
+        return [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return [str(error)]
+
+
+def name_damaged_indexes(connection: sqlite3.Connection) -> list[str]:
+    """Return the indexes that do not lead to each row of their table, if all tables can be read."""
+    indexes = connection.execute("SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'").fetchall()
+    try:
+        rows = {table: _count(connection, f"{table} NOT INDEXED") for _, table in indexes}
+    except sqlite3.DatabaseError:
+        return []
+    return [name for name, table in indexes if not _leads_to_all(connection, name, table, rows[table])]
+
+
+def _leads_to_all(connection: sqlite3.Connection, index: str, table: str, rows: int) -> bool:
+    problem = re.compile(rf"\bindex {index}\b")
+    try:
+        complaints = [row[0] for row in connection.execute(f"PRAGMA integrity_check({table})")]
+        return rows == _count(connection, f"{table} INDEXED BY {index}") and not any(
+            problem.search(complaint) for complaint in complaints
+        )
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _count(connection: sqlite3.Connection, source: str) -> int:
+    # Each row is read, not only counted.
+    return sum(1 for _ in connection.execute(f"SELECT * FROM {source}"))
