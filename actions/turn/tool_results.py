@@ -40,8 +40,14 @@ def clear(scratch: Path | None) -> None:
     if scratch is not None and scratch.exists():
         reach("scratch_mid")
         shutil.rmtree(scratch, ignore_errors=True)
+        remove_if_empty(scratch.parent)
+
+
+def remove_if_empty(scratch: Path | None) -> None:
+    """Remove the folder of a session in which nothing is left."""
+    if scratch is not None:
         with suppress(OSError):
-            scratch.parent.rmdir()
+            scratch.rmdir()
 
 
 def clear_once_committed(ports: Ports, call_id: str) -> None:

@@ -163,6 +163,6 @@ def make_private(home: Path) -> None:
         found = home.stat()
         is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
         if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:
-            home.chmod(0o700)
+            home.chmod(stat.S_IMODE(found.st_mode) & 0o700)
     except OSError:
         return

@@ -28,6 +28,7 @@ from ...actions.events import (
 )
 from ...actions.ports import PORTS, Ports
 from ...actions.turn.model_call import KeptReply
+from ...actions.turn.tool_results import remove_if_empty
 from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
 from ...state.clock import now, text_of
@@ -391,6 +392,7 @@ class Run:
         finally:
             for problem in await self._ports.shared.aclose():
                 self._ports.emit(Notice(problem))
+            remove_if_empty(self._ports.scratch)
 
     async def _drive_in_time(self) -> None:
         limit = asyncio.timeout(self._limits.timeout_s)

@@ -409,12 +409,13 @@ class SqliteDatabase:
             migrate(self._connection)
 
     def _make_private(self) -> None:
-        """Take the others' rights from a file that is known to be ours."""
+        """Take the others' rights from a file that is known to be ours, unless it may not be written."""
         for suffix in ("", "-wal", "-shm"):
             path = self.path.with_name(self.path.name + suffix)
             with suppress(FileNotFoundError, PermissionError):
-                if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                    path.chmod(0o600)
+                mode = stat.S_IMODE(path.stat().st_mode)
+                if mode & 0o077 and mode & stat.S_IWUSR:
+                    path.chmod(mode & 0o700)
 
     def _is_ours(self) -> bool:
         return bool(self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))

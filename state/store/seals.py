@@ -389,9 +389,10 @@ def known_key(home: Path) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise _unusable(path, "is no regular file")
-        if stat.S_IMODE(status.st_mode) & 0o077:
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & 0o077:
             with suppress(PermissionError):
-                os.fchmod(descriptor, 0o600)
+                os.fchmod(descriptor, mode & 0o700)
         return _parsed(path, file.read(_MOST_BYTES))
 
 

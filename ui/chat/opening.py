@@ -8,6 +8,7 @@ from ..headless import DEMO_GOAL, clean, refuse_yolo
 from ..open_session import attached, open_session, opened
 from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .input.composer import Leave
+from .input.waiting import at_prompt
 from .picker import pick_session
 from .repl import Chat
 from .sending import Sending
@@ -21,21 +22,34 @@ if TYPE_CHECKING:
 async def chat(command: "ChatCommand") -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
     async with opened(command) as runtime:
-        asks_for_yolo = runtime.settings.mode == "yolo" and not await knows_yolo(runtime.settings.home)
-        if not command.continues:
-            await ask_about_links(runtime.settings.cwd)
-            await ask_about_tools(runtime.settings.cwd)
-            await ask_about_texts(runtime.settings.cwd)
-        settings = runtime.settings
-        asked = [
-            await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)
-        ]
-        if not any(asked) and not asks_for_yolo:
+        try:
+            asked = await at_prompt(_ask_first(runtime, command), _leave_by_cancelling)
+        except Leave as leaving:
+            return leaving.exit_code
+        if asked is None:
             return await _chat(runtime, command)
-    mode = {"mode": "interactive"} if asks_for_yolo else {}
-    command = command.but(said={**command.said, **mode})
-    async with opened(command) as runtime:
-        return await _chat(runtime, command)
+    async with opened(asked) as runtime:
+        return await _chat(runtime, asked)
+
+
+async def _ask_first(runtime: "Runtime", command: "ChatCommand") -> "ChatCommand | None":
+    """Ask what has to be asked before a session; return the command to open anew with, if it changes."""
+    settings = runtime.settings
+    refuses_yolo = settings.mode == "yolo" and not await knows_yolo(settings.home)
+    if not command.continues:
+        await ask_about_links(settings.cwd)
+        await ask_about_tools(settings.cwd)
+        await ask_about_texts(settings.cwd)
+    trusted = [await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)]
+    if not any(trusted) and not refuses_yolo:
+        return None
+    mode = {"mode": "interactive"} if refuses_yolo else {}
+    return command.but(said={**command.said, **mode})
+
+
+def _leave_by_cancelling(exit_code: int) -> bool:
+    """Let a signal cancel what is asked: that puts the terminal back in order."""
+    return False
 
 
 async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
@@ -47,7 +61,8 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         if command.continues or first is not None:
             picked = None
             if command.resume == "":
-                picked = await pick_session(runtime.store, runtime.settings.cwd)
+                choice = pick_session(runtime.store, runtime.settings.cwd)
+                picked = await at_prompt(choice, _leave_by_cancelling)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
                 talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")

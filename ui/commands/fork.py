@@ -68,7 +68,7 @@ async def agreed(plan: "RestorePlan", folder: Path, is_sure: bool) -> None:
         raise UsageError("Nothing was done: these changes have to be confirmed.", "Add --yes.")
     from ..chat.decisions.questions import OneKey
 
-    if (await OneKey("Change them? [y/n] ", "yn", safe="n").ask()).key != "y":
+    if (await OneKey("Change them? [y/n] ", "yn", safe="n").ask_alone()).key != "y":
         raise UsageError("Nothing was done.")
 
 

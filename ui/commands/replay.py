@@ -141,7 +141,7 @@ async def _may_run(store: "Store", session_id: str, command: ReplayCommand) -> b
         put(f"  and {len(calls) - _MOST_CALLS} more")
     from ..chat.decisions.questions import OneKey
 
-    answer = await OneKey("Run them? [y/n] ", "yn", safe="n").ask()
+    answer = await OneKey("Run them? [y/n] ", "yn", safe="n").ask_alone()
     return answer.key == "y"
 
 

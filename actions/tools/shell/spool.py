@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, cast, get_args
@@ -92,9 +93,13 @@ class Spool:
 
 
 def _make_private(folder: Path) -> None:
-    if not folder.parent.exists():
-        _make_private(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    while True:
+        if not folder.parent.exists():
+            _make_private(folder.parent)
+        # Another call that ends takes an empty folder of the session away.
+        with suppress(FileNotFoundError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            return
 
 
 Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent", "input"]

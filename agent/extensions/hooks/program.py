@@ -12,6 +12,7 @@ from pathlib import Path
 from ....actions.tools.shell.process import run_supervised
 from ....actions.tools.shell.sandbox.launch import Launch
 from ....actions.tools.shell.spool import CommandLimits, Spool
+from ....actions.turn.tool_results import remove_if_empty
 from ....state.crashpoints import reach
 from .declared import HookCommand
 
@@ -60,6 +61,7 @@ async def run_hook(hook: HookCommand, given: str, place: HookPlace) -> HookEnd:
         return HookEnd(problem=f"it cannot be started: {error.strerror}")
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        remove_if_empty(place.scratch)
 
 
 def _new_folder(scratch: Path | None) -> Path:

@@ -21,10 +21,11 @@ from ...terminal.output import is_behind
 from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import forget_typed, shortened
-from ..input.composer import leave_app
+from ..input.composer import Leave, leave_app
 from ..input.keys import ESCAPE_S, exits, quick_escape
 from ..input.pastes import Pastes
 from ..input.suspend import stop_at_prompt
+from ..input.waiting import at_prompt
 
 DEAF_S = 0.2
 """Keys that come sooner after the question appeared, or after another such key, were not meant for it."""
@@ -77,6 +78,13 @@ class OneKey:
             return await self.prompt.prompt_async()
         finally:
             self._wait(0, None)
+
+    async def ask_alone(self) -> GivenAnswer:
+        """Ask outside of a chat, where nothing else listens to signals: one of them ends the process."""
+        try:
+            return await at_prompt(self.ask(), lambda code: leave_app(self.prompt.app, code))
+        except Leave as leaving:
+            raise SystemExit(leaving.exit_code) from None
 
     def _shown(self, _: object) -> None:
         if not self._is_shown:

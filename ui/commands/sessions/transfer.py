@@ -113,7 +113,7 @@ async def _confirm(name: str) -> None:
         )
     from ...chat.decisions.questions import OneKey
 
-    if (await OneKey("Import it with these settings? [y/n] ", "yn", safe="n").ask()).key != "y":
+    if (await OneKey("Import it with these settings? [y/n] ", "yn", safe="n").ask_alone()).key != "y":
         raise UsageError("Nothing was imported.")
 
 
