@@ -1,17 +1,20 @@
 """Sessions to pick from: how each stands, what was said last, and a search in what people said."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...agent.config.paths import repository_root
 from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
+from ...state.store.listing import FolderFilter
 from ..terminal.lines import local_time
 from ..terminal.sanitize import one_line, plain
-from .choosing import Choice, Picker
+from .choosing import Choice, ChoiceList, Pages, Picker
 
 if TYPE_CHECKING:
     from ...state.application import ApplicationState
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_TITLE = 60
 _MOST_SAID = 400
+_PAGE = 100
 STATES = {
     "needs_approval": ("waits for you", "waits"),
     "needs_decision": ("waits for you", "waits"),
@@ -39,51 +43,68 @@ _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 async def pick_session(store: "Store", cwd: Path) -> str:
     """Return the id of the session that the person picks, those of this folder's project first.
 
-    What was said last is shown of each, and the filter looks through what people said.
+    What was said last is shown of each, and the filter looks through what people said. Sessions are read
+    as they are scrolled to, or looked for.
     """
-    sessions = store.sessions()
-    if not sessions:
-        raise UsageError("There is no session to resume yet.", "Start one: sandbur")
     root, now = repository_root(cwd), datetime.now(UTC)
-    everywhere = [choice_of(session, now, with_folder=True) for session in sessions]
-    here = [choice_of(session, now) for session in sessions if _is_of(session, cwd, root)]
-    more = everywhere if 0 < len(here) < len(sessions) else ()
-    summaries = {session.id: session for session in sessions}
+    summaries: dict[str, SessionSummary] = {}
+
+    async def listed(folders: FolderFilter | None) -> tuple[list[SessionSummary], ChoiceList]:
+        pages = _pages(store, folders)
+        first = await anext(pages, None) or []
+        summaries.update((session.id, session) for session in first)
+
+        async def choices() -> Pages:
+            async for page in pages:
+                summaries.update((session.id, session) for session in page)
+                yield [choice_of(session, now, folders is None) for session in page]
+
+        is_all = len(first) < _PAGE
+        total = store.count_sessions() if folders is None else 0
+        shown = [choice_of(session, now, folders is None) for session in first]
+        return first, ChoiceList(shown, None if is_all else choices(), total)
+
+    newest, everywhere = await listed(None)
+    if not newest:
+        raise UsageError("There is no session to resume yet.", "Start one: sandbur")
+    own, here = await listed(FolderFilter(str(cwd), "" if root is None else str(root)))
+    is_more = bool(own) and (not here.is_whole or here.size < everywhere.size)
 
     async def preview(name: str) -> Sequence[str]:
         return await preview_lines(store, summaries[name])
 
     picker = Picker(
         "Resume which session?",
-        here or everywhere,
+        here if own else everywhere,
         "leaves",
-        more=more,
+        more=everywhere if is_more else (),
         preview=preview,
-        words=_said(store, [*summaries]),
+        words=_words(store, summaries),
     )
     return await picker.run()
 
 
-async def _said(store: "Store", session_ids: Sequence[str]) -> AsyncIterator[Mapping[str, str]]:
-    """Yield what people said, a page of sessions at a time; the keys are heard in between."""
+async def _pages(store: "Store", folders: FolderFilter | None) -> AsyncIterator[list[SessionSummary]]:
+    """Yield the sessions, newest first, a page at a time."""
+    sessions = store.newest_sessions(folders)
+    while page := await store.database.offload(lambda: list(islice(sessions, _PAGE))):
+        yield page
+
+
+async def _words(store: "Store", known: Mapping[str, SessionSummary]) -> AsyncIterator[Mapping[str, str]]:
+    """Yield what people said in the known sessions, an empty page where that was read of all of them."""
     from ...state.store.timeline import said_in
 
-    pages = said_in(store.database, session_ids)
+    read: set[str] = set()
     while True:
-        try:
-            page = await store.database.offload(lambda: next(pages, None))
-        except StoreError:
-            return  # the picker does without
-        if page is None:
-            return
-        yield {name: " ".join(lines) for name, lines in page.items()}
-        await asyncio.sleep(0.005)
-
-
-def _is_of(session: SessionSummary, cwd: Path, root: Path | None) -> bool:
-    """Tell whether a session works in this folder, or anywhere in its repository."""
-    below = f"{root}/" if root is not None else None
-    return session.cwd == str(cwd) or (below is not None and f"{session.cwd}/".startswith(below))
+        left = list(islice((name for name in known if name not in read), _PAGE))
+        read.update(left)
+        found: dict[str, str] = dict.fromkeys(left, "")
+        reading = partial(list[dict[str, list[str]]], said_in(store.database, left))
+        with suppress(StoreError):  # the picker does without
+            for page in await store.database.offload(reading):
+                found |= {name: " ".join(lines) for name, lines in page.items()}
+        yield found
 
 
 def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False) -> Choice:

@@ -15,10 +15,10 @@ from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
-from sandbur.state.session import SessionSummary
+from sandbur.state.session import SessionSettings, SessionSummary
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import said_in
-from sandbur.ui.chat.choosing import Choice, Picker
+from sandbur.ui.chat.choosing import Choice, ChoiceList, Picker
 from sandbur.ui.chat.input.composer import Leave
 from sandbur.ui.chat.picker import choice_of, pick_session, preview_lines, state_of
 
@@ -180,3 +180,45 @@ async def test_the_last_exchange_and_where_it_stopped_are_shown(store: Store) ->
 async def test_a_session_that_is_gone_has_no_preview_and_breaks_nothing(store: Store) -> None:
     (line,) = await preview_lines(store, PLAIN)
     assert "There is no session" in line
+
+
+@pytest.fixture
+def stocked(store: Store) -> Store:
+    """Return a store of many sessions: every tenth of the folder /work, the rest of others."""
+    for number in range(450):
+        cwd = "/work" if number % 10 == 0 else f"/elsewhere/{number % 7}"
+        store.index.create(f"s{number:03}", SessionSettings(model="demo", cwd=cwd), f"title {number}")
+    return store
+
+
+async def test_pages_are_read_as_the_cursor_or_a_filter_needs_them(keys: PipeInput) -> None:
+    read: list[int] = []
+
+    def page(number: int) -> list[Choice]:
+        return [Choice(f"{number}.{n}", f"line {number}.{n}", "") for n in range(50)]
+
+    async def pages() -> AsyncIterator[Sequence[Choice]]:
+        for number in range(1, 6):
+            read.append(number)
+            yield page(number)
+
+    picker = Picker("q", ChoiceList(page(0), pages()), "leaves")
+    picking = asyncio.ensure_future(picker.run())
+    await until(lambda: "50 of 50+" in text_of(picker))
+    assert read == []
+    keys.send_text("\x1b[6~" * 3)
+    await until(lambda: "100 of 100+" in text_of(picker))
+    assert read == [1]
+    keys.send_text("5.49")
+    await until(lambda: "1 of 300;" in text_of(picker))
+    keys.send_text("\r")
+    assert await picking == "5.49"
+
+
+async def test_an_old_session_of_another_folder_is_found_by_a_filter(stocked: Store, keys: PipeInput) -> None:
+    picking = asyncio.ensure_future(pick_session(stocked, Path("/work")))
+    keys.send_text("\tS003")
+    while not picking.done():  # Enter takes nothing until it was read
+        await asyncio.sleep(0.02)
+        keys.send_text("\r")
+    assert await picking == "s003"
