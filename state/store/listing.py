@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..databases.database import Database, Statement
 from ..databases.schema import folder_key, folder_start
@@ -147,10 +147,10 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
 def _object(settings: str) -> dict[str, Any]:
     """Return stored settings; nothing where they are damaged: the other sessions are listed all the same."""
     try:
-        found = json.loads(settings)
+        found: Any = json.loads(settings)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
 def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:
