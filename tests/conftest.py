@@ -20,6 +20,8 @@ from support.stores.reopening import close_all
 from sandbur.state.databases.schema import SESSION_TABLES
 from sandbur.state.store.store import Store
 
+pytest_plugins = ["support.flaky"]
+
 ON_EVERY_DATABASE = (
     "test_session",
     "test_triage",

@@ -1,0 +1,55 @@
+"""A pytest plugin that keeps what failed tests showed, and names those that pass at a second try."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KEEP, RETRY = "--keep-failures", "--retry-of"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(KEEP, metavar="FILE", help="write into FILE what each failed test showed")
+    parser.addoption(RETRY, metavar="FILE", help="report tests of FILE that pass now as flaky")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a process of pytest-xdist reports to the one that counts
+        config.pluginmanager.register(FirstFailures(config), "first failures")
+
+
+class FirstFailures:
+    """What failed in a run, and what of an earlier run passed in this one."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._keep: str | None = config.getoption(KEEP)
+        self._retry: str | None = config.getoption(RETRY)
+        self._failed: dict[str, str] = {}
+        self._passed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            parts = [report.longreprtext, *(f"--- {title} ---\n{text}" for title, text in report.sections)]
+            before = self._failed.get(report.nodeid)
+            self._failed[report.nodeid] = "\n".join([*([before] if before else []), *parts])
+        elif report.when == "call" and report.passed:
+            self._passed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        if self._keep is not None:
+            Path(self._keep).write_text(json.dumps(self._failed), "utf-8")
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for nodeid, text in self._flaky():
+            terminalreporter.section(f"FLAKY {nodeid}", sep="=", yellow=True)
+            terminalreporter.line("It passed when it was tried again. At its first try:")
+            terminalreporter.line(text)
+
+    def _flaky(self) -> Iterator[tuple[str, str]]:
+        if self._retry is None or not Path(self._retry).exists():
+            return
+        for nodeid, text in json.loads(Path(self._retry).read_text("utf-8")).items():
+            if nodeid in self._passed and nodeid not in self._failed:
+                yield nodeid, text
