@@ -164,8 +164,8 @@ class PendingDecision:
 
 
 RunStatus = Literal[
-    "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "turn_limit",
-    "budget_limit", "timeout", "rate_limited", "interrupted", "error",
+    "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
+    "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from ..actions.ports import (
     EventPort,
     Gate,
     Journal,
+    KnowsAllowRules,
     Masker,
     Model,
     Ports,
@@ -84,6 +85,9 @@ class SessionGate:
         if self._policy is None:
             self._policy = self._first()
         return self._policy.judge(tool, arguments, mode, paths)
+
+    def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
+        return isinstance(self._policy, KnowsAllowRules) and self._policy.is_allowed_by_rule(tool, arguments)
 
 
 class DiskWitness:

@@ -55,12 +55,13 @@ WorkflowMode = Literal["chat", "ops", "vibe"]
 Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
-ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON = 2, 3, 4, 5
-GRAPH_VERSION = 5
+ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
+GRAPH_VERSION = 6
 """2: a call that is to be asked about once more goes from `execute_tools` back to `human_confirm`.
 3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for an answer once more.
 4: a person has the history compressed, from `prompt` to `context_compressor` and back.
 5: a person runs a command, from `prompt` to `execute_tools` or `human_confirm`, and back.
+6: calls that repeat themselves are found in cycles, and by the time between them.
 """
 
 

@@ -20,6 +20,7 @@ SandburError
 ├── AnswerRejected           1    what the model ends with is no answer that was asked for
 │   ├── OutputInvalid        1    it does not fit the schema, also when asked for once more
 │   └── DoneToolNotCalled    1    it is said in words, where a tool has to end the run
+├── Repeated                 4    the model did the same again and again, and was refused to
 ├── StoppedByHook            3    a hook of the configuration ended the run, or refused the message
 ├── MiddlewareError          1    a middleware failed, or does what none may
 ├── Exhausted                1    the system gives no further thread or open file
@@ -148,6 +149,12 @@ class OutputInvalid(AnswerRejected):
 
 class DoneToolNotCalled(AnswerRejected):
     code = "done_tool_not_called"
+
+
+class Repeated(SandburError):
+    exit_code = 4
+    code = "repeated"
+    status = "repeated"
 
 
 class StoppedByHook(SandburError):

@@ -15,6 +15,7 @@ from .session import PORTS as PORTS
 from .session import EventPort as EventPort
 from .session import Gate as Gate
 from .session import Journal as Journal
+from .session import KnowsAllowRules as KnowsAllowRules
 from .session import MaskedStream as MaskedStream
 from .session import Masker as Masker
 from .session import Ports as Ports

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ExecutionMode, InboxTaken
 from ...state.calls import Binding, FileChange, JournaledCall, KeptResult, PendingCall
@@ -42,6 +42,13 @@ class Gate(Protocol):
     ) -> Verdict:
         """Say whether a call may run; `paths` are judged in place of those that the arguments name."""
         ...
+
+
+@runtime_checkable
+class KnowsAllowRules(Protocol):
+    """A gate that can tell what was allowed by a rule from what its mode lets pass anyway."""
+
+    def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool: ...
 
 
 class Journal(Protocol):

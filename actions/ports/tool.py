@@ -183,6 +183,8 @@ class ToolTraits:
     """It reads what earlier calls gave back, by its arguments `handle` and `offset`."""
     outlasts_compression: bool = False
     """What it gives back is repeated word for word where a history is compressed."""
+    repeats: bool = False
+    """It is meant to be polled: the same call with the same result is no sign of a model that is stuck."""
     is_done_tool: bool = False
     """What it gives back is the answer of the run, which ends with it."""
 

@@ -1,58 +1,156 @@
-"""Notices a model that goes round in circles: the same call with the same result again and again."""
+"""Notices a model that goes round in circles: calls, alone or in a cycle, that come to the same each time."""
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
-from ...state.calls import PendingCall
-from ...state.messages import Document, Image, Text, ToolResult
+from ...state.calls import JournaledCall, PendingCall
+from ...state.clock import milliseconds
+from ...state.messages import Document, Image, Message, Text, ToolResult
 from ...state.transcript import Transcript
 
 MOST_IN_A_ROW = 3
-STUCK = (
-    f"Not run: this very call had the same result {MOST_IN_A_ROW} times in a row, and would have it again."
-    " Do something else: other arguments, another way, or tell the user what keeps you from going on."
-)
+"""Turns of a cycle without time in between."""
+MOST_WITH_PAUSES = 10
+"""Turns with seconds in between, as a model takes them to answer."""
+MOST_BY_RULE = 100
+"""Turns of calls that a rule lets pass unasked."""
+LONGEST_CYCLE = 4
+"""Rounds of calls that make one turn of a cycle."""
+MOST_REFUSED_ROUNDS = 5
+"""Rounds in a row of which no call ran, before the run ends."""
+_SHORT_PAUSE_MS, _LONG_PAUSE_MS = 1_000, 10_000
+_STUCK_BEGINS = "Not run: this very call had the same result "
 """Stored bytes: answers of this kind are known by their words."""
 
 
 class _Past(NamedTuple):
+    call_id: str
     tool: str
     arguments: str
     outcome: str
     content: str
     blocks: tuple[Text | Image | Document, ...]
 
+    @property
+    def is_refused(self) -> bool:
+        """True if it did not run because it repeats itself."""
+        return self.content.startswith(_STUCK_BEGINS)
 
-def is_stuck(call: PendingCall, history: Transcript) -> bool:
-    """Tell whether the last calls were this one, or rounds with it, that came to the same each time."""
+    def is_of(self, call: PendingCall) -> bool:
+        return (self.tool, self.arguments) == (call.tool, call.arguments)
+
+    def repeats(self, other: "_Past") -> bool:
+        """Tell whether it is the same call with the same result; one that did not run would have had it."""
+        if (self.tool, self.arguments) != (other.tool, other.arguments):
+            return False
+        return self[3:] == other[3:] or self.is_refused or other.is_refused
+
+
+def times(turns: int, length: int) -> str:
+    return f"{turns} times in a row" + (f", in a cycle of {length} calls" if length > 1 else "")
+
+
+def stuck(turns: int, length: int) -> str:
+    """Return what the model is told instead of a result."""
+    return (
+        f"{_STUCK_BEGINS}{times(turns, length)}, and would have it again."
+        " Do something else: other arguments, another way, or tell the user what keeps you from going on."
+    )
+
+
+class Cycle(NamedTuple):
+    """What the newest calls do again and again, and a pending call would do once more."""
+
+    length: int
+    """Calls of one turn."""
+    turns: int
+    """How often it came to the same, at most `MOST_BY_RULE`."""
+    last: tuple[str, str]
+    """The ids of the newest two calls that were the pending one."""
+
+    def most_turns(self, recorded: Mapping[str, JournaledCall], by_rule: bool) -> int | None:
+        """Return how many turns there may be for the time that passes between them; None: any number."""
+        pause_ms = self._pause_ms(recorded)
+        if pause_ms >= _LONG_PAUSE_MS:
+            return None
+        if by_rule:
+            return MOST_BY_RULE
+        return MOST_IN_A_ROW if pause_ms < _SHORT_PAUSE_MS else MOST_WITH_PAUSES
+
+    def _pause_ms(self, recorded: Mapping[str, JournaledCall]) -> int:
+        """Return the time between the newest two of its calls, without the time that these took."""
+        newest, before = (recorded.get(call_id) for call_id in self.last)
+        if newest is None or before is None:
+            return 0
+        took_ms = newest.result.duration_ms if newest.result is not None else None
+        return milliseconds(before.at, newest.at) - (took_ms or 0)
+
+
+def find_cycle(
+    call: PendingCall, history: Transcript, polled: Set[str] = frozenset(), longest: int = LONGEST_CYCLE
+) -> Cycle | None:
+    """Return the cycle of calls that a call would go on with, if it has had enough turns to be one.
+
+    `polled` are the tools whose calls may repeat themselves; they are no part of any cycle.
+    """
     asking = history.asking
+    rounds = list(islice(_rounds(history, asking, polled), longest))
     together = len(asking.tool_uses) if asking is not None else 1
-    past = list(islice(_newest_first(history), MOST_IN_A_ROW * together))
-    if any(_is_of(call, one) and one.content == STUCK for one in past[:together]):
-        return True
-    return any(_repeats(call, past, length) for length in {1, together})
+    for length in sorted({1, together, *accumulate(map(len, rounds))}):
+        newest = list(islice(chain.from_iterable(_rounds(history, asking, polled)), 2 * length))
+        place = next((at for at, past in enumerate(newest[:length]) if past.is_of(call)), None)
+        if place is None or len(newest) < 2 * length:
+            continue
+        turns = _turns(chain.from_iterable(_rounds(history, asking, polled)), length)
+        if turns >= MOST_IN_A_ROW:
+            return Cycle(length, turns, (newest[place].call_id, newest[place + length].call_id))
+    return None
 
 
-def _repeats(call: PendingCall, past: list[_Past], length: int) -> bool:
-    rounds = [past[place * length : (place + 1) * length] for place in range(MOST_IN_A_ROW)]
-    if len(rounds[-1]) < length or not any(_is_of(call, one) for one in rounds[0]):
-        return False
-    return all(one == rounds[0] for one in rounds)
+def refused_rounds(history: Transcript, denied: bool) -> int:
+    """Return how many of the newest rounds in a row had no call that ran, of those that repeat themselves.
+
+    With `denied` a call that was denied is none either.
+    """
+    count = 0
+    for calls in islice(_rounds(history, asking=None), MOST_REFUSED_ROUNDS):
+        if not all(past.is_refused or (denied and past.outcome == "denied") for past in calls):
+            break
+        count += 1
+    return count
 
 
-def _is_of(call: PendingCall, past: _Past) -> bool:
-    return (past.tool, past.arguments) == (call.tool, call.arguments)
+def _turns(past: Iterable[_Past], length: int) -> int:
+    """Return how often the newest calls, newest first, repeat those before them; the first turn counts."""
+    turn: list[_Past] = []
+    count = 0
+    for count, one in enumerate(islice(past, length * MOST_BY_RULE), 1):
+        place = (count - 1) % length
+        if count <= length:
+            turn.append(one)
+        elif not one.repeats(turn[place]):
+            return (count - 1) // length
+        elif turn[place].is_refused:
+            turn[place] = one
+    return count // length
 
 
-def _newest_first(history: Transcript) -> Iterator[_Past]:
-    """Yield the calls since the person's last message that have a result."""
+def _rounds(
+    history: Transcript, asking: Message | None, polled: Set[str] = frozenset()
+) -> Iterator[list[_Past]]:
+    """Yield the calls of each message since the person's last one, newest first; not those of `asking`."""
     results: dict[str, ToolResult] = {}
     for message in reversed(history):
         if message.origin == "person":
             return
         results |= {result.call_id: result for result in message.tool_results}
-        for use in reversed(message.tool_uses):
-            result = results.pop(use.call_id, None)
-            if result is not None:
-                yield _Past(use.tool, use.arguments, result.outcome, result.content, result.blocks)
+        if message is asking or not message.tool_uses:
+            continue
+        found = [
+            _Past(use.call_id, use.tool, use.arguments, result.outcome, result.content, result.blocks)
+            for use in reversed(message.tool_uses)
+            if (result := results.pop(use.call_id, None)) is not None and use.tool not in polled
+        ]
+        if found:
+            yield found

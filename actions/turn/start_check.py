@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...state.application import ApplicationState, ExecutionMode
+from ...state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState, ExecutionMode
 from ...state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
-from ..ports import Ports, Prepared, ToolOutcome, Verifiable
+from ..ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
 from ..ports.bugs_logged import BugsLogged
 from ..workspace.paths import leads_of
 from .binding import discrepancies, is_made_by, pre_images_fit
 from .proposals import joined_decision, judged, why_lost
-from .repetition import MOST_IN_A_ROW, STUCK, is_stuck
+from .repetition import MOST_IN_A_ROW, find_cycle, stuck, times
 
 _TAMPERED = (
     "Not run: its arguments are not those that were proposed and approved, so the record of this session was"
@@ -18,7 +18,7 @@ _TAMPERED = (
 )
 _UNKNOWN_PLACES = "Not run: which files it names could not be found out. This is a bug in Sandbur."
 _CHANGED = "it was approved, but since then {why}"
-_REPEATED = f"this very call had the same result {MOST_IN_A_ROW} times in a row"
+_REPEATED = "this very call had the same result {times}"
 OTHER_FILE = _CHANGED.format(why="the file has changed")
 
 
@@ -55,11 +55,13 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
         return Looked(_refused(call, _UNKNOWN_PLACES))
     now = _held_to(leads, now, arguments, ports, mode)
     if now.decision == "approved":
-        if is_persons or not _goes_in_circles(call, state):
+        is_by_rule = _is_by_rule(now, arguments, ports)
+        turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
+        if not turns:
             return Looked(call, arguments, None, leads)
-        if mode == "yolo":
-            return Looked(_refused(call, STUCK))
-        return Looked(asked_again(call, now.binding, _REPEATED))
+        if mode == "yolo" or is_by_rule:
+            return Looked(_refused(call, stuck(turns, length)))
+        return Looked(asked_again(call, now.binding, _REPEATED.format(times=times(turns, length))))
     if not is_persons or (call.origin == "person" and call.binding is None):
         # A command that somebody typed was let through without a question: now there is one.
         return Looked(asked_again(call, now.binding, now.reason))
@@ -120,9 +122,31 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
     return changes
 
 
-def _goes_in_circles(call: PendingCall, state: ApplicationState) -> bool:
+async def _repetition(
+    now: PendingCall, state: ApplicationState, ports: Ports, is_by_rule: bool
+) -> tuple[int, int]:
+    """Return how often a cycle has come to the same by now, and its length; 0: the call may run."""
     # Sessions from before go on as they began, so that they replay as they ran.
-    return state.graph_version >= 2 and is_stuck(call, state.active_history)
+    if state.graph_version < ASKED_ONCE_MORE:
+        return 0, 0
+    if state.graph_version < NOTICES_CYCLES:
+        return (MOST_IN_A_ROW, 1) if find_cycle(now, state.active_history, longest=1) else (0, 0)
+    if ports.toolbox[now.tool].traits.repeats:
+        return 0, 0
+    polled = {name for name, tool in ports.toolbox.items() if tool.traits.repeats}
+    cycle = find_cycle(now, state.active_history, polled)
+    if cycle is None:
+        return 0, 0
+    most = cycle.most_turns(await ports.journal.recorded(cycle.last), is_by_rule)
+    return (0, 0) if most is None or cycle.turns < most else (most, cycle.length)
+
+
+def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
+    """Tell whether somebody has said that the call runs unasked: by a rule, a hook, or as its author."""
+    tool, gate = ports.toolbox[now.tool], ports.gate
+    if now.decided_by in ("rule", "hook") or tool.traits.asks == "never":
+        return True
+    return isinstance(gate, KnowsAllowRules) and gate.is_allowed_by_rule(tool, arguments)
 
 
 def asked_again(call: PendingCall, binding: Binding | None, why: str) -> PendingCall:

@@ -74,6 +74,10 @@ class Policy:
             # A link that is swapped just while it is followed, or a circle of links.
             return Verdict("ask", f"leads nowhere that could be looked at: {error.strerror}")
 
+    def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
+        """Tell whether allow rules cover the whole call, also where its mode lets it pass without them."""
+        return bool(self._allowing(Call.of(tool, arguments, None)))
+
     def _firm(self, verdict: Verdict | None) -> Verdict | None:
         return None if verdict is None else replace(verdict, is_firm=True)
 

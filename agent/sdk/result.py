@@ -26,8 +26,8 @@ class RunResult(Generic[OutputT]):
 
     session_id: str
     status: RunStatus
-    """`done`, `needs_approval`, `needs_decision`, `denied`, `goal_not_reached`, `turn_limit`, `budget_limit`,
-    `timeout`, `rate_limited`, `interrupted` or `error`."""
+    """`done`, `needs_approval`, `needs_decision`, `denied`, `goal_not_reached`, `repeated`, `turn_limit`,
+    `budget_limit`, `timeout`, `rate_limited`, `interrupted` or `error`."""
     output: OutputT | None
     """The answer: a text, or a value of the agent's `output` type. None: the run is not over."""
     text: str | None

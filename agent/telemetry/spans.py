@@ -96,7 +96,7 @@ def ns_of(at: str) -> int:
     return round(datetime.fromisoformat(at).timestamp() * 1000) * 1_000_000
 
 
-_FAILED_RUN = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit")
+_FAILED_RUN = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit", "repeated")
 
 
 @dataclass(frozen=True, slots=True)

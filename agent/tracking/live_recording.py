@@ -150,7 +150,7 @@ _WAITING = {
     "needs_decision": "a decision about a call whose outcome is unknown: sandbur settle {0} CALL --as ...",
 }
 """Status -> what the session waits for."""
-_FAILED = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit")
+_FAILED = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit", "repeated")
 
 
 class Tail(NamedTuple):

@@ -26,8 +26,8 @@ from ..trace import SessionImported
 from .export import BadLine, ExportedRecord, ExportFile, SessionPart, chained_row, content_chunk
 
 STATUSES = (
-    "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "turn_limit",
-    "budget_limit", "timeout", "rate_limited", "interrupted", "error",
+    "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
+    "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
 )  # fmt: skip
 """Of a head. Another text is refused: some databases take `running ` and `RUNNING` for `running`."""
 _BATCH_BYTES = 4_000_000

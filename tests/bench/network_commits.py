@@ -62,7 +62,7 @@ def measure(kind: str) -> None:
 async def turns(url: str, name: str) -> float:
     """Return the milliseconds of CPU of one tool turn of a run, its commits and all."""
     store = Store.open(url)
-    scripted = [[("act", {"text": "z" * 500})]] * TURNS
+    scripted = [[("act", {"text": "z" * 500 + str(n)})] for n in range(TURNS)]
     session = await open_session(store, ScriptedModel(*scripted, "done"), Recorder(), session_id=name)
     began = time.process_time()
     _, end = await collect(session.send("go"))

@@ -29,8 +29,8 @@ async def make(folder: Path, turns: int) -> tuple[Store, float]:
     """Make a run that reads a file again and again; return its store and the seconds it took."""
     (folder / "a.txt").write_text("r" * 2000)
     store = Store.open(f"sqlite:///{folder}/data/sandbur.db")
-    call: list[Call] = [("read_file", {"path": "a.txt"})]
-    model = ScriptedModel(*[call] * turns, "done", context_window=10**9)
+    calls: list[list[Call]] = [[("read_file", {"path": "a.txt", "limit": n + 1})] for n in range(turns)]
+    model = ScriptedModel(*calls, "done", context_window=10**9)
     session = await open_real(store, model, folder)
     began = time.perf_counter()
     await collect(session.send("go"))

@@ -176,7 +176,7 @@ async def commits(folder: Path) -> tuple[float, float]:
 
 async def long_session(folder: Path) -> str:
     store = Store.open(f"sqlite:///{folder}/long.db", home=folder / "home")
-    turns: list[Any] = [[("act", {"text": "y" * RESULT_BYTES})]] * TURNS
+    turns: list[Any] = [[("act", {"text": "y" * RESULT_BYTES + str(n)})] for n in range(TURNS)]
     session = await open_session(store, ScriptedModel(*turns, "end", context_window=10**7), Recorder())
     await collect(session.send("go"))
     store.close()

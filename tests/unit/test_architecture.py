@@ -72,8 +72,6 @@ ONE_IMPORTER = {
     "actions/tools/shell/sandbox/landlock.py": "a sandbox as orders to a supervisor",
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the words of macOS",
     "actions/tools/shell/sandbox/seccomp.py": "a filter in the kernel's own language",
-    "actions/turn/repetition.py": "what going round in circles is",
-    "actions/turn/start_check.py": "the whole of what is looked at before a start",
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
     "agent/extensions/hooks/answers.py": "what a hook's exit code and output mean, whoever asked it",
     "agent/extensions/middleware/tool_layers.py": "tool calls go through layers in their own way",

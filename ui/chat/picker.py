@@ -31,6 +31,7 @@ STATES = {
     "interrupted": ("interrupted", "stopped"),
     "rate_limited": ("turned away", "stopped"),
     "goal_not_reached": ("goal missed", "missed"),
+    "repeated": ("repeated itself", "stopped"),
     "turn_limit": ("at its limit", "stopped"),
     "budget_limit": ("at its budget", "stopped"),
     "timeout": ("ran out of time", "stopped"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SIGNS = {"ok": "ok", "error": "bad", "timeout": "bad", "denied": "warn", "interrupted": "warn",
           "unknown": "warn", "waiting": "warn"}  # fmt: skip
 _PLAN_SIGNS = {"completed": "ok", "failed": "bad", "in_progress": "warn"}
-_STATUS_SIGNS = {"done": "ok", "error": "bad", "goal_not_reached": "bad", "new": ""}
+_STATUS_SIGNS = {"done": "ok", "error": "bad", "goal_not_reached": "bad", "repeated": "bad", "new": ""}
 _DIFF_CLASSES = {"+": "a", "-": "d", "@": "h"}
 _OPEN_DIFF_LINES = 60
 _MOST_TROUBLES = 50

@@ -16,6 +16,7 @@ STATUS_WORDS = {
     "needs_approval": "waits for an approval",
     "needs_decision": "waits for a decision",
     "goal_not_reached": "goal not reached",
+    "repeated": "stopped, as it repeated itself",
     "turn_limit": "stopped at the turn limit",
     "budget_limit": "stopped at the budget",
     "rate_limited": "turned away by the provider",

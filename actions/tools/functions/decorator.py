@@ -39,6 +39,7 @@ def tool(
     needs: Iterable[str] = (),
     subject: str = "",
     done: bool = False,
+    repeats: bool = False,
 ) -> Callable[[Callable[ParametersT, ReturnT]], FunctionTool[ParametersT, ReturnT]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -55,6 +56,7 @@ def tool(
     needs: Iterable[str] = (),
     subject: str = "",
     done: bool = False,
+    repeats: bool = False,
 ) -> Any:
     """Let a model call a function, async or not; its signature and docstring say how.
 
@@ -70,11 +72,14 @@ def tool(
         needs: groups that have to be active for the tool to be offered.
         subject: the argument that rules are matched against; else all of them, as JSON.
         done: what it returns is the answer, and ends the run.
+        repeats: it is meant to be polled, so that calls with the same result are no sign of a stuck model.
 
     Raises `UsageError`: one sentence that names the function and what does not fit.
     """
     groups = (needs,) if isinstance(needs, str) else tuple(needs)
-    traits = ToolTraits(subject, asks=ask, groups=groups, ephemeral=ephemeral, is_done_tool=done)
+    traits = ToolTraits(
+        subject, asks=ask, groups=groups, ephemeral=ephemeral, is_done_tool=done, repeats=repeats
+    )
     options = ToolOptions(name, description, effect, check, timeout_s, retries, traits)
     names = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
 

@@ -15,7 +15,7 @@ EXIT_CODES = (
     (1, "error of the agent or the provider"),
     (2, "the command line does not fit"),
     (3, "stopped: a decision is needed, or a call was denied"),
-    (4, "finished, but the goal was not reached; a replay differs"),
+    (4, "finished, but the goal was not reached; the model repeated itself; a replay differs"),
     (41, "no credentials, or wrong ones"),
     (44, "the sandbox that was asked for is not available"),
     (52, "the configuration does not fit"),

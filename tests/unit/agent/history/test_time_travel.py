@@ -81,7 +81,9 @@ def test_a_hostile_step_cannot_steer_the_terminal(command: Command) -> None:
 
 @pytest.mark.slow
 async def test_the_steps_of_a_long_session_are_read_in_a_moment(store: Store) -> None:
-    session = await open_session(store, ScriptedModel(*[act("x" * 2000)] * 400, "end"), Recorder())
+    session = await open_session(
+        store, ScriptedModel(*[act("x" * 2000 + str(n)) for n in range(400)], "end"), Recorder()
+    )
     await collect(session.send("go"))
     began = time.process_time()
     found = timeline(store.database, "s1")

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from support.models.server import ModelServer, say
@@ -318,3 +318,31 @@ async def test_the_host_is_left_as_it_was(env: dict[str, str]) -> None:
     before = state()
     await Agent(ScriptedModel([ToolCall("double", number=1), "Hi."]), tools=[double], env=env).run("Hi")
     assert state() == before
+
+
+@pytest.mark.parametrize("how", [{"repeats": True}, {"ask": "never"}, {}])
+async def test_a_tool_is_polled_until_it_has_an_answer(env: dict[str, str], how: dict[str, Any]) -> None:
+    answers = iter([*["running"] * 8, "ready"])
+
+    @tool(effect="read", **how)
+    def status(job: str) -> str:
+        """Say how a job stands."""
+        return next(answers)
+
+    def ask(request: sandbur.ModelRequest) -> ToolCall | str:
+        results = list(request.messages)[-1].tool_results
+        return "Ready." if results and results[0].content == "ready" else ToolCall("status", job="7")
+
+    rules = [] if how else ["status"]
+    agent = Agent(ScriptedModel(ask), tools=[status], allow=rules, limits=Limits(max_turns=20), env=env)
+    result = await agent.run("Wait for job 7")
+    assert (result.status, result.output) == ("done", "Ready.")
+
+
+async def test_in_yolo_a_model_that_repeats_itself_does_not_run_without_end(env: dict[str, str]) -> None:
+    model = ScriptedModel(lambda request: ToolCall("double", number=1))
+    result = await Agent(model, tools=[double], mode="yolo", env=env).run("Go")
+    assert (result.status, result.exit_code) == ("repeated", 4)
+    assert result.error is not None
+    assert "repeats itself" in result.error.message
+    assert len(model.requests) == 8

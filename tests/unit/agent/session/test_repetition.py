@@ -1,15 +1,24 @@
 """A model that goes round in circles is stopped, and a reply holds no more calls than it may."""
 
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import Verdict
 from sandbur.actions.turn.proposals import MOST_CALLS
-from sandbur.actions.turn.repetition import STUCK
-from sandbur.state.calls import CallDecision
+from sandbur.actions.turn.repetition import MOST_BY_RULE, MOST_REFUSED_ROUNDS, Cycle, stuck
+from sandbur.state.calls import CallDecision, JournaledCall
+from sandbur.state.clock import text_of
+from sandbur.state.errors import ModelError
+from sandbur.state.messages import ToolResult
 from sandbur.state.store.store import Store
+
+STUCK = stuck(3, 1)
 
 
 class AllowAll:
@@ -49,11 +58,154 @@ async def test_the_fourth_same_call_asks_elsewhere_and_runs_once_a_person_wants_
     assert (end.result, tool.done) == ("end", ["a"] * 4)
 
 
-async def test_a_call_between_two_same_ones_makes_them_no_circle(store: Store) -> None:
+@pytest.mark.parametrize("period", [1, 2, 3, 4])
+@pytest.mark.parametrize("together", [1, 2])
+async def test_a_cycle_of_up_to_four_rounds_is_a_circle(store: Store, period: int, together: int) -> None:
+    rounds = [act(*(f"{number}.{part}" for part in range(together))) for number in range(period)]
     tool = Recorder()
-    model = ScriptedModel(*[act("a"), act("b")] * 5, "end")
-    await collect((await open_session(store, model, tool)).send("go"))
-    assert tool.done == ["a", "b"] * 5
+    model = ScriptedModel(*rounds * 3, *rounds[:2], "end")
+    events, end = await collect((await open_session(store, model, tool)).send("go"))
+    assert end.result == "end"
+    assert tool.done == [call["text"] for one in rounds for _, call in one] * 3
+    refused = [text for text in answers(events) if text.startswith("Not run")]
+    assert refused == [stuck(3, period * together)] * (min(period, 2) * together)
+
+
+async def test_a_cycle_of_five_rounds_is_none(store: Store) -> None:
+    tool = Recorder()
+    await collect((await open_session(store, ScriptedModel(*map(act, "abcde" * 5), "end"), tool)).send("go"))
+    assert tool.done == list("abcde" * 5)
+
+
+async def test_another_call_between_two_same_ones_makes_them_no_circle(store: Store) -> None:
+    tool = Recorder()
+    turns = [turn for number in range(5) for turn in (act("a"), act(str(number)))]
+    await collect((await open_session(store, ScriptedModel(*turns, "end"), tool)).send("go"))
+    assert tool.done == [text for number in range(5) for text in ("a", str(number))]
+
+
+@pytest.mark.parametrize("texts", ["a", "ab", "abc", "abcd"])
+async def test_in_yolo_a_run_that_goes_on_with_what_is_refused_ends_as_repeated(
+    store: Store, texts: str
+) -> None:
+    tool = Recorder()
+    model = ScriptedModel(*map(act, texts * 50))
+    session = await open_session(store, model, tool)
+    _, end = await collect(session.send("go"))
+    assert (end.status, end.exit_code) == ("repeated", 4)
+    assert end.error.code == "repeated"
+    assert len(model.requests) == 3 * len(texts) + MOST_REFUSED_ROUNDS
+    assert tool.done == list(texts * 3)
+
+    # To resume is to let it try once more; what it did before is known from the history.
+    again = await open_session(store, model, tool, session_id=session.id)
+    _, end = await collect(again.carry_on())
+    assert (end.status, len(model.requests)) == ("repeated", 3 * len(texts) + MOST_REFUSED_ROUNDS + 1)
+    model.turns[:] = ["end"]
+    _, end = await collect(again.send("do something else"))
+    assert (end.status, end.result) == ("done", "end")
+
+
+async def test_in_yolo_a_run_that_asks_for_what_is_denied_again_and_again_ends_as_repeated(
+    store: Store,
+) -> None:
+    model = ScriptedModel(*[act("forbidden")] * 50)
+    _, end = await collect((await open_session(store, model, Recorder())).send("go"))
+    assert (end.status, len(model.requests)) == ("repeated", MOST_REFUSED_ROUNDS)
+
+
+class AllowedByRule:
+    def judge(self, tool: Any, arguments: Any, mode: Any, paths: Any = None) -> Verdict:
+        return Verdict("allow", "allowed by rule act", "act")
+
+
+@pytest.mark.parametrize("mode", ["interactive", "yolo"])
+async def test_a_rule_that_lets_a_call_pass_keeps_its_word(store: Store, mode: Any) -> None:
+    tool = Recorder()
+    model = ScriptedModel(*[act("a")] * 30, "end")
+    session = await open_session(store, model, tool, mode=mode, gate=AllowedByRule())
+    _, end = await collect(session.send("go"))
+    assert (end.status, len(tool.done)) == ("done", 30)
+
+
+async def test_a_rule_does_not_let_a_call_pass_without_end(store: Store) -> None:
+    tool = Recorder()
+    model = ScriptedModel(*[act("a")] * 2 * MOST_BY_RULE)
+    session = await open_session(store, model, tool, mode="interactive", gate=AllowedByRule())
+    _, end = await collect(session.send("go"))
+    assert (end.status, len(tool.done)) == ("repeated", MOST_BY_RULE)
+
+
+def polled(tool: Recorder, **traits: Any) -> Recorder:
+    tool.traits = replace(tool.traits, **traits)
+    return tool
+
+
+async def test_a_tool_that_is_meant_to_be_polled_is_no_circle(store: Store) -> None:
+    tool = polled(Recorder(), repeats=True)
+    model = ScriptedModel(*[act("a")] * 200, "end")
+    session = await open_session(store, model, tool, mode="auto-edit", gate=AllowAll())
+    _, end = await collect(session.send("go"))
+    assert (end.status, len(tool.done)) == ("done", 200)
+
+
+async def test_a_polled_tool_in_between_does_not_hide_a_circle_of_others(store: Store) -> None:
+    poll, tool = polled(Recorder("poll"), repeats=True), Recorder()
+    model = ScriptedModel(*[[("poll", {"text": "p"})], act("a")] * 4, "end")
+    await collect((await open_session(store, model, poll, tool)).send("go"))
+    assert (tool.done, poll.done) == (["a"] * 3, ["p"] * 4)
+
+
+async def test_a_tool_that_never_asks_does_not_ask_because_it_repeats_itself(store: Store) -> None:
+    tool = polled(Recorder(), asks="never")
+    model = ScriptedModel(*[act("a")] * 6, "end")
+    session = await open_session(store, model, tool, mode="interactive", gate=AllowAll())
+    _, end = await collect(session.send("go"))
+    assert (end.status, tool.done) == ("done", ["a"] * 6)
+
+
+async def test_calls_with_seconds_in_between_are_a_poll_and_no_circle(store: Store) -> None:
+    tool = Recorder()
+
+    async def later() -> Any:
+        await asyncio.sleep(1.05)
+        return act("a")
+
+    model = ScriptedModel(*[later] * 5, "end")
+    session = await open_session(store, model, tool, mode="auto-edit", gate=AllowAll())
+    _, end = await collect(session.send("go"))
+    assert (end.status, tool.done) == ("done", ["a"] * 5)
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "by_rule", "most"),
+    [(0, False, 3), (0.9, False, 3), (1, False, 10), (9.9, False, 10), (10, False, None), (3600, True, None),
+     (0, True, 100), (-5, False, 3)],
+)  # fmt: skip
+def test_how_many_turns_a_cycle_may_have_depends_on_the_time_between(
+    pause_s: float, by_rule: bool, most: int | None
+) -> None:
+    took_ms, begin = 2_500, datetime(2026, 1, 1, tzinfo=UTC)
+    result = ToolResult(call_id="b", tool="act", outcome="ok", content="", duration_ms=took_ms)
+    ends = {"a": begin, "b": begin + timedelta(seconds=pause_s, milliseconds=took_ms)}
+    recorded = {
+        call_id: JournaledCall(call_id=call_id, move="finished", at=text_of(at), result=result)
+        for call_id, at in ends.items()
+    }
+    assert Cycle(1, 3, ("b", "a")).most_turns(recorded, by_rule) == most
+
+
+async def test_a_circle_is_noticed_over_a_resume(store: Store) -> None:
+    """The calls before a resume count, as the history has them."""
+    tool = Recorder()
+    model = ScriptedModel(act("a"), act("a"), ModelError("gone"), act("a"), act("a"), "end")
+    session = await open_session(store, model, tool)
+    _, end = await collect(session.send("go"))
+    assert (end.status, tool.done) == ("error", ["a"] * 2)
+    resumed = await open_session(store, model, tool, session_id=session.id)
+    events, end = await collect(resumed.carry_on())
+    assert (end.result, tool.done) == ("end", ["a"] * 3)
+    assert answers(events) == ["did a", STUCK]
 
 
 async def test_other_results_make_same_calls_no_circle(store: Store) -> None:

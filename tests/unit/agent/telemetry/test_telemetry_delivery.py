@@ -109,7 +109,7 @@ def test_the_standard_variables_hold(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_while_its_collector_hangs(tmp_path: Path) -> None:
-    turns = [*[call("run_shell_command", command="true")] * 30, say("done")]
+    turns = [*(call("run_shell_command", command=f"true {n}") for n in range(30)), say("done")]
     eager = {"OTEL_BSP_SCHEDULE_DELAY": "10", "OTEL_METRIC_EXPORT_INTERVAL": "10"}
     with OtlpReceiver(delay_s=FOR_EVER_S) as receiver, ModelServer(turns) as server:
         model = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.base_url}
@@ -127,7 +127,7 @@ async def test_a_queue_that_is_full_drops_spans_and_nothing_else(
     with OtlpReceiver(delay_s=FOR_EVER_S) as receiver:
         telemetry = Telemetry.start({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url})
         assert telemetry is not None
-        model = ScriptedModel(*[[("act", {"text": "x"})]] * 20, "done")
+        model = ScriptedModel(*([("act", {"text": f"x{n}"})] for n in range(20)), "done")
         session = await open_session(store, model, Recorder(), telemetry=telemetry)
         _, end = await collect(session.send("go"))
         assert end.result == "done"

@@ -35,7 +35,9 @@ def rows(store: Store, sql: str) -> list[tuple[object, ...]]:
 
 
 async def test_a_step_writes_only_what_changed(store: Store) -> None:
-    session = await open_session(store, ScriptedModel(*[act("x" * 500)] * 30, "done"), Recorder())
+    session = await open_session(
+        store, ScriptedModel(*[act("x" * 500 + str(n)) for n in range(30)], "done"), Recorder()
+    )
     await collect(session.send("go"))
     snapshots, deltas = (
         [len(str(row[0])) for row in rows(store, f"SELECT fields FROM steps WHERE is_snapshot = {flag}")]
