@@ -40,8 +40,12 @@ class PlanView:
         """True once it was printed while it goes on."""
 
     def set(self, steps: "tuple[VibeStep, ...]", is_open: bool = True) -> None:
-        """Take a plan; what is known of its steps stays if it is the same one."""
-        if not self.is_same(steps):
+        """Take a plan; what is known of its steps stays if it is the same one, and goes on.
+
+        One that begins is another plan, even with the same steps as the one before.
+        """
+        begins_again = self.is_settled and not any(step.status != "pending" for step in steps)
+        if begins_again or not self.is_same(steps):
             self._spent, self.is_told = {}, False
         self.steps, self.is_open = steps, is_open
 

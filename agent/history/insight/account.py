@@ -289,13 +289,9 @@ def facts_of(account: Account) -> Facts:
         elif isinstance(what, ModelUsed):
             _count_model_call(facts, what, happened.at)
         elif isinstance(what, CallAccount):
-            _count_call(facts, what, happened.at, account.standing.waiting)
+            count_call(facts, what, happened.at, account.standing.waiting)
         elif isinstance(what, Lost):
             facts.troubles.append((happened.at, what))
-        elif isinstance(what, Decided):
-            for _, verdict in what.verdicts:
-                facts.approved_by_people += verdict.decision == "approved"
-                facts.denied_by_people += verdict.decision == "denied"
     return facts
 
 
@@ -313,11 +309,16 @@ def _count_model_call(facts: Facts, used: ModelUsed, at: str) -> None:
         facts.troubles.append((at, used))
 
 
-def _count_call(facts: Facts, call: CallAccount, at: str, waiting: frozenset[str]) -> None:
+def count_call(facts: Facts, call: CallAccount, at: str, waiting: frozenset[str]) -> None:
+    """Count what became of one call."""
     facts.calls += 1
     facts.failed_calls += call.outcome not in ("ok", None)
     facts.waiting += call.call_id in waiting
-    facts.asked += any(verdict.decision == "undecided" for verdict in call.verdicts)
+    answers = [one.decision for one in call.verdicts if one.who and one.decision in ("approved", "denied")]
+    facts.asked += bool(answers) or any(verdict.decision == "undecided" for verdict in call.verdicts)
+    # Of a call that was asked about twice the last answer counts: there are no more answers than calls.
+    facts.approved_by_people += answers[-1:] == ["approved"]
+    facts.denied_by_people += answers[-1:] == ["denied"]
     for diff in call.diffs:
         facts.files.setdefault(diff.path, []).append(call)
     if call.outcome in ("unknown", "timeout", "interrupted") or len(call.started) > 1:

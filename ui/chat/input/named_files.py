@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ....actions.ports import Verdict
 from ....actions.turn.commands import is_command
@@ -51,10 +52,10 @@ def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> 
         except (FileProblem, UsageError, OSError) as problem:
             said.append((False, f"Not attached: {_sentence(problem)}"))
             continue
-        if isinstance(found, str):
-            blocks.append(found)
-            room -= len(found.encode())
-            said.append((True, f"Attached: {found[1:].partition('>')[0]}"))
+        if isinstance(found, _Block):
+            blocks.append(found.text)
+            room -= len(found.text.encode())
+            said.append((True, f"Attached: {found.label}"))
         else:
             files.append(found)
             said.append((True, f"Attached: {name} {found.label}"))
@@ -82,7 +83,16 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> str | Image | Document:
+class _Block(NamedTuple):
+    """A file or a folder as text."""
+
+    text: str
+    """As the model reads it."""
+    label: str
+    """For the person."""
+
+
+def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> _Block | Image | Document:
     path = resolved(name, cwd)
     real = real_path(path)
     shows = real.suffix.lower() in SHOWN_FILES
@@ -104,7 +114,7 @@ def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) ->
     return file
 
 
-def _folder_block(folder: Path, name: str) -> str:
+def _folder_block(folder: Path, name: str) -> _Block:
     with os.scandir(folder) as found:
         entries = sorted(f"{one.name}/" if one.is_dir() else one.name for one in found)
     more = len(entries) - _MOST_ENTRIES
@@ -112,7 +122,7 @@ def _folder_block(folder: Path, name: str) -> str:
     return _block("folder", name, f"{len(entries):,} entries", "\n".join(lines))
 
 
-def _file_block(file: Path, name: str, limit: int) -> str:
+def _file_block(file: Path, name: str, limit: int) -> _Block:
     with open_regular(file) as source:
         size = os.fstat(source.fileno()).st_size
         sample = source.read(SAMPLE_BYTES) or b""
@@ -134,10 +144,11 @@ def _text(content: bytes, form: TextForm) -> str:
     return content.removeprefix(form.mark).decode(form.encoding, "replace").replace("\r\n", "\n")
 
 
-def _block(kind: str, name: str, told: str, text: str) -> str:
+def _block(kind: str, name: str, told: str, text: str) -> _Block:
     # What a file says must not end its block.
     inside = text.replace(f"</{kind}>", f"<\\/{kind}>").rstrip("\n")
-    return f'<{kind} path="{name}" has="{told}">\n{inside}\n</{kind}>'
+    label = f"{name.rstrip('/')}/" if kind == "folder" else name
+    return _Block(f'<{kind} path="{name}" has="{told}">\n{inside}\n</{kind}>', f"{label} ({told})")
 
 
 def _sentence(problem: Exception) -> str:

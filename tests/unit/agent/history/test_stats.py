@@ -13,6 +13,7 @@ from support.places import FIXTURES
 from support.screens.terminal_pair import Terminal
 from support.stores.reopening import reopened
 
+from sandbur.agent.history.insight.account import CallAccount, CutText, Facts, ShownVerdict, count_call
 from sandbur.agent.history.insight.stats import Stats, Tally, stats_of
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.application import Usage
@@ -209,3 +210,24 @@ def test_names_from_models_and_folders_are_harmless(tmp_path: Path) -> None:
     out = command.run("stats").out
     assert "\x1b" not in out
     assert "\u202e" not in out
+
+
+def test_a_call_that_was_asked_about_twice_counts_once_with_its_last_answer() -> None:
+    def verdict(decision: str, who: str = "") -> ShownVerdict:
+        return ShownVerdict("2026-01-01T00:00:00+00:00", "person" if who else "policy", who, decision, "")
+
+    asked_twice = [
+        verdict("undecided"),
+        verdict("approved", "ada"),
+        verdict("undecided"),
+        verdict("denied", "ada"),
+    ]
+    calls = [asked_twice, [verdict("undecided"), verdict("approved", "ada")], [verdict("approved")]]
+    account = [
+        CallAccount(f"c{number}", "t", CutText("{}"), "", number, verdicts)
+        for number, verdicts in enumerate(calls)
+    ]
+    facts = Facts()
+    for call in account:
+        count_call(facts, call, "", frozenset())
+    assert (facts.asked, facts.approved_by_people, facts.denied_by_people) == (2, 1, 1)

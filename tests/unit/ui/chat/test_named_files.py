@@ -31,15 +31,13 @@ def test_a_file_goes_with_the_message_in_a_block_and_is_no_part_of_a_draft(tmp_p
     assert found.content == (
         'why is @"a b.py" wrong?\n\n<file path="a b.py" has="2 lines">\nx = 1\n<\\/file>\n</file>'
     )
-    assert found.said == ((True, 'Attached: file path="a b.py" has="2 lines"'),)
+    assert found.said == ((True, "Attached: a b.py (2 lines)"),)
     assert without_files(str(found.content)) == 'why is @"a b.py" wrong?'
 
 
 def test_a_name_at_the_end_of_a_sentence_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x")
-    assert sent("look at @a.py, and (say) @a.py.", tmp_path).said == (
-        (True, 'Attached: file path="a.py" has="1 line"'),
-    )
+    assert sent("look at @a.py, and (say) @a.py.", tmp_path).said == ((True, "Attached: a.py (1 line)"),)
 
 
 @pytest.mark.parametrize("text", ["mail me@a.py", "@property is a decorator", "nothing", "/mode @a.py", "@"])

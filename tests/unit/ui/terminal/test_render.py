@@ -493,3 +493,23 @@ def test_a_command_that_wrote_nothing_has_the_whole_row() -> None:
     with console.capture() as capture:
         console.print(LiveRow("⠋ " + "a long command " * 20, " 2.5s", "busy", "…"), end="")
     assert cell_len(capture.get()) >= 59
+
+
+def test_a_plan_like_an_earlier_one_has_times_and_tokens_of_its_own() -> None:
+    view, out = renderer(terminal=True)
+    for _ in range(2):
+        view.show(PLAN)
+        for number in "12":
+            view.show(StepChanged(number, "in_progress"))
+            view.show(
+                UsageChanged(
+                    Usage(input_tokens=700, output_tokens=70), Usage(input_tokens=700, output_tokens=70)
+                )
+            )
+            view.show(StepChanged(number, "completed", "good"))
+        view.show(ended())
+    screen = Screen(80, 60)
+    screen.feed(out.getvalue())
+    ends = [line for line in screen.text if "1. measure" in line]
+    assert len(ends) == 2
+    assert all("770 tokens" in line for line in ends)
