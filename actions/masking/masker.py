@@ -20,10 +20,10 @@ from .key_formats import (
     key_part_spans,
     open_body,
 )
-from .named_values import header_spans, named_spans, url_spans, user_flag_spans
+from .named_values import header_spans, named_spans, pair_pattern, url_spans, user_flag_spans
 from .references import References
 from .span import PLACEHOLDER as PLACEHOLDER
-from .span import SecretSpan, masked, merged, outside_placeholders, replaced
+from .span import SecretSpan, masked, matches_at, merged, outside_placeholders, replaced
 
 MOST_HELD_BYTES = 16_384
 """Of an unfinished line; of an unfinished private key it is more."""
@@ -140,8 +140,12 @@ class TextMasker:
         values: Iterable[str] = (),
         named: Iterable[tuple[str, str]] = (),
         references: References | None = None,
+        pairs: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Take exact `values`, and `named` ones with their names; those under 8 characters are ignored."""
+        """Take exact `values`, and `named` ones with their names; those under 8 characters are ignored.
+
+        Of `pairs` a value is masked only where it stands behind its name: it may be short, or a word.
+        """
         self.references = References() if references is None else references
         known = {form: "value" for value in values for form in _forms(value)}
         plain: dict[bytes, str] = {}
@@ -152,6 +156,11 @@ class TextMasker:
         for value, label in self.references.filled_in:
             known.update(dict.fromkeys((*_forms(value), _bytes(value)), label))
             plain[_bytes(value)] = label
+        self._pairs: list[tuple[bytes, re.Pattern[bytes], str]] = []
+        for name, value in dict.fromkeys(pairs):
+            label = value_label(name)
+            plain.setdefault(_bytes(value), label)
+            self._pairs.append((_bytes(name), pair_pattern(name, value), label))
         self._known = tuple(known.items())
         self._plain = _by_unique_label(plain)
 
@@ -175,7 +184,8 @@ class TextMasker:
     def spans(self, data: bytes) -> list[SecretSpan]:
         """Return the secrets in order, none overlapping another."""
         folded = data.translate(FOLD)
-        found = [*self._known_spans(data), *key_block_spans(data), *key_part_spans(data)]
+        found = [*self._known_spans(data), *self._pair_spans(data)]
+        found += [*key_block_spans(data), *key_part_spans(data)]
         found += format_spans(data, folded)
         found += header_spans(data, folded)
         found += url_spans(data)
@@ -217,6 +227,11 @@ class TextMasker:
             for span in spans
             for text in (data[span.start : span.end],)
         ]
+
+    def _pair_spans(self, data: bytes) -> Iterator[SecretSpan]:
+        for name, pattern, label in self._pairs:
+            for found in matches_at(pattern, data, name):
+                yield SecretSpan(*found.span("value"), label)
 
     def _known_spans(self, data: bytes) -> Iterator[SecretSpan]:
         for value, label in self._known:

@@ -154,6 +154,10 @@ _SECRET_KEY = re.compile(
     rb"|client|app|application|admin|storage|subscription|webhook|jwt|deploy|hmac|shared|write|server|consumer"
     rb"|cipher|crypto|session|cookie|ssh|rsa|aes|ai|anthropic|stripe|host|instrumentation)-?key[a-z0-9-]{0,12}\Z"
 )
+_ANNOTATION = re.compile(
+    rb"(?!(?:\D*\d++){3})(?:[A-Z]+[a-z]*\d{0,5}){1,6}(?:Key|KeyPair|Secret|Token|Credentials?|Signer|Str|String|Bytes)"
+)
+"""A class of which a variable is, as in `private_key: Ed25519PrivateKey`."""
 _HEADER = re.compile(rb"(?:x-[a-z-]+|api-?key|private-token|job-token)\Z")
 
 _ASSIGNMENT = re.compile(
@@ -193,6 +197,16 @@ def named_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
                 if span is not None:
                     yield span
             at = folded.find(word, end)
+
+
+_BETWEEN = rb"(?:\\?[\"'`])?\]?[ \t]{0,4}[:=][ \t]{0,4}(?:\\?[\"'`])?"
+
+
+def pair_pattern(name: str, value: str) -> re.Pattern[bytes]:
+    """Return what finds a value in the group `value`, but only where it stands behind its name."""
+    parts = (re.escape(text.encode("utf-8", "surrogatepass")) for text in (name, value))
+    before, after = rb"(?<![A-Za-z0-9_])", rb"(?![A-Za-z0-9_])"
+    return re.compile(before + next(parts) + _BETWEEN + b"(?P<value>" + next(parts) + b")" + after)
 
 
 def _value_at(data: bytes, folded: bytes, found: re.Match[bytes]) -> tuple[SecretSpan | None, int]:
@@ -244,9 +258,12 @@ def _is_secret(data: bytes, start: int, name: bytes, value: re.Match[bytes]) -> 
     is_tight = not value["spaced"].strip(b"\"'") and not value["gap"] and value["sign"] == b"="
     if name.isupper() and is_tight:
         return is_assigned_secret(text, is_password) and (is_password or b" " not in text)
+    is_bare = value.lastgroup == "bare"
+    if is_bare and value["sign"] == b":" and not is_password and _ANNOTATION.fullmatch(text) is not None:
+        return False
     if value["sign"] == b":" and _HEADER.match(lower) is not None and b"_" not in text:
         return is_assigned_secret(text) and b" " not in text
-    if value.lastgroup != "bare":
+    if not is_bare:
         return is_quoted_secret(text, is_password)
     if is_bare_secret(text, is_password):
         return True

@@ -10,7 +10,7 @@ from shlex import quote
 
 from ...actions.masking.key_formats import LABEL as PRIVATE_KEY
 from ...actions.masking.masker import StreamMasker, TextMasker, value_label
-from ...actions.masking.named_values import is_random, is_ruled_out
+from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is_random, is_ruled_out
 from ...actions.masking.references import References
 from ...actions.workspace.paths import resolved
 from ...state.errors import ConfigError
@@ -59,9 +59,23 @@ _SECRET_NAME = re.compile(
     r"|(?:api|access|private|account|encryption|signing|master|storage|license)_?key|(?:^|_)key(?:_\d+)?$"
     r"|(?:^|_)(?:salt|dsn|webhook|sas|jwt|cookie)(?:_|$)|connection_?string"
 )
+_WEAK_NAME = re.compile(
+    r"(?i)[a-z]{1,4}(?:_?\d+)?"
+    r"|(?!.*(?:api|access|private|account|encryption|signing|master|storage|license|secret|token|passw|auth))"
+    r".*_key(?:_\d+)?"
+)
+"""It says too little: what it stands for has to look like a secret, too."""
+_PASSWORD_NAME = re.compile(
+    r"(?i)passw(?:or)?d|passphrase|passcode|pwd|(?:^|_)pass(?:_|$)|(?:^|_)(?:pin|otp|cvv|cvc)(?:_?code)?(?:_|$)"
+)
+_JOINED = re.compile(r"\w[-_. ]\w")
+_SHORT_VALUE = re.compile(r"[A-Za-z0-9!@#%^*?+._-]{3,64}")
+_NO_VALUE = re.compile(
+    r"(?i)true|false|yes|no|on|off|none|null|nil|undefined|enabled|disabled|required|optional|auto|default"
+)
 _NO_SECRET_NAME = re.compile(
     r"(?i)_(?:file|path|dir|name|id|ids|type|length|size|ttl|expiry|expires|expire|timeout|limit|count|header"
-    r"|prefix|host|port|user|username|enabled|algorithm|region|version|program|socket|sock|ask|require)$"
+    r"|prefix|host|port|user|username|enabled|algorithm|region|version|program|socket|sock|ask|required?)$"
     r"|^(?:pwd|oldpwd|max_tokens|ssh_auth_sock|ssh_askpass|git_askpass|xauthority|sandbur_call)$|public_?key|askpass"
 )
 _CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,256}:(?P<password>[^\s/]{8,512})@")
@@ -86,6 +100,7 @@ class SecretMasker:
         self._in_files: dict[str, Path] = {}
         """Name of a setting -> the file that says it last."""
         self._learned: dict[Path, tuple[int, ...]] = {}
+        self._learned_pairs: dict[Path, tuple[tuple[str, str], ...]] = {}
         self._masker = TextMasker(named=self._environment, references=references)
 
     def text(self, text: str) -> str:
@@ -116,6 +131,7 @@ class SecretMasker:
                 if (version := _version(path)) and self._learned.get(path) != version:
                     self._learned[path] = version
                     self.references.filled_in.update(islice(_in_secret_file(path), MOST_VALUES))
+                    self._learned_pairs[path] = tuple(islice(_short_secrets(_settings_in(path)), MOST_VALUES))
 
     def way(self, placeholder: str) -> str:
         """Say how a command gets at the value behind a placeholder; empty if that is not known."""
@@ -136,13 +152,19 @@ class SecretMasker:
         if (folder := _version(self._cwd)) != self._folder_seen:
             self._folder_seen = folder
             self._files = _environment_files(self._cwd)
-        seen = (*((path, _version(path)) for path in self._files), len(self.references.filled_in))
+        learned = self._learned_pairs.values()
+        seen = (
+            *((path, _version(path)) for path in self._files), len(self.references.filled_in), *learned,
+        )  # fmt: skip
         if seen != self._seen:
             self._seen = seen
-            found = [(path, *pair) for path in self._files for pair in _secrets(_settings_in(path), True)]
+            read = [(path, tuple(_settings_in(path))) for path in self._files]
+            found = [(path, *pair) for path, pairs in read for pair in _secrets(pairs, True)]
+            short = [pair for _, pairs in read for pair in _short_secrets(pairs)]
             self._in_files = {name: path for path, name, _ in found}
             named = (*((name, value) for _, name, value in found[:MOST_VALUES]), *self._environment)
-            self._masker = TextMasker(named=named, references=self.references)
+            pairs = islice((*short, *(pair for one in learned for pair in one)), MOST_VALUES)
+            self._masker = TextMasker(named=named, references=self.references, pairs=pairs)
         return self._masker
 
 
@@ -200,7 +222,31 @@ def _secrets(
 def _is_named_secret(name: str, value: str, is_file: bool) -> bool:
     if _NO_SECRET_NAME.search(name) is not None:
         return False
+    if _WEAK_NAME.fullmatch(name) is not None:
+        return says_secret(name) and _looks_secret(name, value)
     return says_secret(name) or (is_file and is_random(value.encode("utf-8", "surrogatepass")))
+
+
+def _looks_secret(name: str, value: str) -> bool:
+    """Tell whether a value gives itself away, and is no list of words."""
+    data = value.encode("utf-8", "surrogatepass")
+    is_password = _PASSWORD_NAME.search(name) is not None
+    return is_random(data) or (_JOINED.search(value) is None and is_quoted_secret(data, is_password))
+
+
+def _short_secrets(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield what a file of secrets holds that is too ordinary to be masked where its name does not stand."""
+    for name, value in islice(pairs, MOST_SETTINGS):
+        is_password = _PASSWORD_NAME.search(name) is not None
+        if _NO_SECRET_NAME.search(name) is not None or not (is_password or says_secret(name)):
+            continue
+        if _SHORT_VALUE.fullmatch(value) is None or _NO_VALUE.fullmatch(value) is not None:
+            continue
+        data = value.encode()
+        if not is_placeholder(data) and (
+            is_password or any(map(str.isdigit, value)) or not _is_ordinary(value)
+        ):
+            yield name, value
 
 
 def _is_ordinary(value: str) -> bool:

@@ -126,3 +126,84 @@ def test_the_key_that_a_provider_names_is_masked_whatever_its_name_and_no_comman
     )
     assert {"MY_ACCESS", "SANDBUR_STORE"} & shell_environment(env, "call", names).keys() == set()
     assert shell_environment(env, "call", names)["EDITOR"] == "vi"
+
+
+SHORT = (
+    ("PIN", "4711"), ("DB_PIN", "123456"), ("SIM_PIN_CODE", "0000"), ("CARD_CVC", "123"), ("OTP", "998877"),
+    ("DB_PASSWORD", "letmein"), ("ROOT_PASS", "toor"), ("API_TOKEN", "12345678"), ("KEY", "correct-horse-2"),
+)  # fmt: skip
+NOT_SHORT = (
+    ("PIN", "true"), ("PIN_REQUIRED", "4711"), ("PORT", "4711"), ("SPINNER", "4711"), ("PIN", ""),
+    ("PIN", "12"), ("DB_PASSWORD", "changeme"), ("PIN", "${PIN}"), ("MAX_TOKENS", "4096"),
+    ("GREETING", "letmein"), ("TOKEN_TTL", "3600"), ("AUTH", "basic"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("file", [".env", "deploy/secrets.yml"])
+def test_a_short_secret_of_a_secret_file_is_masked_behind_its_name(file: str, tmp_path: Path):
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    for name, value in SHORT:
+        path.write_text(f"{name}={value}\n")
+        masker = masker_for({}, tmp_path)
+        masker.learn(f"cat {file}")
+        for form in ("{}={}", "export {}='{}'", '"{}": "{}"', "{}: {}", '{{\\"{}\\": \\"{}\\"}}', "{} = {}"):
+            shown = masker.text(form.format(name, value))
+            assert shown == form.format(name, f"[masked value of {name}]"), form
+        assert masker.text(f"chapter {value} of it") == f"chapter {value} of it"
+        stream = masker.stream()
+        shown = "".join(stream.feed(one) for one in f"a {name}: {value}\nb") + stream.end()
+        assert shown == f"a {name}: [masked value of {name}]\nb"
+
+
+def test_what_only_looks_like_a_short_secret_stays(tmp_path: Path):
+    for name, value in NOT_SHORT:
+        (tmp_path / ".env").write_text(f"{name}={value}\n")
+        assert masker_for({}, tmp_path).text(f"{name}={value}") == f"{name}={value}"
+
+
+WORDS = (
+    "backspace-delete-enter", "the quick brown fox", "created-at-desc", "eu-central-1a-blue",
+    "partition by day",    "Content-Security-Policy", "some_long_identifier",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["KEY", "key", "KEY2", "HOT_KEY", "SORT_KEY", "PASS", "AUTH", "SALT", "JWT"])
+def test_a_name_that_says_little_masks_no_words_of_a_message(name: str, tmp_path: Path):
+    for value in WORDS:
+        for masker in (masker_for({name: value}, tmp_path), masker_for({}, tmp_path)):
+            assert masker.text(f"please sort {value} now") == f"please sort {value} now"
+        (tmp_path / ".env").write_text(f"{name}={value}\n")
+        assert masker_for({}, tmp_path).text(f"please sort {value} now") == f"please sort {value} now"
+        (tmp_path / ".env").unlink()
+
+
+@pytest.mark.parametrize("name", ["KEY", "KEY_2", "APP_KEY", "PASS", "AUTH", "SALT", "JWT"])
+def test_a_name_that_says_little_masks_what_looks_like_a_secret(name: str, tmp_path: Path):
+    for value in (SECRET, "Tr0ub4dor&3xyz", f"{drawn(8)}-{drawn(8)}-9A"):
+        assert masker_for({name: value}, tmp_path).text(f"<{value}>") == f"<[masked value of {name}]>"
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "DB_PASSWORD", "AUTH_TOKEN", "APP_SECRET", "SIGNING_KEY"])
+def test_a_name_that_says_all_masks_a_phrase_too(name: str, tmp_path: Path):
+    value = "correct-horse-battery-staple"
+    assert masker_for({name: value}, tmp_path).text(f"<{value}>") == f"<[masked value of {name}]>"
+
+
+ANNOTATIONS = (
+    "private_key: Ed25519PrivateKey", "    private_key: Ed25519PrivateKey = None\n",
+    "def sign(private_key: Ed25519PrivateKey) -> None:", "private_key: X25519PrivateKey | None",
+    "secret_key: Curve25519SecretKey", "signing_key: P256SigningKey,", "api_key: Base64Str",
+)  # fmt: skip
+NO_ANNOTATIONS = (
+    "private_key: {}", "api_key: A1B2C3D4E5F6Key", "password: Summer2024Key", "client_secret: ApiV2Secret99",
+    "private_key=Ed25519Priv4teK3y99",
+)  # fmt: skip
+
+
+def test_the_class_of_a_variable_is_no_secret_and_its_value_is(tmp_path: Path):
+    masker = masker_for({}, tmp_path)
+    for text in ANNOTATIONS:
+        assert masker.text(text) == text
+    for text in NO_ANNOTATIONS:
+        assert "[masked" in masker.text(text.format(SECRET)), text
