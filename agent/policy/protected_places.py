@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from posixpath import basename, dirname, join, lexists
+from posixpath import dirname, join, lexists
 
 from ...actions.workspace.protected_places import protected_part
 
-_REPOSITORY_ENTRIES = ("HEAD", "objects", "refs")
-_PART_OF_REPOSITORY = frozenset((*_REPOSITORY_ENTRIES, "config", "hooks"))
+_REPOSITORY_FOLDERS = ("objects", "refs")
+_REPOSITORY_ENTRIES = ("HEAD", *_REPOSITORY_FOLDERS)
+_OF_WHICH_GIT_LOOKS = (*_REPOSITORY_ENTRIES, "commondir")
+_OBEYED = ("config", "hooks")
 
 
 def why_protected(real: str, own: Sequence[str] = ()) -> str | None:
@@ -20,17 +22,29 @@ def why_protected(real: str, own: Sequence[str] = ()) -> str | None:
 
 def _in_bare_repository(real: str) -> str | None:
     """Tell of a folder that git takes for a repository, or that this path would make one."""
-    if basename(real) in _PART_OF_REPOSITORY:
-        folder = dirname(real)
-        present = sum(lexists(join(folder, entry)) for entry in _REPOSITORY_ENTRIES)
-        if present >= 2:
-            return f"{folder} is a repository"
+    parts = real.split("/")
+    for at, part in enumerate(parts):
+        entry = part.lower()
+        if entry in _REPOSITORY_FOLDERS or at == len(parts) - 1:
+            folder = "/".join(parts[:at]) or "/"
+            if _makes_repository(folder, entry):
+                return f"it makes a repository of {folder}, whose configuration git obeys"
     folder = dirname(real)
     while folder not in ("/", ""):
         if looks_like_repository(folder):
             return f"{folder} is a repository"
         folder = dirname(folder)
     return None
+
+
+def _makes_repository(folder: str, entry: str) -> bool:
+    """Tell whether a folder with one entry more has what git takes for a repository, or nearly has."""
+    present = {name.lower() for name in _OF_WHICH_GIT_LOOKS if lexists(join(folder, name))}
+    if entry in _OBEYED:
+        return "head" in present and len(present) > 1
+    if entry not in map(str.lower, _OF_WHICH_GIT_LOOKS):
+        return False
+    return "head" in present | {entry} and len(present | {entry}) > 1
 
 
 def looks_like_repository(folder: str) -> bool:
