@@ -201,7 +201,15 @@ class Policy:
             return why
         if why is None:
             return None
-        return self._why_protected_write(call) or purpose(call.sight, self._workspace)
+        if why := self._why_protected_write(call):
+            return why
+        return ", ".join(filter(None, (purpose(call.sight, self._workspace), self._why_git_runs_more(call))))
+
+    def _why_git_runs_more(self, call: Call) -> str | None:
+        """Say which program of a repository git may run: no rule with a wildcard means that."""
+        from .shell.git_programs import why_git_may_run_programs
+
+        return why_git_may_run_programs(call.sight, self._cwd_of(call))
 
     def _why_protected_write(self, call: Call) -> str | None:
         """Say which protected place a command can be seen to write to."""
@@ -267,7 +275,7 @@ class Policy:
         from . import shell_rules
 
         commands, doubts = shell_rules.read_commands(call.subject)
-        if doubts or self._why_protected_write(call):
+        if doubts or self._why_protected_write(call) or self._why_git_runs_more(call):
             return []
         return _covering(rules, commands, shell_rules.covers)
 

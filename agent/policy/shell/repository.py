@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from posixpath import dirname, join, lexists, realpath, relpath
@@ -46,14 +47,17 @@ _SUBMODULE = b"\x00\x00\xe0\x00"
 """The mode of an entry that is a repository of its own, whose configuration counts as well."""
 
 
-def why_git_may_run_more(folder: str) -> str | None:
-    """Say why looking with git in a folder may run more than git; None if it does not."""
+def why_git_may_run_more(folder: str, may_be_linked: bool = False) -> str | None:
+    """Say why looking with git in a folder may run more than git; None if it does not.
+
+    `may_be_linked`: a working tree that belongs to a repository elsewhere is judged by that one.
+    """
     if found := next((name for name in os.environ if _ENVIRONMENT.fullmatch(name)), None):
         return f"{found} is set, which git obeys"
     repository = find_repository(folder)
     if repository is None:
         return None
-    git = join(repository, ".git")
+    own, git = git_folders(repository) if may_be_linked else (join(repository, ".git"),) * 2
     if not lexists(git) or not stat.S_ISDIR(os.lstat(git).st_mode):
         return f"{repository} has no plain .git folder"
     for name in ("commondir", "config.worktree", "objects/info/alternates", "modules"):
@@ -63,7 +67,38 @@ def why_git_may_run_more(folder: str) -> str | None:
         return "the repository's index has a second part"
     if link := _link_inside(git):
         return f"{relpath(link, repository)} is a link, or is not known to be none"
-    return _of_config(repository, git) or _of_index(join(git, "index"))
+    return _of_config(repository, git) or _of_index(join(own, "index"))
+
+
+def git_folders(repository: str) -> tuple[str, str]:
+    """Return where git keeps what belongs to a working tree, and what belongs to its repository."""
+    git = join(repository, ".git")
+    try:
+        if not stat.S_ISREG(os.lstat(git).st_mode):
+            return git, git
+        own = realpath(join(repository, _line_of(git).removeprefix("gitdir: ")))
+        common = realpath(join(own, _line_of(join(own, "commondir"))))
+        is_both_ways = realpath(_line_of(join(own, "gitdir"))) == realpath(git)
+    except (OSError, ValueError):
+        return git, git
+    return (own, common) if is_both_ways and dirname(dirname(own)) == common else (git, git)
+
+
+def _line_of(path: str) -> str:
+    with Path(path).open(encoding="utf-8") as file:
+        return file.readline(4096).rstrip("\n")
+
+
+def keys_set(repository: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys with their values that the configuration of a repository sets, once it was judged."""
+    config = Path(git_folders(repository)[1], "config")
+    section = ""
+    for raw in config.read_text("utf-8").split("\n") if config.exists() else ():
+        line = raw.strip()
+        if found := _SECTION.match(line):
+            section, line = found[1].lower(), line[found.end() :].strip()
+        if found := _KEY.fullmatch(line):
+            yield f"{section}.{found[1].lower()}", found[2] or ""
 
 
 def _link_inside(git: str) -> str | None:
