@@ -1,11 +1,13 @@
 """Commands whose damage no undo reaches: they ask in every mode, whatever wraps them."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from posixpath import basename, expanduser, join, normpath, realpath
 
 from ..protected_places import looks_like_repository
+from .chained_commands import LoadedFiles, names_given, with_given
 from .seen_commands import GIVEN_PROGRAM, MADE_TEXT, SeenCommand, Sight, look
 
 _DISK = re.compile(
@@ -97,7 +99,8 @@ def catastrophe(text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight |
 
     `cwd` is where it would run, `roots` are the folders of the workspace.
     """
-    sight = sight or look(text)
+    plain = _with_plain_variables(text)
+    sight = sight if sight is not None and plain == text else look(plain)
     place = _Place(cwd, roots or (cwd,))
     if _is_fork_bomb(text):
         return "starts processes without end"
@@ -105,12 +108,45 @@ def catastrophe(text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight |
         return "runs what it loads from the network in a shell"
     if _ERASING_CALL.search(text) and (GIVEN_PROGRAM in sight.doubts or MADE_TEXT in sight.doubts):
         return "erases a whole tree from a program of its own"
-    for seen in sight.commands:
-        if seen.program in ("cd", "pushd") and len(seen.words) == 2:
-            place = _Place(place.real(seen.words[1]), place.roots)
-        if why := _judged(seen, place):
+    loaded = LoadedFiles(lambda seen: seen.program in _FETCHERS)
+    for at, seen in enumerate(sight.commands):
+        if seen.program in ("cd", "pushd") and len(seen.words) <= 2:
+            place = _Place(place.real((*seen.words, "~")[1]), place.roots)
+        if loaded.runs(seen, place.cwd):
+            return "runs what it loads from the network"
+        if why := _judged(seen, place) or _judged_with_pipe(sight.commands, at, place):
             return why
     return None
+
+
+_VARIABLE_WITH_MORE = re.compile(r"\$\{(HOME|PWD)(?:%%?/?|:?[?=-][^{}]*|/[^{}]*)\}")
+_PARENT = re.compile(r"\$\{(HOME|PWD)%/\*\}")
+_FOLDER_NOW = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|(?<![\w/~])~\+(?=[/\s\"']|$)")
+_HOME_NOW = re.compile(r"\$\(\s*echo\s+(?:~|\"?\$HOME\"?)\s*\)|`\s*echo\s+(?:~|\$HOME)\s*`")
+
+
+def _with_plain_variables(text: str) -> str:
+    """Write other spellings of the home and the working folder as `$HOME` and `$PWD`."""
+    text = _PARENT.sub(r"$\1/..", text)
+    text = _VARIABLE_WITH_MORE.sub(r"${\1}", text)
+    return _HOME_NOW.sub("${HOME}", _FOLDER_NOW.sub("${PWD}", text))
+
+
+def _judged_with_pipe(commands: Sequence[SeenCommand], at: int, place: _Place) -> str | None:
+    """Judge what deletes the files whose names come through a pipe."""
+    seen = commands[at]
+    is_fed = seen.fed or any(word.startswith("$") or "{}" in word for word in seen.words[1:])
+    if seen.program not in _DELETERS or not is_fed:
+        return None
+    names, is_narrow = names_given(commands, at)
+    if not names:
+        return None
+    source = next((one for one in reversed(commands[:at]) if one.program == "find"), None)
+    is_narrow |= source is not None and any(word in _NARROWS for word in source.words)
+    targets = _operands(with_given(seen, names))
+    if is_narrow:
+        targets = [one for one in targets if place.real(one) in _WHOLE_FOLDERS or place.real(one) == _home()]
+    return _erases(targets, place)
 
 
 def _is_fork_bomb(text: str) -> bool:
@@ -167,7 +203,7 @@ def _overwrites(target: str, place: _Place) -> str | None:
 
 
 def _erases(targets: list[str], place: _Place) -> str | None:
-    for target in targets:
+    for target in islice(_unbraced(targets), _MOST_TARGETS):
         if re.fullmatch(r"\$(?:\w+|\{\w+\})/[*.]*", target) and not re.match(r"\$\{?(?:HOME|PWD)\b", target):
             return f"erases everything if {target.partition('/')[0]} is empty"
         for path, is_whole in _meant(target, place):
@@ -176,16 +212,35 @@ def _erases(targets: list[str], place: _Place) -> str | None:
     return None
 
 
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MOST_TARGETS = 1000
+
+
+def _unbraced(targets: Iterable[str]) -> Iterator[str]:
+    """Yield what braces make of the targets."""
+    for target in targets:
+        found = _BRACES.search(target)
+        if found is None:
+            yield target
+        else:
+            before, after = target[: found.start()], target[found.end() :]
+            yield from _unbraced(f"{before}{one}{after}" for one in found[1].split(","))
+
+
+def _home() -> str:
+    return realpath(expanduser("~"))
+
+
 def _meant(target: str, place: _Place) -> Iterator[tuple[str, bool]]:
-    """Yield what a target is, and the folder that `folder/*` empties; and whether that takes in `.git`."""
+    """Yield what a target is, and the folder that `folder/*` empties; and whether all of it goes."""
     yield place.real(target), True
     folder, _, last = target.rpartition("/")
     if "*" in last and re.fullmatch(r"[.*?\[\]!{},]+", last):
-        yield place.real(folder or ("/" if target.startswith("/") else ".")), "." in last
+        yield place.real(folder or ("/" if target.startswith("/") else ".")), True
 
 
 def _erased(path: str, place: _Place, is_whole: bool = True) -> str | None:
-    home = realpath(expanduser("~"))
+    home = _home()
     if path in _WHOLE_FOLDERS or _DISK.fullmatch(path):
         return f"erases {path}"
     if path == home or home.startswith(path.rstrip("/") + "/"):
@@ -207,7 +262,7 @@ def _changes_rights(seen: SeenCommand, place: _Place) -> str | None:
     targets = _operands(seen)
     for target in targets:
         for path, _ in _meant(target, place):
-            if is_recursive and (path in _WHOLE_FOLDERS or path == realpath(expanduser("~"))):
+            if is_recursive and (path in _WHOLE_FOLDERS or path == _home()):
                 return f"changes the rights of everything in {path}"
             if _SYSTEM_FILE.fullmatch(path):
                 return f"changes users, rights or boot: {path}"
@@ -232,9 +287,8 @@ def _find(seen: SeenCommand, place: _Place) -> str | None:
             break
         starts.append(word)
     is_narrow = any(word in _NARROWS for word in words)
-    for start in starts or ["."]:
-        real = place.real(start)
-        is_system = real in _WHOLE_FOLDERS or real == realpath(expanduser("~"))
+    for real in {real for start in starts or ["."] for real, _ in _meant(start, place)}:
+        is_system = real in _WHOLE_FOLDERS or real == _home()
         if (is_system or not is_narrow) and (why := _erased(real, place)):
             return why
     return None
@@ -266,7 +320,7 @@ def _git(seen: SeenCommand, place: _Place) -> str | None:
         return f"erases history: git {subcommand}"
     if subcommand == "clean" and "x" in short.lower() and "f" in short:
         real = place.real(".")
-        return f"erases the home folder: {real}" if real == realpath(expanduser("~")) else None
+        return f"erases the home folder: {real}" if real == _home() else None
     return None
 
 
@@ -308,6 +362,10 @@ def _kill(seen: SeenCommand, place: _Place) -> str | None:
     words = list(seen.words[1:])
     if "-l" in words or "-L" in words:
         return None
+    if words[:1] != ["-0"] and words[:2] != ["-s", "0"] and "1" in _operands(seen):
+        at = words.index("1")
+        if at == 0 or words[at - 1] not in ("-s", "-n", "--signal"):
+            return "kills everything: process 1 is that of the whole system"
     has_signal = False
     for at, word in enumerate(words):
         is_value = at > 0 and words[at - 1] in ("-s", "-n", "--signal")

@@ -20,10 +20,10 @@ _MAX_DEPTH = 6
 _MAX_COMMANDS = 3000
 _MAX_WRAPPED = 30
 
-_SHELLS = frozenset(
+SHELLS = frozenset(
     ("ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "yash", "zsh", "csh", "tcsh")
 )
-_INTERPRETER = re.compile(
+INTERPRETER = re.compile(
     r"(?:python|pypy|perl|ruby|php|lua|luajit|node|nodejs|deno|bun|osascript|tclsh|Rscript|pwsh|groovy|scala"
     r"|ipython|guile|racket|julia|elixir|irb)[\d.]*"
 )
@@ -129,7 +129,7 @@ def _fed(seen: SeenCommand) -> str:
 
 def _needs_more(seen: SeenCommand) -> bool:
     """Tell whether the first argument that is added would be a program or a program's text."""
-    if seen.program in _SHELLS:
+    if seen.program in SHELLS:
         return "-c" in seen.words[-1] or len(seen.words) == 1
     return seen.words[-1] == seen.words[0] and (
         seen.program in ("env", "sudo", "nice", "nohup", "command", "time")
@@ -138,11 +138,11 @@ def _needs_more(seen: SeenCommand) -> bool:
 
 def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     program = seen.program
-    if program in _SHELLS:
+    if program in SHELLS:
         yield from _shell_texts(seen, sight)
     elif program in _BY_PROGRAM:
         yield from _BY_PROGRAM[program](seen, sight)
-    elif _INTERPRETER.fullmatch(program):
+    elif INTERPRETER.fullmatch(program):
         _interpret(seen, sight)
     if program in _TEXT_IS_DATA:
         yield from _piped(seen, sight)

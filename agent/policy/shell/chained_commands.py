@@ -1,0 +1,116 @@
+"""What the commands of one line give each other: names to delete through a pipe, loaded files to run."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from posixpath import basename, expanduser, join, normpath
+
+from .seen_commands import INTERPRETER, SHELLS, SeenCommand
+
+_NARROWS = frozenset(("grep", "rg", "head", "tail", "awk", "sed", "cut", "uniq", "comm", "fzf"))
+_PASSES_ON = frozenset(("sort", "tr", "tee", "cat", "tac", "shuf", "nl", *_NARROWS))
+_GIVEN = re.compile(r"\$[@*\w{]")
+_OUTPUT = re.compile(r"-[a-zA-Z]*[oO]|--output|--output-document")
+_ATTACHED = re.compile(r"(?:-o|-O|--output=|--output-document=)(?P<name>[^-].*)")
+
+
+def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ...], bool]:
+    """Return the files whose names a pipe gives to a command, and whether they are only some of those."""
+    is_narrow = False
+    for seen in reversed(commands[:at]):
+        if seen.program in _PASSES_ON and seen.reads_pipe:
+            is_narrow |= seen.program in _NARROWS
+        elif (names := _NAMES.get(seen.program)) is not None:
+            return tuple(names(seen)), is_narrow
+        elif not seen.reads_pipe:
+            break
+    return (), is_narrow
+
+
+def with_given(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:
+    """Return a command with what it gets from `xargs`, or from the variable of a loop."""
+    words = list(seen.words[1:])
+    places = [at for at, word in enumerate(words) if (seen.fed or "{}") in word or _GIVEN.match(word)]
+    if not places:
+        words += names if seen.fed else ()
+    for at in reversed(places):
+        mark = _GIVEN.match(words[at]) is not None
+        words[at : at + 1] = [name if mark else words[at].replace(seen.fed or "{}", name) for name in names]
+    return SeenCommand((seen.words[0], *words), (False,) * (len(words) + 1))
+
+
+def _echoed(seen: SeenCommand) -> Iterator[str]:
+    yield from (word for word in seen.words[1:] if not word.startswith("-") and "%" not in word)
+
+
+def _listed(seen: SeenCommand) -> Iterator[str]:
+    folders = [word for word in seen.words[1:] if not word.startswith("-")]
+    yield from (folder if "*" in folder else f"{folder.rstrip('/')}/*" for folder in folders or ["."])
+
+
+def _found(seen: SeenCommand) -> Iterator[str]:
+    starts: list[str] = []
+    for word in seen.words[1:]:
+        if word.startswith(("-", "(", "!")):
+            break
+        starts.append(word)
+    yield from starts or ["."]
+
+
+_NAMES: dict[str, Callable[[SeenCommand], Iterator[str]]] = {
+    "echo": _echoed,
+    "printf": _echoed,
+    "ls": _listed,
+    "find": _found,
+    "pwd": lambda seen: iter(("$PWD",)),
+}
+
+
+class LoadedFiles:
+    """The files that the commands so far have loaded from the network."""
+
+    def __init__(self, loads: Callable[[SeenCommand], bool]) -> None:
+        self._loads = loads
+        self._files: set[str] = set()
+        self._is_piped = False
+        """The command before is a program that loads, or passes on what one loads."""
+
+    def runs(self, seen: SeenCommand, cwd: str) -> bool:
+        """Tell whether a command runs one of them; note what it loads itself."""
+        loads = self._loads(seen)
+        self._is_piped = loads or (self._is_piped and seen.reads_pipe)
+        if self._is_piped:
+            self._files |= {_path(name, cwd) for name in _written(seen, loads)}
+        return any(_path(name, cwd) in self._files for name in _run_by(seen))
+
+
+def _path(name: str, cwd: str) -> str:
+    return normpath(join(cwd, expanduser(name)))
+
+
+def _written(seen: SeenCommand, loads: bool) -> Iterator[str]:
+    yield from (one.target for one in seen.redirections if ">" in one.operator)
+    if not loads:
+        yield from (word for word in seen.words[1:] if seen.program == "tee" and not word.startswith("-"))
+        return
+    for word, following in zip(seen.words, (*seen.words[1:], ""), strict=True):
+        if _OUTPUT.fullmatch(word):
+            yield following
+        elif found := _ATTACHED.fullmatch(word):
+            yield found["name"]
+        elif "://" in word:
+            yield basename(re.split(r"[?#]", word)[0])
+
+
+def _run_by(seen: SeenCommand) -> Iterator[str]:
+    operands = [word for word in seen.words[1:] if not word.startswith("-")]
+    if "/" in seen.words[0]:
+        yield seen.words[0]
+    if seen.program in SHELLS or seen.program in (".", "source"):
+        yield from operands
+        yield from (one.target for one in seen.redirections if one.operator.endswith("<"))
+    elif INTERPRETER.fullmatch(seen.program):
+        for operand in operands:
+            yield operand
+            if "." in operand:
+                break
+        yield from (one.target for one in seen.redirections if one.operator.endswith("<"))
