@@ -45,6 +45,8 @@ class ToolOutcome:
     """What the model is given beside `content`."""
     ends_run: str | None = None
     """The answer with which the call ends the run; None: it goes on."""
+    asks: str = ""
+    """Why the call, which only reads, did not get through and is asked about before it runs once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Verdict:
     """The rule that decided, as it was written; empty: the mode did."""
     is_firm: bool = field(default=False, compare=False)
     """A question that nobody but a person answers."""
+    by_proof: bool = field(default=False, compare=False)
+    """A command passes because it is proved to only read, and for no other reason."""
 
 
 def _unjudged(arguments: Any) -> Verdict:
@@ -140,6 +144,8 @@ class ToolContext:
     """What the person says of this session, for tools that are configured."""
     allowed_by: DecidedBy = "policy"
     """Who let the call run: `policy` is nobody but the mode."""
+    is_walled: bool = False
+    """Nothing but a proof that it only reads lets the command run: it is held to what the proof says."""
 
 
 @dataclass(frozen=True, slots=True)

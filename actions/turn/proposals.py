@@ -103,7 +103,14 @@ def judge(
 def judged(
     use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
 ) -> tuple[PendingCall, Any]:
-    """Return the call with what the gate says about it, and what its tool made of the arguments.
+    """Return the call with what the gate says about it, and what its tool made of the arguments."""
+    return judge_fully(use, ports, mode, hook)[:2]
+
+
+def judge_fully(
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+) -> tuple[PendingCall, Any, Verdict | None]:
+    """Do the same, and return the verdict of the gate; None for a call that cannot run.
 
     `hook`: what a hook says of a call that was never judged; a pending one tells by itself.
     """
@@ -112,16 +119,20 @@ def judged(
     if tool is None:
         names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED))
         more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
-        return _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."), None
+        return (
+            _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."),
+            None,
+            None,
+        )
     # What runs is what the model wrote; what is shown and stored has no secret in it.
     original = ports.masker.references.original(use.arguments) if use.masked else None
     said = ports.masker.text if original is not None else str
     try:
         parsed = tool.parse(use.arguments if original is None else original)
     except BadArguments as error:
-        return _invalid(use, said(str(error))), None
+        return _invalid(use, said(str(error))), None, None
     if problem := "" if use.masked else _refused_placeholder(tool, use.arguments, ports):
-        return _invalid(use, problem), None
+        return _invalid(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
     verdict = ports.gate.judge(tool, parsed, mode)
     decision, by, reason = joined_decision(verdict, hook, origin)
@@ -141,7 +152,7 @@ def judged(
     if call.decision == "undecided":
         binding = ports.witness.seen(call, tool, parsed, ports.cwd)
         call = call.model_copy(update={"binding": binding})
-    return call, parsed
+    return call, parsed, verdict
 
 
 def _effect_of(tool: Tool, arguments: Any) -> Effect:

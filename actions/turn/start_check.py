@@ -9,7 +9,7 @@ from ..ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
 from ..ports.bugs_logged import BugsLogged
 from ..workspace.paths import leads_of
 from .binding import discrepancies, is_made_by, pre_images_fit
-from .proposals import joined_decision, judged, why_lost
+from .proposals import joined_decision, judge_fully, why_lost
 from .repetition import MOST_IN_A_ROW, find_cycle, stuck, times
 
 _TAMPERED = (
@@ -34,6 +34,8 @@ class Looked(NamedTuple):
     """What a person's approval was compared with; None: there is none, or nothing that it was bound to."""
     leads: Sequence[str] = ()
     """Where its paths really lead, as they were judged or approved: it may go nowhere else."""
+    is_walled: bool = False
+    """See `ToolContext`."""
 
 
 async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
@@ -44,7 +46,7 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
     if problem := why_lost(call, ports):
         return Looked(_refused(call, f"It was not run: {problem}"))
     mode = state.execution_mode
-    now, arguments = judged(call, ports, mode)
+    now, arguments, verdict = judge_fully(call, ports, mode)
     if now.decision in ("denied", "invalid"):
         return Looked(now)
     is_persons = call.decided_by == "person"
@@ -58,7 +60,8 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
         is_by_rule = _is_by_rule(now, arguments, ports)
         turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
         if not turns:
-            return Looked(call, arguments, None, leads)
+            is_walled = call.decided_by == "policy" and verdict is not None and verdict.by_proof
+            return Looked(call, arguments, None, leads, is_walled)
         if mode == "yolo" or is_by_rule:
             return Looked(_refused(call, stuck(turns, length)))
         return Looked(asked_again(call, now.binding, _REPEATED.format(times=times(turns, length))))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from ...state.application import ApplicationState
-from ...state.calls import UNCHANGED, Changed, PendingCall
+from ...state.calls import UNCHANGED, Changed, PendingCall, recovering
 from ...state.cancellation import over, task_group
 from ...state.crashpoints import reach
 from ...state.messages import Document, Image, Text, ToolResult, encodable
@@ -97,7 +97,8 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        context = replace(context, reach=Reach.of(self._ports.roots, looked.leads), results=self._kept())
+        reach_of = Reach.of(self._ports.roots, looked.leads)
+        context = replace(context, reach=reach_of, results=self._kept(), is_walled=looked.is_walled)
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.known_files())
         ready = await guarded(call, lambda: self._prepared(call, arguments, context))
@@ -116,7 +117,23 @@ class ToolRunner:
             outcome = noted(_interrupted(cancelled, time.monotonic() - began), note)
             await self._record(offset, call, outcome, began, flush=True)
             raise
+        if outcome.asks:
+            self._ask(offset, await self._asked_once_more(call, arguments, outcome.asks))
+            return
         await self._finish(offset, call, noted(outcome, note), began)
+
+    async def _asked_once_more(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
+        """Return a call that only reads and did not get through as one that waits for a person.
+
+        Its start is on disk and no end: once it is approved it is started again, as after a crash.
+        """
+        asked = asked_again(call, None, self._ports.masker.text(encodable(why)))
+        tool = self._ports.toolbox[call.tool]
+        binding = self._ports.witness.seen(asked, tool, arguments, self._ports.cwd)
+        recorded = await self._ports.journal.recorded([call.call_id])
+        starts = recorded[call.call_id].starts
+        asked = asked.model_copy(update={"binding": binding, "kind": "approval"})
+        return recovering(asked, starts=starts, settled_as="rerun")
 
     async def _finish(self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float) -> None:
         """Record an outcome; what hooks have to add to it is recorded with the step.

@@ -152,7 +152,8 @@ class Policy:
         if concern is None:
             where = "is declared to only read" if call.traits.reaches else "only reads inside the workspace"
             where = "only reads files that are none of the disk" if call.is_virtual else where
-            return Verdict("allow", f"{call.tool} {where}")
+            by_proof = call.traits.runs_commands and not self._allowing(call)
+            return Verdict("allow", f"{call.tool} {where}", by_proof=by_proof)
         if call.traits.asks == "never" and mode != "plan":
             return Verdict("allow", f"{call.tool} is declared to need no question")
         if mode == "plan" and not call.is_read_only:

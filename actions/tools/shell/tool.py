@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .output import Captured
     from .sandbox.launch import Launch
     from .sandbox.sandbox import Sandbox
+    from .sandbox.wall import Wall, WallKind
     from .spool import CommandLimits, Spool
 
 DEFAULT_TIMEOUT_S = 120
@@ -39,6 +40,12 @@ _DESCRIPTION = (
     " cd and variables do not last. Every process is killed when the command ends, so nothing stays in the"
     " background; it is also killed after {idle_s:g} s without output, or"
     f" {MAX_OUTPUT_BYTES // 1_000_000} MB of it. Long output is cut in the middle."
+)
+
+
+_BEHIND_WALL = (
+    "it only reads, but failed behind the wall that such commands run behind unasked ({line});"
+    " approved, it is run once more, without the wall"
 )
 
 
@@ -60,13 +67,17 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         idle_s: float = 300,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
         sandbox: "Sandbox | None" = None,
+        wall: "WallKind | Literal['best']" = "best",
     ) -> None:
+        """`wall`: what commands are held by that run because they only read; `best`: what works here."""
         description = _DESCRIPTION.format(idle_s=idle_s)
         super().__init__("run_shell_command", description, RunShellCommandArguments)
         self._idle_s = idle_s
         self._max_output_bytes = max_output_bytes
         self._sandbox = sandbox
         self._has_noted = False
+        self._wall_kind: WallKind | Literal["best"] | None = wall
+        self._walls: dict[object, Wall] = {}
 
     def effect_of(self, arguments: RunShellCommandArguments) -> Effect:
         from .read_only import is_read_only
@@ -113,8 +124,9 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         from .advice import advice_on
         from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
         from .process import run_supervised
+        from .sandbox.wall import failed_at_wall
 
-        limits = self._limits(arguments)
+        limits, wall = self._limits(arguments), await self._wall(context)
         with LiveOutput(context.emit) as live:
 
             def show_news() -> bool:
@@ -125,7 +137,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
                 return bool(chunk)
 
             try:
-                async with self._launch(cwd, context) as launch:
+                async with self._launch(cwd, context, wall) as launch:
                     ended = await run_supervised(
                         arguments.command,
                         cwd,
@@ -144,6 +156,8 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             return _not_run("another process took the call over")
         changed = await asyncio.to_thread(before.compare)
         found = await _found(spool.output)
+        if wall is not None and ended.status and (why := failed_at_wall(found.text, cwd)):
+            return ToolOutcome("error", found.text, asks=_BEHIND_WALL.format(line=why))
         notes = filter(None, [advice_on(found.text, ended, self._sandbox), self._new_note(before)])
         outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
@@ -166,9 +180,29 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 
         return [] if context.scratch is None else still_running(context.scratch)
 
-    def _launch(self, cwd: Path, context: ToolContext) -> "AbstractAsyncContextManager[Launch]":
+    async def _wall(self, context: ToolContext) -> "Wall | None":
+        """Return what holds a command that nothing but a proof lets run; None: nothing does."""
+        if not context.is_walled:
+            return None
+        from .sandbox.wall import Wall, wall_kind
+
+        if self._wall_kind == "best":
+            self._wall_kind = await asyncio.to_thread(wall_kind)
+        if (kind := self._wall_kind) is None:
+            return None
+        place = (tuple(map(Path, context.reach.roots)) or (context.cwd,), context.private)
+        if place not in self._walls:
+            self._walls.clear()
+            self._walls[place] = Wall(kind, place[0], Path.home(), place[1])
+        return self._walls[place]
+
+    def _launch(
+        self, cwd: Path, context: ToolContext, wall: "Wall | None"
+    ) -> "AbstractAsyncContextManager[Launch]":
         from .sandbox.launch import NO_SANDBOX
 
+        if wall is not None:
+            return wall.launch(cwd)
         if self._sandbox is None:
             return nullcontext(NO_SANDBOX)
         return self._sandbox.launch(cwd, is_approved=context.allowed_by != "policy")

@@ -15,7 +15,7 @@ from ...grammar import Command, flag, switch
 from ...open_session import said_by
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import glyphs_for, put
-from .installation import Finding, has_extra, installation, sandboxes
+from .installation import Finding, has_extra, installation, sandboxes, wall
 from .store_checks import store_findings
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
         yield Finding("bad", "configuration", error.message, error.hint)
         return
     yield sandboxes(settings)
+    yield wall()
     for finding in (*_configuration(settings), *models(settings), *_servers(settings)):
         yield finding
     if command.online:

@@ -128,3 +128,18 @@ def sandboxes(settings: "Settings") -> Finding:
         return Finding("good", "sandbox", f"{settings.sandbox}; {told}")
     verdict = "bad" if settings.sandbox == "required" else "note"
     return Finding(verdict, "sandbox", f"{settings.sandbox}; {told}", installs("bubblewrap"))
+
+
+def wall() -> Finding:
+    """Say whether commands that run unasked because they only read are held by a wall."""
+    if sys.platform == "linux":
+        from ....actions.tools.shell.sandbox.wall import KINDS, wall_kind, why_no_wall
+
+        if (kind := wall_kind()) is not None:
+            what = "commands that run unasked because they only read have a read-only view, without a network"
+            return Finding("good", "wall", f"stands, by {kind}: {what}")
+        why = "; ".join(f"{one}: {why_no_wall(one)}" for one in KINDS)
+    else:
+        why = "Linux only"
+    detail = f"does not stand ({why}): commands that run unasked because they only read run with your rights"
+    return Finding("note", "wall", detail, installs("bubblewrap") if sys.platform == "linux" else "")

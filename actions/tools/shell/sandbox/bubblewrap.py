@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .plan import SandboxPlan
@@ -20,6 +20,30 @@ def bubblewrap() -> str | None:
 def arguments(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> bytes:
     """Return the arguments, as `--args` reads them."""
     words = [*_namespaces(plan), *_mounts(plan), "--chdir", str(cwd), "--seccomp", str(filter_descriptor)]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def wall_arguments(visible: Iterable[str], hidden: Iterable[str], cwd: Path, filter_descriptor: int) -> bytes:
+    """Return the arguments for a view of nothing but some places, all of them read-only."""
+    words = ["--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try", "--unshare-net"]
+    words += ["--tmpfs", "/tmp"]
+    if os.geteuid() == 0:
+        words += ["--cap-drop", "ALL", "--cap-add", "CAP_DAC_OVERRIDE"]
+    for path in sorted(visible):
+        if os.path.islink(path):  # noqa: PTH114
+            words += ["--symlink", os.readlink(path), path]  # noqa: PTH115
+        elif path not in ("/proc", "/sys"):
+            words += ["--ro-bind-try", path, path]
+    words += ["--dev", "/dev", "--proc", "/proc", "--ro-bind-try", "/sys", "/sys"]
+    sealed = ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
+    for path in sorted(hidden):
+        if os.path.isdir(path):  # noqa: PTH112
+            words += ["--tmpfs", path]
+            sealed += ["--remount-ro", path]
+        else:
+            words += ["--ro-bind", _NOTHING, path]
+    words += ["--remount-ro", "/", *sealed, "--chdir", str(cwd)]
+    words += ["--seccomp", str(filter_descriptor)]
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 

@@ -1,6 +1,8 @@
 """What the supervisor of a command is given to start it in a sandbox."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -18,3 +20,20 @@ class Launch:
 
 
 NO_SANDBOX = Launch()
+
+
+def spell(steps: Iterable[tuple[str, str]]) -> bytes:
+    """Return orders as the child of a supervisor reads them."""
+    return b"".join(os.fsencode(word) + b"\0" for step in steps for word in step)
+
+
+@contextmanager
+def open_file(content: bytes) -> Generator[int]:
+    """Yield a file without a name that can be read once."""
+    descriptor = os.memfd_create("sandbox")
+    try:
+        os.write(descriptor, content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -106,12 +106,16 @@ def plan_for(
 
 def secrets_of(home: Path) -> Iterator[Path]:
     """Yield the places of secrets of a home and of the machine: folders whole, files one by one."""
-    below = (home / name for name in (*SECRET_FOLDERS, *SECRET_FILES))
-    yield from (place for place in (*below, *map(Path, SYSTEM_SECRETS)) if os.path.lexists(place))
+    yield from (Path(place) for place in listed_secrets(home) if os.path.lexists(place))
     with suppress(OSError), os.scandir(home) as entries:
         for entry in islice(entries, _MOST_IN_HOME):
             if is_secret_file(entry.path) and entry.is_file(follow_symlinks=False):
                 yield Path(entry.path)
+
+
+def listed_secrets(home: Path) -> tuple[str, ...]:
+    """Return all places of secrets of a home and of the machine, whether they are there or not."""
+    return (*(f"{home}/{name}" for name in (*SECRET_FOLDERS, *SECRET_FILES)), *SYSTEM_SECRETS)
 
 
 def _needed(mounts: Iterable[Mount]) -> Iterator[Mount]:

@@ -17,7 +17,7 @@ from .....state.session import SandboxWish
 from ....workspace.place_finder import PlaceFinder, link_version
 from .bubblewrap import arguments, bubblewrap
 from .landlock import SandboxOrder, has_landlock, orders, own_network
-from .launch import Launch
+from .launch import Launch, open_file, spell
 from .plan import ResourceLimits, SandboxPlan, environment_of, plan_for
 from .proxy import ADDRESS, PORT, AllowedDomains, served
 from .seatbelt import profile, seatbelt
@@ -131,17 +131,17 @@ class Sandbox:
             words = (str(seatbelt()), "-p", profile(plan))
             yield Launch(words, environment={**environment, "TMPDIR": self._temp.name})
             return
-        with _open_file(filter_program()) as program:
+        with open_file(filter_program()) as program:
             if self.kind == "bubblewrap":
                 with (
-                    _open_file(arguments(plan, cwd, program)) as told,
-                    _open_file(_spelled(self._before(plan, handing))) as steps,
+                    open_file(arguments(plan, cwd, program)) as told,
+                    open_file(spell(self._before(plan, handing))) as steps,
                 ):
                     words = (str(bubblewrap()), "--args", str(told), "--")
                     yield Launch(words, steps, _open((steps, told, program, handing)), environment)
                 return
             every = [*self._before(plan, handing), *orders(plan, cwd, program)]
-            with _open_file(_spelled(every)) as steps:
+            with open_file(spell(every)) as steps:
                 yield Launch((), steps, _open((steps, program, handing)), environment)
 
     def _before(self, plan: SandboxPlan, handing: int) -> Iterator[SandboxOrder]:
@@ -224,10 +224,6 @@ def _tasks() -> int:
     return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
-def _spelled(steps: Iterable[SandboxOrder]) -> bytes:
-    return b"".join(os.fsencode(word) + b"\0" for step in steps for word in step)
-
-
 def _guarding(plan: SandboxPlan) -> Iterator[SandboxOrder]:
     """Yield what the supervisor needs to move away what the command may not make."""
     yield from (("absent", str(path)) for path in plan.absent)
@@ -240,15 +236,3 @@ def _guarding(plan: SandboxPlan) -> Iterator[SandboxOrder]:
 
 def _open(descriptors: Iterable[int]) -> tuple[int, ...]:
     return tuple(one for one in descriptors if one >= 0)
-
-
-@contextmanager
-def _open_file(content: bytes) -> Generator[int]:
-    """Yield a file without a name that can be read once."""
-    descriptor = os.memfd_create("sandbox")
-    try:
-        os.write(descriptor, content)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -14,6 +14,7 @@ _EPERM, _ENOSYS = 1, 38
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 _FAMILIES = (2, 10, 16)
 """IPv4 and IPv6, which the network namespace confines, and netlink, which lists addresses."""
+_NETLINK = 16
 _CONNECTED = (1, 5)
 """Stream and sequenced packets. A pair of datagram sockets can be turned to any other socket by name."""
 _KIND_MASK = 0xF
@@ -28,13 +29,30 @@ class _Machine(NamedTuple):
     socketpair: int
     refused: tuple[int, ...]
     """io_uring_*, which opens sockets by itself, and the keyrings, which no namespace divides."""
+    changing: tuple[int, ...]
+    """What changes a file that was not opened for that, which Landlock lets pass: truncate, *chmod*, *chown*,
+    *utime*, *setxattr*, *removexattr*, file_setattr; and opening by handle, which goes by no path."""
+    signalling: tuple[int, ...]
+    """kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal."""
+    ioctl: int
 
 
 _IO_URING = (425, 426, 427)
+_NEWER = (452, 463, 466, 469)
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 41, 53, (*_IO_URING, 248, 249, 250)),
-    "aarch64": _Machine(0xC00000B7, 198, 199, (*_IO_URING, 217, 218, 219)),
-}
+    "x86_64": _Machine(
+        0xC000003E, 41, 53, (*_IO_URING, 248, 249, 250),
+        (76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, 304, *_NEWER),
+        (62, 200, 234, 129, 297, 424), 16,
+    ),
+    "aarch64": _Machine(
+        0xC00000B7, 198, 199, (*_IO_URING, 217, 218, 219),
+        (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, 265, *_NEWER),
+        (129, 130, 131, 138, 240, 424), 29,
+    ),
+}  # fmt: skip
+_FILE_FLAGS = (0x40086602, 0x40046602, 0x40087602, 0x40047602, 0x401C5820)
+"""Flags, version and attributes of a file, which are set through any open file of it."""
 _MACHINES["amd64"], _MACHINES["arm64"] = _MACHINES["x86_64"], _MACHINES["aarch64"]
 
 
@@ -42,9 +60,16 @@ def is_known_machine() -> bool:
     return platform.machine() in _MACHINES
 
 
-def filter_program(machine: str = "") -> bytes:
-    """Return the filter as classic BPF, 8 bytes an instruction; raises `KeyError` for other machines."""
+def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bool = True) -> bytes:
+    """Return the filter as classic BPF, 8 bytes an instruction; raises `KeyError` for other machines.
+
+    `looks_only`: for a command that changes nothing and talks to nobody, where no namespace sees to that;
+    unless Landlock `knows_scopes` it sends no signals either.
+    """
     known = _MACHINES[machine or platform.machine()]
+    refused = known.refused
+    if looks_only:
+        refused = (*refused, *known.changing, *(() if knows_scopes else known.signalling))
     program = [
         _code(_LOAD, _ARCH_AT),
         _code(_EQUAL, known.arch, 1, 0),
@@ -53,12 +78,22 @@ def filter_program(machine: str = "") -> bytes:
         _code(_LOAD, _NUMBER_AT),
         _code(_AT_LEAST, _X32, 0, 1),
         _code(_RETURN, _REFUSE | _ENOSYS),
-        *_only(known.socket, 0, 0xFFFFFFFF, _FAMILIES),
+        *_only(known.socket, 0, 0xFFFFFFFF, (_NETLINK,) if looks_only else _FAMILIES),
         *_only(known.socketpair, 1, _KIND_MASK, _CONNECTED),
+        *(_none_of(known.ioctl, 1, _FILE_FLAGS) if looks_only else ()),
     ]
-    for number in known.refused:
+    for number in refused:
         program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
     return b"".join([*program, _code(_RETURN, _ALLOW)])
+
+
+def _none_of(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]:
+    """Refuse a call with one of these values in an argument."""
+    count = len(values)
+    tests = [_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
+    body = [_code(_LOAD, _ARGUMENTS_AT + 8 * argument), *tests, _code(_RETURN, _ALLOW)]
+    body.append(_code(_RETURN, _REFUSE | _EPERM))
+    return [_code(_EQUAL, number, 0, len(body)), *body]
 
 
 def _only(number: int, argument: int, mask: int, values: tuple[int, ...]) -> list[bytes]:

@@ -5,9 +5,11 @@ It also keeps the process from looking into others, sending them signals and cha
 """
 
 import ctypes
+import errno
 import os
 import stat
 import struct
+from collections.abc import Iterable
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -19,6 +21,9 @@ _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """Version of Landlock -> how many rights on files it knows; later ones 16."""
 _SCOPES = 3
 """No connection to abstract sockets of others, no signal to them: version 6."""
+
+SEE, READ, RUN = _READ_DIRECTORY, _READ_FILE, _EXECUTE
+WRITE_DEVICE = _WRITE_FILE | _READ_FILE | _TRUNCATE | _USE_DEVICE
 
 _rules: list[tuple[bytes, int]] = []
 
@@ -38,11 +43,25 @@ def let_write(path: bytes) -> None:
 
 def let_use(path: bytes) -> None:
     """Let a device be read and written, not replaced."""
-    _rules.append((path, _WRITE_FILE | _READ_FILE | _TRUNCATE | _USE_DEVICE))
+    _rules.append((path, WRITE_DEVICE))
 
 
 def restrict(_: bytes) -> None:
     """Refuse what the rules until now do not grant, from now on and for good."""
+    ruleset = new_ruleset([(b"/", _EXECUTE | _READ_FILE | _READ_DIRECTORY), *_rules])
+    restrict_to(b"%d" % ruleset)
+
+
+def restrict_to(value: bytes) -> None:
+    """Refuse what a ruleset does not grant, which is an open file and closed here."""
+    ruleset = int(value)
+    _refuse_new_privileges()
+    call(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def new_ruleset(rules: Iterable[tuple[bytes, int]]) -> int:
+    """Return an open ruleset that grants these rights on these places, and no others."""
     known = version()
     if not known:
         fail()
@@ -50,11 +69,13 @@ def restrict(_: bytes) -> None:
     scopes = _SCOPES if known >= 6 else 0
     attributes = struct.pack("=QQQ", handled, 0, scopes)[: 24 if known >= 6 else 8]
     ruleset = call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
-    for path, rights in ((b"/", _EXECUTE | _READ_FILE | _READ_DIRECTORY), *_rules):
-        _add(ruleset, path, rights & handled)
-    _refuse_new_privileges()
-    call(_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
+    try:
+        for path, rights in rules:
+            _add(ruleset, path, rights & handled)
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
 
 
 def filter_calls(descriptor: int) -> None:
@@ -70,12 +91,17 @@ def filter_calls(descriptor: int) -> None:
 def _add(ruleset: int, path: bytes, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+            # It is not there, or nobody here gets to it.
+            return
+        raise
     if not stat.S_ISDIR(os.fstat(place).st_mode):
         rights &= _OF_FILES
-    call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0)
-    os.close(place)
+    try:
+        call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0)
+    finally:
+        os.close(place)
 
 
 def _refuse_new_privileges() -> None:

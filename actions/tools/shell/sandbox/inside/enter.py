@@ -158,10 +158,11 @@ def _hand_out(value: bytes) -> None:
     listening.close()
 
 
-def _drop_powers(_: bytes) -> None:
-    """Take from root what reaches beyond files; anybody else has nothing after the next exec."""
+def _drop_powers(value: bytes) -> None:
+    """Take from root what reaches beyond files, or all but these; anybody else has nothing after an exec."""
+    kept = {int(number) for number in value.split()} or _KEPT_BY_ROOT
     for number in range(_CAPABILITIES):
-        if number not in _KEPT_BY_ROOT:
+        if number not in kept:
             # A kernel that knows fewer says so; there is nothing to drop then.
             _LIBC.prctl(24, number, 0, 0, 0)
 
@@ -186,6 +187,7 @@ _STEPS: Mapping[str, Callable[[bytes], None]] = {
     "writable": confine.let_write,
     "device": confine.let_use,
     "restrict": confine.restrict,
+    "restrict-to": confine.restrict_to,
     "drop-powers": _drop_powers,
     "filter": lambda value: confine.filter_calls(int(value)),
     "look-after": family.look_after,

@@ -1,0 +1,258 @@
+"""A read-only view for commands that run unasked because they only read: it holds where the proof is wrong.
+
+They read the workspace, what the system and toolchains consist of, and the person's git configuration. They
+write nothing, reach no network and see no file of secrets. Landlock alone needs no namespace, no program and
+next to no time, so that it comes first; bubblewrap stands in for it.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import cache
+from pathlib import Path
+from posixpath import lexists
+from typing import Literal, NamedTuple
+
+from ....workspace.place_finder import PlaceFinder
+from .bubblewrap import bubblewrap, wall_arguments
+from .inside.confine import READ, RUN, SEE, WRITE_DEVICE, new_ruleset, version
+from .launch import Launch, open_file, spell
+from .plan import listed_secrets
+from .seccomp import filter_program, is_known_machine
+from .visible import DEVICES, SYSTEM, git_files, toolchains
+
+WallKind = Literal["landlock", "bubblewrap"]
+KINDS: tuple[WallKind, ...] = ("landlock", "bubblewrap")
+_LEAST_LANDLOCK = 3
+"""Before, a file could be emptied by opening it to read."""
+_MOST_FOLDERS = 2000
+"""Of the workspace, nearest first, in which secret files are looked for before each command."""
+_MOST_ENTRIES = 20_000
+"""Of one folder that are let through one by one, because one of them is not."""
+_TRIAL_S = 20
+_READS_AS_ROOT = "1"
+"""What root keeps: CAP_DAC_OVERRIDE, by which it reads the files of everybody."""
+_REFUSALS = re.compile(
+    r"Permission denied|EACCES|Operation not permitted|EPERM|Read-only file system|EROFS"
+    r"|cannot open shared object|cannot be started|Network is unreachable"
+)
+_MISSING = re.compile(r"(?P<program>\S+): (?:command )?not found$|No such file or directory|ENOENT")
+_END_CHARS = 8000
+_MOST_SHOWN = 160
+
+
+@cache
+def wall_kind() -> WallKind | None:
+    """Return what the wall is made of on this machine; None: there is none."""
+    return next((kind for kind in KINDS if not why_no_wall(kind)), None)
+
+
+def why_no_wall(kind: WallKind) -> str:
+    """Return what keeps a wall of this kind from standing here, or nothing."""
+    if sys.platform != "linux" or not is_known_machine():
+        return "no system call filter for this machine"
+    if kind == "landlock":
+        return "" if version() >= _LEAST_LANDLOCK else "this kernel does not offer it, or an early version"
+    if bubblewrap() is None:
+        return "bwrap is not installed"
+    with Wall("bubblewrap", (), Path("/nonexistent")).prepared(Path("/")) as launch:
+        words = (*launch.words, "/bin/sh", "-c", ":")
+        try:
+            trial = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                pass_fds=launch.descriptors,
+                timeout=_TRIAL_S,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    return " ".join(trial.stderr.decode(errors="replace").split())[:300] if trial.returncode else ""
+
+
+class VisiblePlaces(NamedTuple):
+    """What can be read: folders and files whole, but for those that are hidden in them."""
+
+    rights: dict[str, int]
+    hidden: frozenset[str]
+
+
+class Wall:
+    """The wall of one workspace; what it lets through is worked out again when something has changed."""
+
+    def __init__(
+        self, kind: WallKind, roots: tuple[Path, ...], home: Path, private: tuple[Path, ...] = ()
+    ) -> None:
+        """`private`: our own data, which is never seen."""
+        self._kind: WallKind = kind
+        self._roots = [os.path.realpath(root) for root in roots]
+        self._home = Path(os.path.realpath(home))
+        self._private = [os.path.realpath(place) for place in private]
+        self._finder = PlaceFinder()
+        self._ruleset: _Ruleset | None = None
+        self._lock = threading.Lock()
+        self._places: tuple[frozenset[str], tuple[str, ...]] | None = None
+
+    @asynccontextmanager
+    async def launch(self, cwd: Path) -> AsyncGenerator[Launch]:
+        """Prepare one command that runs in `cwd`. Raises `OSError`."""
+        prepared = self.prepared(cwd)
+        launch = await asyncio.to_thread(prepared.__enter__)
+        try:
+            yield launch
+        finally:
+            prepared.__exit__(None, None, None)
+
+    @contextmanager
+    def prepared(self, cwd: Path) -> Generator[Launch]:
+        """Do the same, while the caller waits."""
+        environment = {"GIT_OPTIONAL_LOCKS": "0"}
+        with ExitStack() as stack:
+            if self._kind == "bubblewrap":
+                with self._lock:
+                    view = self._view()
+                program = stack.enter_context(open_file(filter_program()))
+                content = wall_arguments(view.rights, view.hidden, cwd, program)
+                arguments = stack.enter_context(open_file(content))
+                words = (str(bubblewrap()), "--args", str(arguments), "--")
+                yield Launch(words, descriptors=(arguments, program), environment=environment)
+                return
+            program = stack.enter_context(
+                open_file(filter_program(looks_only=True, knows_scopes=version() >= 6))
+            )
+            with self._lock:
+                ruleset = self._current(self._view()).copy()
+            stack.callback(os.close, ruleset)
+            drop = [("drop-powers", _READS_AS_ROOT)] if os.geteuid() == 0 else []
+            steps = [*drop, ("restrict-to", str(ruleset)), ("filter", str(program))]
+            orders = stack.enter_context(open_file(spell(steps)))
+            yield Launch((), orders, (orders, program, ruleset), environment)
+
+    def _view(self) -> VisiblePlaces:
+        rights = dict.fromkeys(SYSTEM, SEE | READ | RUN)
+        rights |= dict.fromkeys(toolchains(os.environ.get("PATH", ""), self._home), SEE | READ | RUN)
+        rights |= dict.fromkeys(git_files(self._home, os.environ), SEE | READ)
+        for root in self._roots:
+            # What lies in the workspace is read and not run.
+            rights[root] = SEE | READ
+        found = self._finder.find(self._roots, _MOST_FOLDERS).secret
+        # Where a link leads is hidden in the workspace; elsewhere it is what it is there.
+        real = (os.path.realpath(path) if os.path.islink(path) else path for path in found)  # noqa: PTH114
+        secret = (path for path in real if _is_below(path, self._roots))
+        hidden = (place for place in self._candidates(frozenset(rights)) if os.path.lexists(place))
+        return VisiblePlaces(rights, frozenset((*secret, *hidden)))
+
+    def _candidates(self, visible: frozenset[str]) -> tuple[str, ...]:
+        """Return the places of secrets that are in what can be read, whether they are there or not."""
+        if self._places is None or self._places[0] != visible:
+            places = (*listed_secrets(self._home), *self._private)
+            inside = (place for place in places if _is_below(place, visible) and place not in self._roots)
+            self._places = visible, tuple(inside)
+        return self._places[1]
+
+    def _current(self, view: VisiblePlaces) -> "_Ruleset":
+        if self._ruleset is None or not self._ruleset.holds_for(view):
+            self._ruleset = _Ruleset(view)
+        return self._ruleset
+
+
+class _Ruleset:
+    """A view in the kernel, which any number of commands can be held to."""
+
+    def __init__(self, view: VisiblePlaces) -> None:
+        self._view = view
+        self._entered: dict[str, int] = {}
+        """Folders that are let through entry by entry -> when they had changed last."""
+        rules = [*_grants(view, self._entered), *((device, WRITE_DEVICE) for device in DEVICES)]
+        self._descriptor = new_ruleset((os.fsencode(path), rights) for path, rights in rules)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    def copy(self) -> int:
+        """Return an open file of it, which is the caller's to close."""
+        return os.dup(self._descriptor)
+
+    def holds_for(self, view: VisiblePlaces) -> bool:
+        """Tell whether it lets the same through: a file that took the place of another is a new one."""
+        return view == self._view and all(_changed_ns(path) == then for path, then in self._entered.items())
+
+
+def _grants(view: VisiblePlaces, entered: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield what is let through; folders in which something is hidden are noted in `entered`."""
+    above = {str(folder) for place in view.hidden for folder in Path(place).parents}
+    waiting = list(view.rights.items())
+    while waiting:
+        path, rights = waiting.pop()
+        if path in view.hidden:
+            continue
+        if path not in above or (entries := _entries(path)) is None:
+            yield path, rights
+            continue
+        entered[path] = _changed_ns(path)
+        # What is in there has a name that can be seen.
+        yield path, SEE
+        waiting += [(entry, rights) for entry in entries]
+
+
+def _entries(path: str) -> list[str] | None:
+    """Return what is in a folder, but for links, which lead elsewhere; None: it is too much, or no folder."""
+    try:
+        with os.scandir(path) as entries:
+            found = [entry.path for entry in entries if not entry.is_symlink()]
+    except OSError:
+        return None
+    return found if len(found) <= _MOST_ENTRIES else None
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_ctime_ns  # noqa: PTH116 -- before each command
+    except OSError:
+        return 0
+
+
+def _is_below(place: str, folders: Iterable[str]) -> bool:
+    return any(place == folder or place.startswith(f"{folder.rstrip('/')}/") for folder in folders)
+
+
+def failed_at_wall(output: str, cwd: Path) -> str:
+    """Return the line of a failed command that speaks of the wall; empty if it failed by itself.
+
+    What the agent itself may not open, or does not find, is not the wall's doing.
+    """
+    for line in reversed(output[-_END_CHARS:].splitlines()):
+        if _is_refused(line, cwd) or _is_hidden(line, cwd):
+            return line.strip()[:_MOST_SHOWN]
+    return ""
+
+
+def _is_refused(line: str, cwd: Path) -> bool:
+    if _REFUSALS.search(line) is None:
+        return False
+    named = _named(line, cwd)
+    return any(os.access(path, os.R_OK) for path in named) if named else True
+
+
+def _is_hidden(line: str, cwd: Path) -> bool:
+    found = _MISSING.search(line)
+    if found is None:
+        return False
+    return shutil.which(found["program"]) is not None if found["program"] else bool(_named(line, cwd))
+
+
+def _named(line: str, cwd: Path) -> list[str]:
+    """Return the files and folders of which a line speaks."""
+    words = set(re.split(r"[\s:'\"`,()]+", line)) - _NO_FILES
+    return [path for path in (f"{cwd}/{word}" if word[0] != "/" else word for word in words) if lexists(path)]
+
+
+_NO_FILES = {"", "/bin/bash", "/bin/sh", "bash", "sh"}
+"""Words that say who complains, and not of what."""
