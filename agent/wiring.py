@@ -30,6 +30,7 @@ from ..actions.ports import (
 )
 from ..actions.tools.registry import FindsService, builtin_tools, usual_network_tools
 from ..actions.turn.decision_tools import DECISION_TOOLS, final_answer
+from ..actions.turn.tool_results import SESSION_TEMP
 from ..state.application import ExecutionMode, Usage
 from ..state.calls import Binding, PendingCall
 from ..state.errors import UsageError
@@ -194,7 +195,7 @@ def places_of(home: Path, session_id: str) -> Places:
 
 
 def sandbox_of(
-    session: SessionSettings, settings: Settings, env: Mapping[str, str]
+    session: SessionSettings, settings: Settings, env: Mapping[str, str], session_id: str
 ) -> "tuple[Sandbox | None, str]":
     """Return what confines the commands of a session, if anything does, and what to say about it.
 
@@ -211,6 +212,8 @@ def sandbox_of(
         home=user_home(env),
         private=(settings.home, *store_files(settings.store)),
         own_settings=(config_home(env),),
+        # A folder deeper than those of calls, so that nothing in it is taken for theirs.
+        temp=places_of(settings.home, session_id).scratch / SESSION_TEMP / "files",
     )
     sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
     return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."

@@ -27,6 +27,9 @@ from ...state.messages import (
 from ..ports import Ports
 from .results.equipping import equipped
 
+SESSION_TEMP = "temp"
+"""In the scratch folder of a session, beside those of its calls: what sandboxed commands put into `/tmp`."""
+
 
 def scratch_of(ports: Ports, call_id: str) -> Path | None:
     """Return where a call keeps things; None if the session has no place for that."""
@@ -59,6 +62,7 @@ def clear_once_committed(ports: Ports, call_id: str) -> None:
 def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
     """Remove what killed runs left of calls that are not open, as soon as the session is surely ours."""
     kept = {scratch_of(ports, call_id) for call_id in open_calls}
+    kept |= {None if ports.scratch is None else ports.scratch / SESSION_TEMP}
 
     def sweep() -> None:
         if ports.scratch is not None and ports.scratch.is_dir():

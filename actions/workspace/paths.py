@@ -224,3 +224,14 @@ def folder_and_file(path: Path) -> tuple[Path, list[str]]:
             return path, []
         require_regular(path, status)
         return path.parent, [path.name]
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for nobody else to look into."""
+    while True:
+        if not folder.parent.exists():
+            make_private(folder.parent)
+        # Another call that ends removes an empty folder of the session.
+        with suppress(FileNotFoundError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            return

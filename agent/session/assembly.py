@@ -88,7 +88,7 @@ class Assembly:
         from .session import Session, whoami
 
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
-        sandbox, said = await self._confine(settings) if needs_model else (None, "")
+        sandbox, said = await self._confine(settings, session_id) if needs_model else (None, "")
         onion = self._onion_of(session_id, settings, definition) if needs_model else None
         keys = key_names(self._settings.providers)
         masker = self.masker_of(settings, keys)
@@ -327,10 +327,10 @@ class Assembly:
     async def drop_connections(self) -> None:
         await self._shared_clients().let_go()
 
-    async def _confine(self, session: SessionSettings) -> "tuple[Sandbox | None, str]":
+    async def _confine(self, session: SessionSettings, session_id: str) -> "tuple[Sandbox | None, str]":
         if session.sandbox == "off":
-            return sandbox_of(session, self._settings, self._env)
-        sandbox, said = await asyncio.to_thread(sandbox_of, session, self._settings, self._env)
+            return sandbox_of(session, self._settings, self._env, session_id)
+        sandbox, said = await asyncio.to_thread(sandbox_of, session, self._settings, self._env, session_id)
         if sandbox is not None:
             self._sandboxes.append(sandbox)
         return sandbox, said

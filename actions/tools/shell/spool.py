@@ -2,13 +2,12 @@
 
 import os
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, cast, get_args
 
 from ....state.store.lease import new_runner
-from ...workspace.paths import size_text
+from ...workspace.paths import make_private, size_text
 from .supervisor.claim import OUTPUT, READY
 
 
@@ -47,7 +46,7 @@ class Spool:
         # The supervisor works elsewhere.
         self.folder = folder.absolute()
         self.marker = marker
-        _make_private(self.folder)
+        make_private(self.folder)
         self.output = os.open(self.folder / OUTPUT, os.O_RDONLY | _NEW_FILE, 0o600)
         try:
             self._write_ready()
@@ -90,16 +89,6 @@ class Spool:
             os.open(self.folder / f"{READY}{self.marker}", os.O_WRONLY | _NEW_FILE, 0o600), "w"
         ) as file:
             file.write("\n".join(CallMark(self.marker, this_boot(), new_runner())))
-
-
-def _make_private(folder: Path) -> None:
-    while True:
-        if not folder.parent.exists():
-            _make_private(folder.parent)
-        # Another call that ends takes an empty folder of the session away.
-        with suppress(FileNotFoundError):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            return
 
 
 Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent", "input"]

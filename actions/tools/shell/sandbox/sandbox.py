@@ -7,18 +7,19 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from .....state.errors import SandboxMissing
 from .....state.session import SandboxWish
+from ....workspace.paths import make_private
 from ....workspace.place_finder import PlaceFinder, link_version
 from .bubblewrap import arguments, bubblewrap
 from .landlock import SandboxOrder, has_landlock, orders, own_network
 from .launch import Launch, open_file, spell
-from .plan import ResourceLimits, SandboxPlan, environment_of, plan_for
+from .plan import TEMP, ResourceLimits, SandboxPlan, environment_of, plan_for
 from .proxy import ADDRESS, PORT, AllowedDomains, served
 from .seatbelt import profile, seatbelt
 from .seccomp import filter_program, is_known_machine
@@ -32,6 +33,8 @@ _TRIAL_S = 20
 _RLIMITS = {"cpu": 0, "file": 1, "memory": 2, "processes": 6}
 """As Linux numbers them: CPU, FSIZE, DATA, NPROC."""
 _LEAST_MEMORY = 2_000_000_000
+_OWN_FOLDERS = 2
+"""Around a `/tmp` that outlives the sandbox: they are made with it, and go with it if nothing is left."""
 _CLOCK_NS = 100_000_000
 """The clock of files is coarser than that of programs."""
 
@@ -47,10 +50,12 @@ class Workplace:
     """Hidden: our own data."""
     own_settings: tuple[Path, ...] = ()
     """Read-only wherever they are."""
+    temp: Path | None = None
+    """What commands see as `/tmp`, which outlives the sandbox; None: a folder that goes with it."""
 
 
 class Sandbox:
-    """One that works here; `close` lets go of its private folder."""
+    """One that works here; `close` removes its `/tmp`, unless that outlives it and something is there."""
 
     def __init__(
         self,
@@ -64,10 +69,20 @@ class Sandbox:
         self._domains = tuple(domains)
         self._limits = limits or ResourceLimits()
         self._finder = PlaceFinder()
-        self._temp = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
+        self._own_temp = None
+        if place.temp is None:
+            self._own_temp = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
+        self._temp = place.temp or Path(self._own_temp.name if self._own_temp is not None else "")
 
     def close(self) -> None:
-        self._temp.cleanup()
+        if self._own_temp is not None:
+            self._own_temp.cleanup()
+            return
+        for place in (self._place.home, *self._place.private, *self._place.roots):
+            # A workspace in `/tmp` is mounted there: what it was mounted on is nobody's.
+            if place.is_relative_to(TEMP):
+                _remove_empty(self._temp / place.relative_to(TEMP), len(place.relative_to(TEMP).parts))
+        _remove_empty(self._temp, _OWN_FOLDERS + 1)
 
     @property
     def has_network(self) -> bool:
@@ -81,11 +96,13 @@ class Sandbox:
         return f"{self.kind}, network {', '.join(self._domains) if self._domains else 'off'}"
 
     def plan(self, is_approved: bool = False) -> SandboxPlan:
+        if self._own_temp is None:
+            make_private(self._temp)
         network = "all" if EVERYWHERE in self._domains else "proxy" if self._domains else "none"
         return plan_for(
             self._place.roots,
             self._place.home,
-            Path(self._temp.name),
+            self._temp,
             self._place.private,
             self._place.own_settings,
             network,
@@ -129,7 +146,7 @@ class Sandbox:
         environment = environment_of(plan, ADDRESS)
         if self.kind == "seatbelt":
             words = (str(seatbelt()), "-p", profile(plan))
-            yield Launch(words, environment={**environment, "TMPDIR": self._temp.name})
+            yield Launch(words, environment={**environment, "TMPDIR": str(self._temp)})
             return
         with open_file(filter_program()) as program:
             if self.kind == "bubblewrap":
@@ -169,9 +186,12 @@ def open_sandbox(
             problems.append(f"{kind}: {problem}")
             continue
         sandbox = Sandbox(kind, place, domains)
-        if not (trouble := sandbox.trouble()):
+        trouble = sandbox.trouble()
+        if trouble or place.temp is not None:
+            # Nothing is left of a session in which no command runs.
+            sandbox.close()
+        if not trouble:
             return sandbox, ""
-        sandbox.close()
         problems.append(f"{kind}: {_one_line(trouble)}")
     why = "; ".join(problems)
     if wish == "required":
@@ -200,6 +220,13 @@ def _kinds() -> Iterable[tuple[SandboxKind, str]]:
     machine = "" if is_known_machine() else "no system call filter for this machine"
     yield "bubblewrap", machine or ("" if bubblewrap() else "bwrap is not installed")
     yield "landlock", machine or ("" if has_landlock() else "this kernel does not offer it")
+
+
+def _remove_empty(folder: Path, count: int) -> None:
+    """Remove so many folders, from this one upwards, as long as nothing is in them."""
+    with suppress(OSError):
+        for one in (folder, *folder.parents[: count - 1]):
+            one.rmdir()
 
 
 def _one_line(text: str) -> str:

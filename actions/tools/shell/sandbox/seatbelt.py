@@ -34,6 +34,8 @@ def _rules(plan: SandboxPlan) -> Iterator[str]:
             yield f"(deny file-write* (subpath {place}))"
         else:
             yield f"(deny file-read* file-write* (subpath {place}))"
+    # It may be in our own data, which is hidden.
+    yield f"(allow file-read* file-write* (subpath {_quoted(str(plan.temp))}))"
     yield from (f"(deny file-write* (subpath {_quoted(str(path))}))" for path in plan.absent)
     names = "|".join(map(re.escape, (*PROTECTED_FOLDERS[1:], *PROTECTED_PATHS, *PROTECTED_FILES)))
     for root in plan.roots:
