@@ -16,7 +16,7 @@ from ...state.application import ExecutionMode
 from . import path_rules
 from .call import Call
 from .path_rules import Workspace
-from .protected_places import why_protected
+from .protected_places import why_always_asked, why_protected
 from .rules import Rule, by_precision, literal_of
 
 if TYPE_CHECKING:
@@ -116,9 +116,25 @@ class Policy:
             return Verdict("ask", f"may show files that the rule {near.text} denies", near.text)
         if call.traits.asks == "always" and not self._is_named_exactly(call):
             return Verdict("ask", f"{call.tool} is declared to ask every time")
-        if not call.traits.runs_commands or self._is_named_exactly(call):
+        if self._is_named_exactly(call):
+            return None
+        if why := self._why_always_asked(call):
+            return Verdict("ask", why)
+        if not call.traits.runs_commands:
             return None
         return self._doubt(call) or self._catastrophe(call)
+
+    def _why_always_asked(self, call: Call) -> str | None:
+        """Say what a call changes that no mode and no wide rule means."""
+        if call.traits.runs_commands:
+            from .shell.reasons import why_always_asked_write
+
+            return why_always_asked_write(call.sight, self._cwd_of(call), self._own)
+        if call.traits.writes_files and not call.is_virtual:
+            for path in call.paths:
+                if why := why_always_asked(self._workspace.real(path), self._own):
+                    return f"writes to a protected place: {_shown(path)} ({_shown(why)})"
+        return None
 
     def _doubt(self, call: Call) -> Verdict | None:
         """Ask where deny rules cannot be held against what a command runs."""

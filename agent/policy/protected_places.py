@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from posixpath import dirname, join, lexists
+from posixpath import dirname, expanduser, join, lexists, realpath
 
 from ...actions.workspace.protected_places import protected_part
 
@@ -10,6 +10,28 @@ _REPOSITORY_FOLDERS = ("objects", "refs")
 _REPOSITORY_ENTRIES = ("HEAD", *_REPOSITORY_FOLDERS)
 _OF_WHICH_GIT_LOOKS = (*_REPOSITORY_ENTRIES, "commondir")
 _OBEYED = ("config", "hooks")
+
+
+_OF_THE_HOME = (
+    ".ssh", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc",
+    ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login",
+    ".logout", ".xprofile", ".xsession", ".xinitrc", ".pam_environment", ".config/fish",
+    ".config/environment.d", ".config/autostart",
+)  # fmt: skip
+
+
+def why_always_asked(real: str, own: Sequence[str] = ()) -> str | None:
+    """Say which place a resolved path is, or is in, that not even yolo mode changes unasked.
+
+    Who writes there turns the questions off, lets somebody log in, or runs with every shell from then on.
+    """
+    home = expanduser("~")
+    places = {folder: f"{folder} belongs to Sandbur" for folder in own}
+    places |= {realpath(join(home, name)): f"~/{name}" for name in _OF_THE_HOME}
+    for place, why in places.items():
+        if real == place or real.startswith(place.rstrip("/") + "/"):
+            return why
+    return None
 
 
 def why_protected(real: str, own: Sequence[str] = ()) -> str | None:

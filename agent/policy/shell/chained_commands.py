@@ -6,8 +6,8 @@ from posixpath import basename, expanduser, join, normpath
 
 from .seen_commands import INTERPRETER, SHELLS, SeenCommand
 
-_NARROWS = frozenset(("grep", "rg", "head", "tail", "awk", "sed", "cut", "uniq", "comm", "fzf"))
-_PASSES_ON = frozenset(("sort", "tr", "tee", "cat", "tac", "shuf", "nl", *_NARROWS))
+_NARROWS = re.compile(r"[ef]?grep|rg|head|tail|awk|sed|cut|uniq|comm|fzf")
+_PASSES_ON = re.compile(rf"sort|tr|tee|cat|tac|shuf|nl|{_NARROWS.pattern}")
 _GIVEN = re.compile(r"\$[@*\w{]")
 _OUTPUT = re.compile(r"-[a-zA-Z]*[oO]|--output|--output-document")
 _ATTACHED = re.compile(r"(?:-o|-O|--output=|--output-document=)(?P<name>[^-].*)")
@@ -17,8 +17,8 @@ def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ..
     """Return the files whose names a pipe gives to a command, and whether they are only some of those."""
     is_narrow = False
     for seen in reversed(commands[:at]):
-        if seen.program in _PASSES_ON and seen.reads_pipe:
-            is_narrow |= seen.program in _NARROWS
+        if _PASSES_ON.fullmatch(seen.program) and seen.reads_pipe:
+            is_narrow |= _NARROWS.fullmatch(seen.program) is not None
         elif (names := _NAMES.get(seen.program)) is not None:
             return tuple(names(seen)), is_narrow
         elif not seen.reads_pipe:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from posixpath import basename, expanduser, join, normpath, realpath
 
 from ..path_rules import Workspace
-from ..protected_places import why_protected
+from ..protected_places import why_always_asked, why_protected
 from .seen_commands import SeenCommand, Sight
 
 _KINDS: Mapping[str, str] = {
@@ -152,3 +152,24 @@ def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | N
         if why := why_protected(real, own):
             return f"writes to a protected place: {real} ({why})"
     return None
+
+
+def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
+    """Say what a command line changes that not even yolo mode changes unasked."""
+    for seen in sight.commands:
+        if _changes_the_questions(seen):
+            return f"changes what is asked about: {' '.join(seen.words[:3])}"
+    for real, _ in written_places(sight, cwd):
+        if why := why_always_asked(real, own):
+            return f"writes to a protected place: {real} ({why})"
+    return None
+
+
+def _changes_the_questions(seen: SeenCommand) -> bool:
+    """Tell whether this program is called to trust, to allow or to approve."""
+    words = seen.words[1:]
+    if words[:2] == ("-m", "sandbur"):
+        words = words[2:]
+    elif seen.program != "sandbur":
+        return False
+    return words[:1] in (("trust",), ("approve",)) or words[:2] in (("config", "set"), ("config", "unset"))

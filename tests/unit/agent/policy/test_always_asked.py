@@ -1,0 +1,107 @@
+"""What turns the questions off, or lets somebody else in, is asked about in every mode."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.row_by_row import for_each
+from support.samples.commands import lines
+from support.tools.gate import command, judged
+
+ASKS = lines(r"""
+echo x >> ~/.bashrc   echo x >> $HOME/.zshrc   echo x > "${HOME}/.profile"   tee -a ~/.bash_profile
+cat key >> ~/.ssh/authorized_keys   cp key ~/.ssh/id_rsa   cp key ~/.ssh/   mv key ~/.ssh/config
+ln -s x ~/.zshenv   rm ~/.ssh/known_hosts   rm -rf ~/.ssh   sed -i s/a/b/ ~/.bashrc   dd if=x of=~/.profile
+curl http://h/x -o ~/.bashrc   cd ~ && echo x >> .bashrc   bash -c 'echo x >> ~/.bashrc'
+sudo tee ~/.bashrc   truncate -s 0 ~/.bashrc   install x ~/.bash_aliases   mkdir -p ~/.ssh
+echo x > ~/.config/fish/config.fish   cp x ~/.config/autostart/x.desktop   chmod 777 ~/.ssh
+echo x > ~/.config/sandbur/config.toml   rm -rf ~/.config/sandbur   rm ~/.local/share/sandbur/store.db
+cp x ~/.local/share/sandbur/   sandbur trust   sandbur config set mode yolo   sandbur approve s1 c1
+python3 -m sandbur trust   cd sub; sandbur config set mode yolo   env A=1 sandbur trust .
+""")
+PASSES = lines(r"""
+cat ~/.bashrc   grep x ~/.ssh/config   ls ~/.ssh   ssh host true   echo x >> bashrc   echo x >> sub/.bashrc
+cp ~/.bashrc copy   source ~/.bashrc   echo "~/.bashrc"   git push   ssh-keygen -l -f ~/.ssh/id_rsa.pub
+echo x > ~/notes.txt   mkdir -p ~/.config/other   sandbur --version   sandbur sessions list   sandbur config
+rm -rf ~/.cache/x   cp ~/.ssh/id_rsa.pub pub   diff ~/.bashrc x   sandbur policy check ls   echo sandbur trust
+""")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for folder in ("home/.ssh", "home/.config/sandbur", "home/.local/share/sandbur", "work/sub"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path / "home"
+
+
+def own(home: Path) -> Sequence[Path]:
+    return home / ".local/share/sandbur", home / ".config/sandbur"
+
+
+@for_each("text", ASKS)
+def test_a_command_that_turns_the_questions_off_asks_in_every_mode(home: Path, text: str) -> None:
+    work = home.parent / "work"
+    for mode in ("interactive", "auto-edit", "yolo"):
+        for allow in ((), ("run_shell_command",), ("run_shell_command(*)",)):
+            verdict = command(work, text, mode, allow=allow, own=own(home))
+            assert (verdict.decision, verdict.is_firm) == ("ask", True), mode
+    assert command(work, text, "plan", own=own(home)).decision == "deny"
+    assert (
+        command(work, text, "yolo", allow=[f"run_shell_command({text})"], own=own(home)).decision == "allow"
+    )
+
+
+@for_each("text", PASSES)
+def test_a_command_that_only_looks_or_writes_elsewhere_runs_in_yolo_mode(home: Path, text: str) -> None:
+    assert command(home.parent / "work", text, "yolo", own=own(home)).decision == "allow"
+
+
+PLACES = (
+    "~/.bashrc", "~/.ssh/authorized_keys", "~/.ssh/new/deep", "~/.zshrc", "~/.config/fish/conf.d/x.fish",
+    "~/.config/sandbur/config.toml", "~/.local/share/sandbur/store.key", "way/authorized_keys", "profile",
+)  # fmt: skip
+OTHER_PLACES = (
+    "a.txt",
+    "sub/.bashrc",
+    "~/notes.txt",
+    "~/.sshx",
+    "~/.bashrc.d/x",
+    "~/.config/sandburg/x",
+    ".envrc",
+)
+
+
+def with_links(home: Path) -> Path:
+    work = home.parent / "work"
+    (work / "way").symlink_to(home / ".ssh")
+    (work / "profile").symlink_to(home / ".profile")
+    return work
+
+
+def test_an_edit_that_turns_the_questions_off_asks_in_every_mode(home: Path) -> None:
+    work = with_links(home)
+    for path in PLACES:
+        for tool in ("write_file", "edit_file"):
+            for mode in ("interactive", "auto-edit", "yolo"):
+                for allow in ((), (tool,), (f"{tool}(**)",)):
+                    verdict = judged(work, tool, mode, allow=allow, own=own(home), path=path)
+                    assert (verdict.decision, verdict.is_firm) == ("ask", True), (path, mode)
+            exact = judged(work, tool, "yolo", allow=[f"{tool}({path})"], own=own(home), path=path)
+            assert exact.decision == "allow", path
+        assert judged(work, "read_file", "yolo", own=own(home), path=path).decision == "allow"
+
+
+def test_an_edit_of_another_place_runs_in_yolo_mode(home: Path) -> None:
+    for path in OTHER_PLACES:
+        assert (
+            judged(home.parent / "work", "write_file", "yolo", own=own(home), path=path).decision == "allow"
+        )
+
+
+def test_a_start_file_that_is_a_link_is_guarded_where_it_leads(home: Path) -> None:
+    work = home.parent / "work"
+    (work / "dotfiles").mkdir()
+    (home / ".bashrc").symlink_to(work / "dotfiles" / "bashrc")
+    assert judged(work, "write_file", "yolo", path="dotfiles/bashrc").decision == "ask"
+    assert command(work, "echo x >> dotfiles/bashrc", "yolo").decision == "ask"
