@@ -1,6 +1,6 @@
 """Tools of a server that speaks the Model Context Protocol, here the small one in `mcp_clock_server.py`.
 
-Needs `pip install 'sandbur[mcp]'`. The model's words are scripted, so no key is needed;
+Needs the extra `mcp` of Sandbur. The model's words are scripted, so no key is needed;
 SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
 """
 

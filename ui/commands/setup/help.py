@@ -20,7 +20,7 @@ EXIT_CODES = (
     (44, "the sandbox that was asked for is not available"),
     (52, "the configuration does not fit"),
     (53, "the limit of model calls is reached"),
-    (55, "the folder is not trusted"),
+    (55, "the data folder or the store belongs to another user"),
     (75, "rate limited or overloaded: try later"),
     (124, "the time is over"),
     (125, "the budget is used up"),

@@ -1,0 +1,66 @@
+"""The page about environment variables is complete, and names none that has no effect."""
+
+import ast
+import re
+
+from support.places import ROOT
+
+from sandbur.agent.config.settings import SETTINGS
+from sandbur.agent.models.providers import PROFILES
+
+LAYERS = ("state", "actions", "agent", "ui")
+PAGE = (ROOT / "docs" / "environment.md").read_text("utf-8")
+SPELLED = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|EDITOR|VISUAL")
+OF_EVERY_PROGRAM = """
+HOME TERM COLUMNS LINES LANG DISPLAY PAGER MANPAGER PYTHONUNBUFFERED TMPDIR PGPASSWORD TRACEPARENT TRACESTATE
+"""
+"""Read by libraries, or spelled like other words."""
+
+# What looks like a variable of the environment in the code, and is none that a person sets.
+NO_VARIABLES = {
+    "MAX_TOKENS": "why a reply of Gemini ends",
+    "FIRST_COMPLETED": "a constant of asyncio",
+    "DAC_OVERRIDE": "a right of Linux",
+    "F_SETPIPE_SZ": "a constant of fcntl", "O_PATH": "a constant of os",
+    "SC_PAGE_SIZE": "asked of sysconf", "SC_PHYS_PAGES": "asked of sysconf",
+    "PC_VDISABLE": "asked of fpathconf",
+    "AZURE_OPENAI": "the beginning of names that commands do not see",
+    "GOOGLE_GENERATIVE_AI": "the beginning of names that commands do not see",
+    "ANTHROPIC_AUTH_TOKEN": "commands do not see it", "CLAUDE_CODE_OAUTH_TOKEN": "commands do not see it",
+    "OPENAI_ADMIN_KEY": "commands do not see it",
+    "CLICOLOR_FORCE": "commands do not see it", "FORCE_COLOR": "commands do not see it",
+    "SANDBUR_COMMAND": "from the agent to a supervisor", "SANDBUR_FOLDER": "from the agent to a supervisor",
+    "SANDBUR_HOOK_FOLDER": "from the agent to the program around a hook",
+    "BURR_BACKEND_IMPL": "from the command to the server of Burr",
+    "BURR_STORE": "the same", "BURR_TENANT": "the same",
+    "GIT_OPTIONAL_LOCKS": "for a git of our own",
+    "LC_CTYPE": "for a ripgrep of our own", "LD_LIBRARY_PATH": "for programs of our own",
+}  # fmt: skip
+
+
+def variables_of_the_code() -> set[str]:
+    """Return every text of the program that is spelled like a variable of the environment."""
+    found = {row.variable for row in SETTINGS if row.variable}
+    found |= {name for profile in PROFILES.values() for name in (*profile.key_env, *profile.url_env)}
+    for layer in LAYERS:
+        for path in (ROOT / layer).rglob("*.py"):
+            nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+            texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+            found |= {text for text in texts if isinstance(text, str) and SPELLED.fullmatch(text)}
+    return found
+
+
+def test_every_variable_that_the_code_reads_stands_in_the_page_about_them() -> None:
+    cells = re.findall(r"^\| (`.*?) \|", PAGE, re.M)
+    named = {name for cell in cells for name in re.findall(r"`([A-Z_]+)`", cell)}
+    named |= set(re.findall(r"`([A-Z_]+)`", PAGE.split("## What programs see")[1]))
+    expected = variables_of_the_code() - set(NO_VARIABLES)
+    assert expected - named == set()
+    usual = set(OF_EVERY_PROGRAM.split())
+    assert named - expected <= usual
+
+
+def test_the_settings_of_the_environment_are_those_of_the_program() -> None:
+    section = PAGE.split("## Settings")[1].split("## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|$", section, re.M)
+    assert rows == [(row.variable, row.key) for row in SETTINGS if row.variable]
