@@ -12,7 +12,7 @@ def test_the_first_screen_is_the_one_in_the_readme(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     folder.mkdir()
     with opened(folder) as terminal:
-        terminal.start("", width=120, ANTHROPIC_API_KEY="none that any server knows")
+        terminal.start("", width=120, ANTHROPIC_API_KEY="x")
         screen = terminal.see("ctx 0%")
     lines = [line.rstrip() for line in screen.replace(str(folder), "~/your-project").splitlines()]
     assert [line for line in lines if line] == [line for line in shown.splitlines() if line]
