@@ -181,9 +181,21 @@ class Policy:
             return Verdict("deny", f"plan mode only looks inside the workspace: {concern}")
         if mode == "auto-edit" and call.traits.writes_files:
             return self._edit(call)
+        if mode == "auto-edit" and self._only_edits(call):
+            return Verdict(
+                "allow", "makes, copies or moves files inside the workspace, as auto-edit mode may"
+            )
         if mode == "auto-edit" and self._stays_inside(call):
             return Verdict("allow", "the sandbox keeps it in the workspace, without a network")
         return Verdict("ask", concern)
+
+    def _only_edits(self, call: Call) -> bool:
+        """Tell whether a command does no more than the file tools may in auto-edit mode."""
+        from .shell.edits import only_edits
+
+        if not call.traits.runs_commands or self._outside(call) or self._why_protected_write(call):
+            return False
+        return only_edits(call.subject, self._workspace, self._cwd_of(call), self._own)
 
     def _stays_inside(self, call: Call) -> bool:
         """Tell whether a command runs in the sandbox, and is seen to be about nothing but the workspace."""
@@ -208,6 +220,7 @@ class Policy:
         return self._secret(call) if call.traits.shows == "content" else None
 
     def _concern_of_command(self, call: Call) -> str | None:
+        from ...actions.tools.shell.read_only import prove
         from .shell.reads import why_not_read_only
         from .shell.reasons import purpose
 
@@ -220,7 +233,15 @@ class Policy:
             return None
         if why := self._why_protected_write(call):
             return why
-        return ", ".join(filter(None, (purpose(call.sight, self._workspace), self._why_git_runs_more(call))))
+        return ", ".join(
+            filter(
+                None,
+                (
+                    purpose(call.sight, self._workspace, prove(call.subject).doubt),
+                    self._why_git_runs_more(call),
+                ),
+            )
+        )
 
     def _why_git_runs_more(self, call: Call) -> str | None:
         """Say which program of a repository git may run: no rule with a wildcard means that."""

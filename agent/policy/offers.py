@@ -11,6 +11,7 @@ from ...state.calls import PendingCall
 from ...state.errors import UsageError
 from ...state.session import SessionSettings
 from .rules import exact_rule
+from .shell.services import looking_part
 
 OfferKind = Literal["exact", "prefix", "edits"]
 EDITING: ExecutionMode = "auto-edit"
@@ -63,6 +64,9 @@ _NO_SUBCOMMAND = frozenset((
 
 def prefix_of(command: str) -> str | None:
     """Return the pattern `PROGRAM SUBCOMMAND *` of a command, where that says what it does."""
+    looking = looking_part(command.split() or [""])
+    if looking is not None:
+        return f"{looking} *"
     found = _PREFIX.match(command)
     if found is None:
         return None

@@ -77,7 +77,6 @@ ONE_IMPORTER = {
     "agent/extensions/middleware/tool_layers.py": "tool calls go through layers in their own way",
     "agent/models/demo/chinese.py": "a language as a table of phrases",
     "agent/extensions/mcp/resources.py": "what there is to read of a server, as tools",
-    "agent/policy/shell/file_patterns.py": "what `*` and `~` stand for, and nothing of what may be read",
     "state/databases/lock_holder.py": "locks of a file as the system tells of them, and no SQL",
     "ui/acp/choices.py": "what a person chooses in the panel, and nothing of a turn",
     "ui/acp/commands.py": "slash commands where there is no chat",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from .programs.git_tables import GIT
 from .programs.options import Program, ProgramArguments, files_among, read_arguments
-from .programs.tables import PROGRAMS
-from .read_only import git_subcommand
+from .programs.tables import PROGRAMS, SUBCOMMANDS
+from .programs.versions import tells_version
+from .read_only import git_subcommand, subcommand_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,10 @@ def _arguments(words: Sequence[str]) -> tuple[Program, ProgramArguments]:
         subcommand, at = git_subcommand(words[1:])
         known = GIT.get(subcommand, _NO_TABLE)
         rest = words[at + 1 :]
+    elif (name := subcommand_of(words[0], words[1:])) is not None:
+        known, rest = SUBCOMMANDS[name], words[2:]
+    elif _asks_about_itself(words):
+        return _NO_TABLE, ProgramArguments()
     else:
         known, rest = PROGRAMS.get(words[0], _NO_TABLE), words[1:]
     return known, read_arguments(known, rest) if known is not _NO_TABLE else ProgramArguments(
@@ -74,8 +79,14 @@ def _arguments(words: Sequence[str]) -> tuple[Program, ProgramArguments]:
     )
 
 
+def _asks_about_itself(words: Sequence[str]) -> bool:
+    if words[0] in PROGRAMS and list(words[1:]) in (["--version"], ["--help"]):
+        return True
+    return tells_version(words[0], words[1:])
+
+
 def _paths(words: Sequence[str], known: Program, arguments: ProgramArguments) -> Iterator[str]:
-    if words[0] in _NO_PATHS or words[1:] in (("--version",), ("-v",), ("-V",)):
+    if words[0] in _NO_PATHS:
         return
     yield from (path for path in files_among(known, arguments) if path not in ("-", ""))
 
@@ -98,6 +109,9 @@ def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> t
         return follows or has("-R", "--recursive"), follows
     if program == "du":
         return True, has("-L", "-D", "-H", "--dereference", "--dereference-args")
+    if program == "npm":
+        # It reads what each package says of itself, also where that lies elsewhere.
+        return True, True
     if program == "rg":
         return True, has("-L", "--follow")
     return program == "tree", program == "tree" and has("-l")

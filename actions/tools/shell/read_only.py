@@ -19,7 +19,8 @@ from .programs.control import CommandStep, UnclearStructure, read_steps
 from .programs.expansion import MarkedWord, UnclearWord, expand, turns
 from .programs.git_tables import GIT
 from .programs.options import Program, UnknownOption, read_arguments
-from .programs.tables import PROGRAMS
+from .programs.tables import PROGRAMS, SUBCOMMANDS
+from .programs.versions import tells_version
 
 _MAX_CHARS = 20_000
 _EXPLAINED = (HOLDS_BRACES, HOLDS_CONTROL, HOLDS_SUBSHELL, HOLDS_VARIABLE, READS_A_FILE)
@@ -89,15 +90,35 @@ def prove_words(words: Sequence[MarkedWord], read: Sequence[str] = ()) -> None:
     if program in _ANY_WORDS:
         return
     known = PROGRAMS.get(program)
+    if tells_version(program, arguments) or (known and arguments in (["--version"], ["--help"])):
+        return
+    subcommand = subcommand_of(program, arguments)
+    if subcommand is not None:
+        _require_clear_patterns(subcommand, None, words)
+        _fit(subcommand, SUBCOMMANDS[subcommand], arguments[1:])
+        return
     judge = _BY_HAND.get(program)
     if judge is None and known is None:
-        raise NotProved(f"{_shown(program)} is not known to only read")
+        raise NotProved(_why_unknown(program, arguments))
     _require_clear_patterns(program, known, words)
     if judge is not None:
         if not judge(arguments):
             raise NotProved(f"{_shown(' '.join((program, *arguments)))} is not known to only read")
     elif known is not None:
         _fit(program, known, arguments)
+
+
+def subcommand_of(program: str, words: Sequence[str]) -> str | None:
+    """Return a subcommand that only reads, as its table calls it, of a program that is no `git`."""
+    name = {"pip3": "pip"}.get(program, program)
+    second = {"list": "ls"}.get(words[0], words[0]) if words and name == "npm" else " ".join(words[:1])
+    return f"{name} {second}" if f"{name} {second}" in SUBCOMMANDS else None
+
+
+def _why_unknown(program: str, words: Sequence[str]) -> str:
+    if list(words) == ["--version"]:
+        return f"whether {_shown(program)} loads something of the folder to tell its version is not known"
+    return f"{_shown(program)} is not known to only read"
 
 
 def _shown(word: str) -> str:
@@ -159,8 +180,6 @@ def git_subcommand(words: Sequence[str]) -> tuple[str, int]:
 
 def _git(words: Sequence[str]) -> bool:
     """Look the subcommand up."""
-    if list(words) == ["--version"]:
-        return True
     # With %G in a format, or `signature`, a program is run to check signatures.
     if any("%G" in word or "signature" in word for word in words):
         raise NotProved("git may run a program to check signatures")
@@ -252,10 +271,6 @@ def _ps(words: Sequence[str]) -> bool:
     return all(re.fullmatch(r"[auxfwj]+|-[AaefFlj]+|--forest|--sort=[-+%\w,]+", word) for word in words)
 
 
-def _only_version(words: Sequence[str]) -> bool:
-    return list(words) in (["--version"], ["-V"])
-
-
 def _printf(words: Sequence[str]) -> bool:
     """Say no to `-v` and `%n`: they set variables, and the name of a variable may hold a command."""
     return bool(words) and not words[0].startswith("-") and "%" not in _CONVERSION.sub("", words[0])
@@ -287,16 +302,6 @@ _BY_HAND: dict[str, Callable[[Sequence[str]], bool]] = {
     "sed": _sed,
     "awk": _awk,
     "command": _command,
-    "python": _only_version,
-    "python3": _only_version,
-    "pip": _only_version,
-    "gcc": _only_version,
-    "cmake": _only_version,
-    "docker": _only_version,
-    "make": lambda words: list(words) == ["--version"],
-    "bash": lambda words: list(words) == ["--version"],
-    "node": lambda words: list(words) in (["--version"], ["-v"]),
-    "npm": lambda words: list(words) in (["--version"], ["-v"]),
     "ps": _ps,
     "hostname": lambda words: not words,
     "sleep": lambda words: bool(words) and all(map(_DURATION.fullmatch, words)),

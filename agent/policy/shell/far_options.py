@@ -60,6 +60,12 @@ _OPTIONS: Mapping[str, _Far] = {
     ),
     "iconv": _far("--output", "o"),
     "journalctl": _far("--vacuum-size --vacuum-time --vacuum-files --rotate --flush --sync --update-catalog"),
+    "gh": _far("--web --hostname", "w"),
+    "kubectl": _far(
+        "--kubeconfig --server --token --as --as-group --as-uid --client-key --client-certificate --context"
+        " --certificate-authority --insecure-skip-tls-verify --raw --cluster --user --username --password"
+        " --tls-server-name --cache-dir --profile --profile-output --filename --kustomize --template", "sfk",
+    ),
     "less": _far("--log-file --lesskey-file --lesskey-src", "oOk"),
     "make": _far("--eval --file --makefile --directory --include-dir", "fCI"),
     "man": _far("--pager --html --preprocessor --config-file", "PHC"),
@@ -120,6 +126,7 @@ _NAMES_WITH_SUBSCRIPT = frozenset((
 _TAKES_NEXT = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
 )
+_CLUSTER_SECRETS = re.compile(r"(?:.*,)?secrets?(?:[.,/].*)?", re.IGNORECASE)
 _CHANGES_WHAT_RUNS = frozenset(("config", "filter-branch", "mergetool", "difftool"))
 
 
@@ -131,6 +138,8 @@ def is_far_reaching(words: Sequence[str], pattern: str) -> bool:
         return _evaluates(program, words)
     if program == "git":
         return _git_reaches_far(words, named)
+    if program == "kubectl" and any(map(_CLUSTER_SECRETS.fullmatch, words[1:])):
+        return "secret" not in named and "secrets" not in named
     if program in ("sed", "awk") and any(map(_SCRIPT_RISKS.search, _scripts(words))):
         return True
     if program == "uniq" and sum(not word.startswith("-") for word in words[1:]) > 1:

@@ -22,6 +22,7 @@ from ....actions.tools.shell.programs.expansion import (
     turns,
 )
 from ....actions.tools.shell.programs.options import UnknownOption
+from ....actions.tools.shell.programs.versions import CHOSEN_BY, CHOSEN_BY_SHIMS
 from ....actions.tools.shell.read_only import GIT_GLOBAL_OPTIONS, NotProved, prove, prove_words
 from ....actions.workspace.secret_files import is_secret_file as is_secret
 from ..path_rules import Workspace
@@ -65,7 +66,7 @@ def _why_not_all(steps: Sequence[CommandStep], workspace: Workspace, here: str) 
             around = places[step.groups[: depth - 1]]
             places.setdefault(step.groups[:depth], _Place(around.here))
         place = places[step.groups]
-        if why := _program_of_workspace(step.command.words[0], workspace):
+        if why := _program_of_workspace(step.command.words[0], workspace, place.here):
             return why
         if step.command.words[0] == "cd":
             following = _followed(step, place)
@@ -132,17 +133,29 @@ def _followed(step: CommandStep, place: _Place) -> str | None:
     return real if Path(real).is_dir() and os.access(real, os.X_OK) else None
 
 
-def _program_of_workspace(program: str, workspace: Workspace) -> str | None:
+def _program_of_workspace(program: str, workspace: Workspace, here: str) -> str | None:
     """Say so if the search for a program may end in the workspace."""
     if program in _BUILTINS:
         return None
     if "/" in program:
         return f"runs a program of its own: {program}"
     found = _found_program(program, os.environ.get("PATH", os.defpath))
+    if why := _chosen_by_folder(CHOSEN_BY.get(program, ()), workspace, here):
+        return why
     if found is None:
         return None
     if not isabs(found) or workspace.contains(found):
         return f"runs a program of the repository: {found}"
+    return _chosen_by_folder(CHOSEN_BY_SHIMS, workspace, here) if "/shims/" in found else None
+
+
+def _chosen_by_folder(names: Sequence[str], workspace: Workspace, here: str) -> str | None:
+    """Say so if a file of the workspace chooses which program runs."""
+    folder = here
+    while names and workspace.holds(folder):
+        if name := next((name for name in names if lexists(join(folder, name))), None):
+            return f"may run a program of the repository: {join(folder, name)} chooses it"
+        folder = dirname(folder)
     return None
 
 

@@ -1,12 +1,16 @@
 """Why a command line asks, in words that help to decide: what it writes, deletes, loads or runs."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from posixpath import basename, expanduser, join, normpath, realpath
 
+from ....actions.tools.shell.programs.expansion import UnclearWord, quoted
+from ....actions.tools.shell.read_only import NotProved, prove_words
 from ..path_rules import Workspace
 from ..protected_places import why_always_asked, why_protected
+from .far_options import is_far_reaching
 from .seen_commands import SeenCommand, Sight
+from .services import looking_part
 
 _KINDS: Mapping[str, str] = {
     "deletes": "rm rmdir unlink shred srm trash trash-put",
@@ -54,36 +58,65 @@ _WRITES_ALL = frozenset((
 ))  # fmt: skip
 _WRITES_LAST = frozenset(("cp", "ln", "install", "rsync", "scp"))
 _OUTPUT = frozenset(("-o", "-O", "--output", "--output-document", "--output-file", "-P", "-d", "-C"))
-_INSTALLS = frozenset(("install", "add", "ci", "i", "get", "update"))
+_INSTALLERS = frozenset(_KINDS["installs software"].split())
+_LOADS = frozenset(("pip", "pip3", "pipx", "gem", "apt", "apt-get", "brew", "uv"))
+_INSTALLS = frozenset((
+    "install", "add", "ci", "i", "get", "update", "upgrade", "uninstall", "remove", "sync", "download",
+    "wheel", "dist-upgrade", "full-upgrade", "reinstall", "purge", "autoremove", "-S", "-Syu", "-i", "tool",
+    "lock", "inject", "refresh", "build-dep", "create",
+))  # fmt: skip
+_SHOWS_SETTINGS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"))
 
 
-def purpose(sight: Sight, workspace: Workspace) -> str:
-    """Say in a few words what the commands are about."""
+def purpose(sight: Sight, workspace: Workspace, doubt: str = "") -> str:
+    """Say in a few words what the commands are about, or what is not known of them."""
     said: dict[str, None] = {}
     for seen in sight.commands:
         for why in _purposes(seen, workspace):
             said[why] = None
     if sight.doubts:
         said[f"cannot be read off: {next(iter(sight.doubts))}"] = None
-    return ", ".join(list(said)[:4]) or "may do more than read"
+    unknown = f"may do more than read: {doubt}" if doubt else "may do more than read"
+    return ", ".join(list(said)[:4]) or unknown
 
 
 def _purposes(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
     targets = [one.target for one in seen.redirections if ">" in one.operator and one.target not in _NOWHERE]
     if targets and not targets[0].isdigit():
         yield f"writes files: {targets[0]}"
-    program = seen.program
-    if program == "git":
-        subcommand = next((word for word in seen.words[1:] if not word.startswith("-")), "")
+    if _is_proved(seen) or seen.words[1:] == ("--version",):
+        return
+    if looking_part(seen.words) is not None and not is_far_reaching(seen.words, ""):
+        yield f"looks at a service: {seen.program}"
+    elif seen.program == "git":
+        yield from _of_git(seen.words)
+    elif seen.program in _INSTALLERS:
+        yield from _of_installer(seen)
+    else:
+        yield from _of_program(seen, workspace)
+
+
+def _of_git(words: Sequence[str]) -> Iterator[str]:
+    subcommand = next((word for word in words[1:] if not word.startswith("-")), "")
+    if subcommand != "config" or not _SHOWS_SETTINGS.intersection(words):
         yield from filter(None, [_BY_GIT.get(subcommand)])
-    elif program in ("find", "fd") and "-delete" in seen.words:
+
+
+def _of_installer(seen: SeenCommand) -> Iterator[str]:
+    """Say what it installs; of what else it does nothing is known."""
+    if _INSTALLS.intersection(seen.words[1:4]):
+        yield "installs software"
+        yield from ["uses the network"] if seen.program in _LOADS else ()
+
+
+def _of_program(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
+    program = seen.program
+    if program in ("find", "fd") and "-delete" in seen.words:
         yield "deletes"
     elif program == "sed" and any(word.startswith(("-i", "--in-place")) for word in seen.words):
         yield "writes files"
     elif program in _BY_NAME:
         yield _BY_NAME[program]
-        if program in ("pip", "pip3", "pipx", "gem", "apt", "apt-get", "brew", "uv"):
-            yield "uses the network"
     elif program in ("npm", "yarn", "pnpm", "cargo", "go") and _INSTALLS.intersection(seen.words[1:2]):
         yield "installs software"
         yield "uses the network"
@@ -93,6 +126,17 @@ def _purposes(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
             if _is_outside(seen, workspace)
             else "runs a program of the repository"
         )
+
+
+def _is_proved(seen: SeenCommand) -> bool:
+    """Tell whether the command itself only reads: then nothing else is said of it."""
+    if any(seen.computed):
+        return False
+    try:
+        prove_words(list(map(quoted, seen.words)))
+    except (NotProved, UnclearWord):
+        return False
+    return True
 
 
 _NOWHERE = ("/dev/null", "1", "2", "/dev/stderr", "/dev/stdout")

@@ -24,7 +24,17 @@ git --no-pager log -3   git grep -n def   wc -c < src/a.py   ls -la src | head -
 find . -name '*.py' | wc -l   python3 --version   node --version   ps aux   df -h   nproc   hostname
 comm src/a.py src/b.py   column -t src/a.py   od -c src/a.py   xxd src/a.py   cat *.json   ls *.json
 cat src/*.py   head -3 src/*.py   git shortlog -sn HEAD   git rev-list --count HEAD   git worktree list
-cat .env.example   cat .gitignore   readlink -f src   seq 3
+cat .env.example   cat .gitignore   readlink -f src   seq 3   git log --follow src/a.py   git log --merges
+find . -lname x   find . -regextype posix-egrep -name x   git grep --context 3 x
+git grep --after-context 3 x   git --no-optional-locks status   git config --get user.name
+git config user.email   pip list   pip show pip   ls {src,package.json}   (ls)   (cd src && ls); pwd
+(cd src; cat a.py) | head   for f in src/*.py; do wc -l "$f"; done   for f in src/*.py; do wc -l $f; done
+for i in 1 2 3; do echo $i; done   for i in {1..3}; do echo "$i"; sleep 0; done
+if [ -d src ]; then ls src; else ls; fi   while false; do ls; done   { ls; pwd; }   ! grep -q zzz src/a.py
+sleep 1   seq 1 3   echo a b   test -d src && echo yes   cargo --version   rustc -V   gcc --version
+ls --version   grep --help   sort --version   cat "src/a.py" 'README.md'   ls 'a*b'
+for f in README.md src/a.py; do echo "== $f"; head -3 "$f"; done   git diff HEAD~1 -- src/a.py
+sort src/*.py
 """)
 UNSAFE = lines(r"""
 cat /etc/passwd   cat ../secret   cat ~/.ssh/id_rsa   cat way_out/key   cat .env   cat ./.env   cat .en?
@@ -42,14 +52,23 @@ sed 's/a/b/e' src/a.py   awk 'BEGIN{system("id")}'   awk '{print > "x"}' src/a.p
 jq -n '$ENV.X'   jq -n 'import "a" as $a; $a'   jq --rawfile a .env . x   printf -v x y   test -v 'a[$(id)]'
 [ -v 'a[$(id)]' ]   cat $(echo .env)   cat `echo .env`   cat $X   cat "$HOME"/x   cat <(id)   echo $(id)
 ls; rm x   ls | sh   ls & rm x   eval ls   source x   . ./x   bash -c ls   python3 -c 1   node -e 1
-perl -e 1   make   npm test   curl http://x   wget x   ssh h   nc h 1   kill 1   mkdir x   touch x   rm x
-cp a b   mv a b   ln -s / x   chmod +x x   tar xf x   dd if=/dev/zero of=x   date -s now
+perl -e 1   make   npm test   curl http://x   wget x   ssh h   nc h 1   kill 1   mkdir ../x   touch ../x
+rm x   cp a b   mv a b   ln -s / x   chmod +x x   tar xf x   dd if=/dev/zero of=x   date -s now
 wc --files0-from=list   du --files0-from=list   cat ~root/x   ls ~+/..   cat -- .env   diff .env src/a.py
 diff src/a.py .env   comm .env src/a.py   paste .env   xxd .env   od -c .env   column .env   cut -c1-9 .env
 fold .env   nl .env   rev .env   uniq .env   cat src/../.env   cat "$PWD/.env"   cat {.env,x}   cat .npmrc
 cat credentials.json   grep -f .env src/a.py   grep -f/etc/passwd x   grep --file=/etc/passwd x
 ls -la; cat .env   pushd / && ls   cd - && ls   cd && ls   cd ~ && ls   cd src | cat ../../secret
-false && cd src; cat ../secret
+false && cd src; cat ../secret   column -t .env   column -t /etc/passwd   wc --fi=.env   du --fi=.env
+cat x=~/a   wc --files=list   du --files0-f list   sort --files0-from=list   md5sum -c list
+sha256sum --check list   b2sum --ch list   cksum -c list   cat ~/a   cat a:~/b=~/c   ls --fil=list
+xxd src/a.py -p   xxd -ps src/a.py out   for f in .env; do cat $f; done   for f in .e*; do cat "$f"; done
+for f in a; do cat ../secret; done   for PATH in .; do ls; done   for f in a; do rm $f; done   (cd ..; ls)
+(cat .env)   { cat .env; }   if cat .env; then ls; fi   cat {README.md,.env}   head {src/a.py,../secret}
+git cat-file -p HEAD:.env   git blame -S.env x   git config --list   git config --get http.extraheader
+git config user.name x   yarn --version   hg --version   mvn --version   pytest --version   grep s* .env
+file -f list   file -m x y   jq -f .env x   tail -f src/a.py   rg --ignore-file=/etc/passwd x   rg -f .env x
+date -f .env   find . -files0-from list   git grep -f .env
 """)
 CATASTROPHES = lines(r"""
 rm -rf ~   rm -rf /   rm -rf /*   rm -rf ~/*   rm -rf "$HOME"   rm -rf .git   rm -rf .   rm -r -f ..

@@ -186,6 +186,14 @@ _OPTIONS: Mapping[str, str] = {
     "seq": "-w -f% -s% --format% --separator% --equal-width",
     "date": "-uR -d% -r< -I? --date% --iso-8601? --reference< --rfc-email --rfc-3339: --utc --universal",
 }
+_SUBCOMMANDS: Mapping[str, str] = {
+    "pip list": """
+        -elv --editable --local --user --pre --format: --not-required --include-editable
+        --exclude-editable --exclude: --disable-pip-version-check --verbose
+    """,
+    "pip show": "-fv --files --verbose --disable-pip-version-check",
+    "npm ls": "-alp --all --depth: --json --long --parseable --omit: --include: --package-lock-only",
+}
 _SINGLE_DASH: Mapping[str, str] = {
     "find": """
     -H -L -P -a -o -not -and -or -name% -iname% -path% -ipath% -wholename% -iwholename% -regex% -iregex%
@@ -237,8 +245,13 @@ def _program(name: str, options: Mapping[str, Kind]) -> Program:
     )
 
 
-OPTION_WORDS: Mapping[str, str] = {**_OPTIONS, **_SINGLE_DASH}
+OPTION_WORDS: Mapping[str, str] = {**_OPTIONS, **_SUBCOMMANDS, **_SINGLE_DASH}
 """The rows as they are written."""
+SUBCOMMANDS: Mapping[str, Program] = {
+    name: Program(table(options), has_text_operands=True, starts_here=name == "npm ls")
+    for name, options in _SUBCOMMANDS.items()
+}
+"""Of programs that do much more than read."""
 PROGRAMS: Mapping[str, Program] = {
     **{name: _program(name, table(options)) for name, options in _OPTIONS.items()},
     **{name: _program(name, single_dash_table(options)) for name, options in _SINGLE_DASH.items()},

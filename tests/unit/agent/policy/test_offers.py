@@ -41,6 +41,14 @@ def shell(command: str) -> PendingCall:
         ("cargo  test --all", "cargo test *"),
         ("make check", "make check *"),
         ("git add -A", "git add *"),
+        ("docker ps -a", "docker ps *"),
+        ("docker compose logs web", "docker compose logs *"),
+        ("kubectl get pods", "kubectl get *"),
+        ("gh pr view 3", "gh pr view *"),
+        ("gh pr merge 3", None),
+        ("gh pr", None),
+        ("docker exec c sh", None),
+        ("docker -H x ps", None),
         ("npm run", None),
         ("npm exec evil", None),
         ("git push origin", None),
@@ -78,6 +86,35 @@ def test_a_prefix_that_does_not_cover_the_whole_command_is_not_offered(
     session: Session, command: str
 ) -> None:
     assert [offer.kind for offer in session.offers(shell(command))] in (["exact"], [])
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("docker ps -a", "run_shell_command(docker ps *)"),
+        ("kubectl logs pod/x --tail=5", "run_shell_command(kubectl logs *)"),
+        ("gh issue list", "run_shell_command(gh issue list *)"),
+    ],
+)
+def test_one_key_covers_looking_at_a_service(session: Session, command: str, rule: str) -> None:
+    assert Offer("prefix", rule) in session.offers(shell(command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kubectl get secret x",
+        "kubectl get pods,secrets",
+        "kubectl get pods --kubeconfig=x",
+        "kubectl get -f x",
+        "kubectl get pods --ser x",
+        "gh pr view --web",
+        "docker ps; rm x",
+        "docker ps --host=x",
+    ],
+)
+def test_the_key_for_a_service_does_not_cover_more_than_looking(session: Session, command: str) -> None:
+    assert "prefix" not in [offer.kind for offer in session.offers(shell(command))]
 
 
 async def test_what_is_offered_lets_the_very_call_pass(session: Session) -> None:

@@ -118,7 +118,8 @@ def test_auto_edit_passes_edits_inside_only(workspace: Path, tool: str) -> None:
     ]
     for path in [*outside, "src/.GIT/config", "src/../.git/config"]:
         assert judged(workspace, tool, "auto-edit", path=path).decision == "ask", path
-    assert judged(workspace, "run_shell_command", "auto-edit", command="touch x").decision == "ask"
+    assert judged(workspace, "run_shell_command", "auto-edit", command="touch x").decision == "allow"
+    assert judged(workspace, "run_shell_command", "auto-edit", command="rm x").decision == "ask"
 
 
 def test_yolo_passes_everything_but_what_a_rule_denies(workspace: Path) -> None:

@@ -18,7 +18,7 @@ def verdict(workspace: Path, command: str, mode: Any = "auto-edit", is_confined:
     return policy.judge(tool, tool.parse(json.dumps({"command": command})), mode).decision
 
 
-INSIDE = ("npm test", "make", "mkdir -p build && touch build/a", "git commit -m text", "rm -f build/a")
+INSIDE = ("npm test", "make", "mkdir -p build && rm -f build/b", "git commit -m text", "rm -f build/a")
 
 
 @pytest.mark.parametrize("command", INSIDE)

@@ -1,0 +1,128 @@
+"""Whether a command line only makes, copies or moves files of the workspace, as edits may."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from posixpath import basename, dirname, join, lexists, normpath, realpath, relpath
+
+from ....actions.tools.shell.parser import HOLDS_BRACES, ShellReader, SimpleCommand
+from ....actions.tools.shell.programs.expansion import MarkedWord, UnclearWord, expand
+from ....actions.tools.shell.programs.options import Program, UnknownOption, read_arguments, table
+from ..path_rules import Workspace
+from ..protected_places import why_protected
+from .file_patterns import expand_files
+from .reads import is_secret
+
+_PROGRAMS: Mapping[str, Program] = {
+    "mkdir": Program(table("-pv --parents --verbose")),
+    "touch": Program(table("-acm --no-create")),
+    "cp": Program(table("-rRvn --recursive --verbose --no-clobber")),
+    "mv": Program(table("-vn --verbose --no-clobber")),
+}
+_MAKES_REPOSITORY = frozenset(("head", "objects", "refs"))
+"""Together they make a folder a repository, whose configuration git obeys."""
+_MAX_CHARS = 5_000
+_MAX_ENTRIES = 2_000
+
+
+class _NoEditError(Exception):
+    """A command does more than an edit of the workspace, or what it does is not known."""
+
+
+def only_edits(text: str, workspace: Workspace, cwd: str, own: Sequence[str]) -> bool:
+    """Tell whether all that a line does is to make, copy or move files where edits may.
+
+    Nothing that exists is written over, nothing secret or protected moves, and no link is followed or taken
+    along. What is copied or moved is looked at as it is now, so that stands alone.
+    """
+    if len(text) > _MAX_CHARS:
+        return False
+    reader = ShellReader(text)
+    reader.read()
+    names = {command.words[0] for command in reader.commands}
+    is_simple = set(reader.doubts) <= {HOLDS_BRACES} and not any(part.control for part in reader.parts)
+    joints = {command.joint for command in reader.commands}
+    if not names or not is_simple or not joints <= {"", "&&", ";", "\n"} or not names <= _PROGRAMS.keys():
+        return False
+    if len(reader.commands) > 1 and names & {"cp", "mv"}:
+        return False
+    try:
+        for command in reader.commands:
+            for place in _places(command, realpath(cwd)):
+                _require_editable(place, workspace, own)
+    except (_NoEditError, UnclearWord, UnknownOption, OSError, ValueError):
+        return False
+    return True
+
+
+def _places(command: SimpleCommand, here: str) -> Iterator[str]:
+    """Yield all places that a command makes, changes or takes away."""
+    marked = [MarkedWord(*pair) for pair in zip(command.words, command.marks, strict=True)]
+    program, *words = expand(marked, {})
+    if program.is_pattern() or command.redirections:
+        raise _NoEditError
+    names = [name for word in words for name in expand_files(word, here)[0]]
+    arguments = read_arguments(_PROGRAMS[program.text], names)
+    operands = [join(here, name) for name in arguments.operands]
+    if arguments.late and any(word.startswith("-") for word in arguments.late):
+        raise _NoEditError
+    if program.text in ("mkdir", "touch"):
+        yield from operands
+        return
+    if len(operands) < 2:
+        raise _NoEditError
+    recursive = program.text == "mv" or arguments.has("-r", "-R", "--recursive")
+    for source in operands[:-1]:
+        yield from _transfer(source.rstrip("/"), _target(source, operands), recursive)
+
+
+def _target(source: str, operands: Sequence[str]) -> str:
+    """Return the path that a source gets; it must be a new one."""
+    last = operands[-1]
+    if Path(last).is_dir():
+        last = join(last, basename(normpath(source)))
+    elif len(operands) > 2:
+        raise _NoEditError
+    last = last.rstrip("/")
+    if lexists(last) or not Path(dirname(last)).is_dir():
+        raise _NoEditError
+    return last
+
+
+def _transfer(source: str, target: str, recursive: bool) -> Iterator[str]:
+    """Yield where each file of a source is, and where it will be."""
+    real = join(realpath(dirname(source)), basename(source))
+    new = join(realpath(dirname(target)), basename(target))
+    if basename(source) in ("", ".", "..") or new == real or new.startswith(f"{real}/"):
+        raise _NoEditError
+    yield from (real, new)
+    if not Path(real).is_dir():
+        _require_plain_file(real)
+        return
+    if not recursive:
+        raise _NoEditError
+    for count, (folder, folders, files) in enumerate(os.walk(real)):
+        if count + len(files) > _MAX_ENTRIES:
+            raise _NoEditError
+        for name in (*folders, *files):
+            place = join(folder, name)
+            if name in files or Path(place).is_symlink():
+                _require_plain_file(place)
+            yield from (place, join(new, relpath(place, real)))
+
+
+def _require_plain_file(path: str) -> None:
+    """Refuse links: where they lead may change with their place, and a pipe or device is no file to copy."""
+    if Path(path).is_symlink() or not Path(path).is_file():
+        raise _NoEditError
+
+
+def _require_editable(place: str, workspace: Workspace, own: Sequence[str]) -> None:
+    real = realpath(place)
+    parts = {part.lower() for part in (*real.split("/"), *normpath(place).split("/"))}
+    inside = {part.lower() for root in workspace.roots for part in root.split("/")}
+    is_shown = workspace.holds(real) and real not in workspace.roots
+    if not is_shown or is_secret(real) or is_secret(place) or (parts - inside) & _MAKES_REPOSITORY:
+        raise _NoEditError
+    if why_protected(real, own) or why_protected(normpath(place), own):
+        raise _NoEditError
