@@ -30,7 +30,7 @@ from ..actions.ports import (
 )
 from ..actions.tools.registry import FindsService, builtin_tools, usual_network_tools
 from ..actions.turn.decision_tools import DECISION_TOOLS, final_answer
-from ..actions.turn.tool_results import SESSION_TEMP
+from ..actions.turn.tool_results import session_temp
 from ..state.application import ExecutionMode, Usage
 from ..state.calls import Binding, PendingCall
 from ..state.errors import UsageError
@@ -212,8 +212,7 @@ def sandbox_of(
         home=user_home(env),
         private=(settings.home, *store_files(settings.store)),
         own_settings=(config_home(env),),
-        # A folder deeper than those of calls, so that nothing in it is taken for theirs.
-        temp=places_of(settings.home, session_id).scratch / SESSION_TEMP / "files",
+        temp=session_temp(places_of(settings.home, session_id).scratch),
     )
     sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
     return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."

@@ -86,6 +86,8 @@ class Verdict:
     """A question that nobody but a person answers."""
     by_proof: bool = field(default=False, compare=False)
     """A command passes because it is proved to only read, and for no other reason."""
+    in_sandbox: bool = field(default=False, compare=False)
+    """A command passes because a sandbox without a network holds it: it runs in one."""
 
 
 def _unjudged(arguments: Any) -> Verdict:
@@ -113,6 +115,8 @@ class ToolContext:
     scratch: Path | None = None
     """A folder for this call alone; it outlives a crash and goes once the result is on disk. Created by the
     tool."""
+    temp: Path | None = None
+    """What commands of the session see as `/tmp` in a sandbox; made when one runs there."""
     cache: Path | None = None
     """A folder shared by the calls of a workspace; may vanish at any time. Created by the tool."""
     private: tuple[Path, ...] = ()
@@ -146,6 +150,8 @@ class ToolContext:
     """Who let the call run: `policy` is nobody but the mode."""
     is_walled: bool = False
     """Nothing but a proof that it only reads lets the command run: it is held to what the proof says."""
+    in_sandbox: bool = False
+    """The command passes because of a sandbox, and runs in one, whatever others of its session run in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class Looked(NamedTuple):
     """Where its paths really lead, as they were judged or approved: it may go nowhere else."""
     is_walled: bool = False
     """See `ToolContext`."""
+    in_sandbox: bool = False
+    """See there."""
 
 
 async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
@@ -60,8 +62,9 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
         is_by_rule = _is_by_rule(now, arguments, ports)
         turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
         if not turns:
-            is_walled = call.decided_by == "policy" and verdict is not None and verdict.by_proof
-            return Looked(call, arguments, None, leads, is_walled)
+            by_proof = verdict is not None and verdict.by_proof
+            in_sandbox = verdict is not None and verdict.in_sandbox
+            return Looked(call, arguments, None, leads, call.decided_by == "policy" and by_proof, in_sandbox)
         if mode == "yolo" or is_by_rule:
             return Looked(_refused(call, stuck(turns, length)))
         return Looked(asked_again(call, now.binding, _REPEATED.format(times=times(turns, length))))

@@ -27,8 +27,17 @@ from ...state.messages import (
 from ..ports import Ports
 from .results.equipping import equipped
 
-SESSION_TEMP = "temp"
-"""In the scratch folder of a session, beside those of its calls: what sandboxed commands put into `/tmp`."""
+_SESSION_TEMP = "temp"
+"""Beside the folders of calls in the scratch folder of a session."""
+
+
+def session_temp(scratch: Path) -> Path:
+    """Return what sandboxed commands of a session see as `/tmp`; deeper than the files of calls are."""
+    return scratch / _SESSION_TEMP / "files"
+
+
+def temp_of(ports: Ports) -> Path | None:
+    return None if ports.scratch is None else session_temp(ports.scratch)
 
 
 def scratch_of(ports: Ports, call_id: str) -> Path | None:
@@ -62,7 +71,7 @@ def clear_once_committed(ports: Ports, call_id: str) -> None:
 def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
     """Remove what killed runs left of calls that are not open, as soon as the session is surely ours."""
     kept = {scratch_of(ports, call_id) for call_id in open_calls}
-    kept |= {None if ports.scratch is None else ports.scratch / SESSION_TEMP}
+    kept |= {None if ports.scratch is None else ports.scratch / _SESSION_TEMP}
 
     def sweep() -> None:
         if ports.scratch is not None and ports.scratch.is_dir():

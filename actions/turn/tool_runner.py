@@ -28,7 +28,7 @@ from ..workspace.beneath import Reach
 from .model_call import reads
 from .results.large import fitted, most_bytes
 from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
-from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of
+from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of, temp_of
 
 ResultT = TypeVar("ResultT")
 
@@ -98,7 +98,8 @@ class ToolRunner:
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
         reach_of = Reach.of(self._ports.roots, looked.leads)
-        context = replace(context, reach=reach_of, results=self._kept(), is_walled=looked.is_walled)
+        held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
+        context = replace(context, reach=reach_of, results=self._kept(), **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.known_files())
         ready = await guarded(call, lambda: self._prepared(call, arguments, context))
@@ -221,6 +222,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         scope=ports.shared.scope(),
         written=call.arguments,
         scratch=scratch_of(ports, call.call_id),
+        temp=temp_of(ports),
         cache=ports.cache,
         private=ports.private,
         masker=ports.masker,

@@ -17,7 +17,7 @@ from . import path_rules
 from .call import Call
 from .path_rules import Workspace
 from .protected_places import why_always_asked, why_protected
-from .rules import Rule, by_precision, literal_of
+from .rules import SANDBOXED, Rule, by_precision, literal_of
 
 if TYPE_CHECKING:
     from .hidden_files import HiddenFiles
@@ -185,8 +185,12 @@ class Policy:
             return Verdict(
                 "allow", "makes, copies or moves files inside the workspace, as auto-edit mode may"
             )
-        if mode == "auto-edit" and self._stays_inside(call):
+        if mode == "auto-edit" and self._is_confined and self._stays_inside(call):
             return Verdict("allow", "the sandbox keeps it in the workspace, without a network")
+        rule = self._sandboxing(call)
+        if rule is not None and call.sight.commands and self._stays_inside(call):
+            why = f"allowed by rule {rule.text}: a sandbox keeps it in the workspace, without a network"
+            return Verdict("allow", why, rule.text, in_sandbox=True)
         return Verdict("ask", concern)
 
     def _only_edits(self, call: Call) -> bool:
@@ -197,9 +201,14 @@ class Policy:
             return False
         return only_edits(call.subject, self._workspace, self._cwd_of(call), self._own)
 
+    def _sandboxing(self, call: Call) -> Rule | None:
+        """Return the rule by which a call passes if it runs in a sandbox."""
+        rules = (rule for rule in self._allow if rule.tool == SANDBOXED)
+        return next((rule for rule in rules if fnmatchcase(call.tool, rule.pattern or "*")), None)
+
     def _stays_inside(self, call: Call) -> bool:
-        """Tell whether a command runs in the sandbox, and is seen to be about nothing but the workspace."""
-        if not (self._is_confined and call.traits.runs_commands) or self._outside(call) or call.sight.doubts:
+        """Tell whether a command is seen to be about nothing but the workspace; a sandbox does the rest."""
+        if not call.traits.runs_commands or self._outside(call) or call.sight.doubts:
             return False
         words = [word for seen in call.sight.commands for word in seen.words[1:]]
         paths = [part for word in words for part in (word, word.partition("=")[2]) if part]

@@ -1,4 +1,4 @@
-"""What "always" can mean for a call: exactly this, its prefix, or all edits in the workspace."""
+"""What "always" can mean for a call: exactly this, its prefix, all edits, or all that a sandbox holds."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,14 +6,15 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from ...actions.ports import BadArguments, Gate, Ports, Tool
+from ...actions.tools.shell.sandbox.sandbox import sandbox_kind
 from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
 from ...state.errors import UsageError
 from ...state.session import SessionSettings
-from .rules import exact_rule
+from .rules import exact_rule, sandboxed_rule
 from .shell.services import looking_part
 
-OfferKind = Literal["exact", "prefix", "edits"]
+OfferKind = Literal["exact", "prefix", "edits", "sandbox"]
 EDITING: ExecutionMode = "auto-edit"
 GateOf = Callable[[SessionSettings], Gate]
 """Makes the gate of settings."""
@@ -101,11 +102,19 @@ def offers_for(
     except BadArguments:
         return ()
     offered: list[Offer] = []
-    for offer in rules_for(tool, arguments):
+    for offer in (*rules_for(tool, arguments), *_in_sandbox(tool)):
         with suppress(UsageError):  # of a command that no rule can be written for
             gate = gate_of(settings.model_copy(update={"allow": (*settings.allow, offer.rule)}))
-            offered += [offer] if gate.judge(tool, arguments, mode).decision == "allow" else []
+            verdict = gate.judge(tool, arguments, mode)
+            fits = verdict.decision == "allow" and (verdict.in_sandbox or offer.kind != "sandbox")
+            offered += [offer] if fits else []
     if tool.traits.writes_files and mode == "interactive":
         edits = gate_of(settings).judge(tool, arguments, EDITING)
         offered += [Offer("edits")] if edits.decision == "allow" else []
     return tuple(offered)
+
+
+def _in_sandbox(tool: Tool) -> Iterator[Offer]:
+    """Yield the rule that lets commands pass in a sandbox, where one works."""
+    if tool.traits.runs_commands and sandbox_kind() is not None:
+        yield Offer("sandbox", sandboxed_rule(tool.spec.name))

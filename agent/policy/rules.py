@@ -12,6 +12,11 @@ from .path_rules import is_pattern
 
 _NEAR = 0.85
 """How alike a name is that can only be a slip of the pen."""
+SANDBOXED = "sandboxed"
+"""In place of a tool in an allow rule: the tool that the pattern names runs commands in a sandbox, unasked.
+
+No tool has this name, so that an older version, which does not know it, allows nothing by it.
+"""
 _RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
 
 
@@ -69,6 +74,7 @@ def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:
     """Return the rules that speak of none of these tools, nor of what a session may have beside them."""
     known = {*tools, *declared()}
     read = [parse_rule(text) for text in rules]
+    read = [rule for rule in read if rule.tool != SANDBOXED]
     # Rules for servers stand in a configuration of which not every folder has the servers.
     idle = (rule for rule in read if not any(map(rule.names, known)))
     return [rule.text for rule in idle if not rule.tool.startswith(SERVER_PREFIX)]
@@ -96,6 +102,11 @@ def literal_of(pattern: str) -> str | None:
     """Return the one text that a pattern without wildcards matches; None if it has any."""
     rest = re.sub(r"\[[*?[]\]", "", pattern)
     return None if re.search(r"[*?[]", rest) else re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
+def sandboxed_rule(tool: str) -> str:
+    """Return the rule by which all commands of a tool pass that a sandbox holds."""
+    return f"{SANDBOXED}({tool})"
 
 
 def _missed(tool: str, tools: Collection[str]) -> str | None:

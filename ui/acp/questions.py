@@ -92,4 +92,6 @@ def _outcomes() -> list[_Row]:
 def _named(offer: Offer) -> str:
     if not offer.rule:
         return f"Allow all edits in this workspace for this session (mode {EDITING})"
+    if offer.kind == "sandbox":
+        return "Allow in the sandbox, and do not ask again for commands in this session"
     return f"Allow always in this session: {exposed(offer.rule)}"

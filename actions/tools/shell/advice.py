@@ -1,12 +1,8 @@
 """What a failed command gives away: that it wanted to ask somebody, or met the walls of its sandbox."""
 
 import re
-from typing import TYPE_CHECKING
 
 from .spool import Ended
-
-if TYPE_CHECKING:
-    from .sandbox.sandbox import Sandbox
 
 _END_CHARS = 4000
 """Why a command failed stands at its end."""
@@ -25,8 +21,11 @@ _QUESTIONS = re.compile(
 )
 
 
-def advice_on(output: str, ended: Ended, sandbox: "Sandbox | None") -> str:
-    """Return what helps the model on, if something is recognised; else nothing."""
+def advice_on(output: str, ended: Ended, sandbox: str) -> str:
+    """Return what helps the model on, if something is recognised; else nothing.
+
+    `sandbox`: what the command ran in; empty if that was none.
+    """
     if ended.status == 0 and not ended.reason:
         return ""
     end = output[-_END_CHARS:]
@@ -35,9 +34,9 @@ def advice_on(output: str, ended: Ended, sandbox: "Sandbox | None") -> str:
             "it wanted to ask somebody, and nobody can answer: there is no terminal and no input; answer by"
             " an argument, an option such as --yes or -m, a variable, a pipe or a here-document"
         )
-    if sandbox is not None and _WALLS.search(end):
+    if sandbox and _WALLS.search(end):
         return (
-            f"commands run in a sandbox here ({sandbox.status}): only the workspace and /tmp can be"
+            f"commands run in a sandbox here ({sandbox}): only the workspace and /tmp can be"
             " written, and not what git, shells, editors or CI run from it; there are no UNIX sockets"
         )
     return ""

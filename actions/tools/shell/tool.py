@@ -5,8 +5,8 @@ import errno
 import os
 import secrets
 import tempfile
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -158,7 +158,9 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         found = await _found(spool.output)
         if wall is not None and ended.status and (why := failed_at_wall(found.text, cwd)):
             return ToolOutcome("error", found.text, asks=_BEHIND_WALL.format(line=why))
-        notes = filter(None, [advice_on(found.text, ended, self._sandbox), self._new_note(before)])
+        notes = filter(
+            None, [advice_on(found.text, ended, self._sandbox_status(context)), self._new_note(before)]
+        )
         outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
 
@@ -203,9 +205,18 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 
         if wall is not None:
             return wall.launch(cwd)
+        if context.in_sandbox and (self._sandbox is None or self._sandbox.has_network):
+            return _sandboxed_once(cwd, context)
         if self._sandbox is None:
             return nullcontext(NO_SANDBOX)
-        return self._sandbox.launch(cwd, is_approved=context.allowed_by != "policy")
+        is_approved = context.allowed_by != "policy" and not context.in_sandbox
+        return self._sandbox.launch(cwd, is_approved)
+
+    def _sandbox_status(self, context: ToolContext) -> str:
+        """Return what a command ran in, in a few words; empty if that was no sandbox."""
+        if self._sandbox is not None:
+            return self._sandbox.status
+        return "network off" if context.in_sandbox else ""
 
     def _new_note(self, before: "FilesBefore") -> str:
         """Return what cannot be undone, the first time that there is anything."""
@@ -218,6 +229,21 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         from .spool import CommandLimits
 
         return CommandLimits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
+
+
+@asynccontextmanager
+async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator["Launch"]:
+    """Put one command into a sandbox without a network. Raises `OSError` where there is none."""
+    from .sandbox.sandbox import Sandbox, Workplace, sandbox_kind
+
+    kind = await asyncio.to_thread(sandbox_kind)
+    if kind is None:
+        raise OSError(errno.ENOTSUP, "it may run in a sandbox only, and none works here")
+    roots = tuple(map(Path, context.reach.roots)) or (context.cwd,)
+    place = Workplace(roots, Path.home(), context.private, temp=context.temp)
+    with closing(Sandbox(kind, place)) as sandbox:
+        async with sandbox.launch(cwd) as launch:
+            yield launch
 
 
 def _look(context: ToolContext, folder: Path) -> "FilesBefore":

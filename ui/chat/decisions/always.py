@@ -37,7 +37,15 @@ class Always:
         self._env = env
 
     def offers(self, call: PendingCall) -> Sequence[Offer]:
-        return self._rules.offers(call)
+        return [offer for offer in self._rules.offers(call) if offer.kind != "sandbox"]
+
+    def sandbox(self, call: PendingCall) -> Offer | None:
+        """Return what lets commands pass that run in a sandbox, if that is on offer for a call."""
+        return next((offer for offer in self._rules.offers(call) if offer.kind == "sandbox"), None)
+
+    def accept(self, offer: Offer) -> None:
+        """Let what was offered pass for the rest of this session."""
+        self._rules.accept(offer)
 
     async def choose(self, offers: Sequence[Offer]) -> bool:
         """Ask which, and for how long; return whether the person took one: then it holds."""

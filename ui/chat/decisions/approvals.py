@@ -29,7 +29,7 @@ class _Said(NamedTuple):
 class Approvals:
     """The dialogue about the calls of one turn."""
 
-    KEYS = ("y", "a", "n", "r", "e", "v", "A")
+    KEYS = ("y", "a", "s", "n", "r", "e", "v", "A")
     """What may decide, or show more; which of them are offered depends on the call."""
 
     def __init__(self, questions: Questions, always: Always, cwd: str, about: About) -> None:
@@ -64,7 +64,7 @@ class Approvals:
             shown = call if changed is None else call.model_copy(update={"arguments": changed})
             self._show(calls, place, shown, is_full)
             choices = self._choices(shown, len(calls) - place if changed is None else 0)
-            answer = await self._questions.answer("Run it?", choices, "no, with this reason")
+            answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="s")
             is_full = answer.key == "v"
             if answer.text:
                 return _Said([CallDecision(call_id=call.call_id, approved=False, reason=answer.text)])
@@ -92,6 +92,10 @@ class Approvals:
                 return _Said(found, True) if found else None
             case "a" if not await self._always.choose(self._always.offers(shown)):
                 return None
+            case "s" if (offer := self._always.sandbox(shown)) is not None:
+                self._always.accept(offer)
+                self._renderer.know([shown])
+                return _Said([CallDecision(call_id=call_id, approved=True, arguments=changed)], True)
             case "y" | "a":
                 self._renderer.know([shown])
                 return _Said([CallDecision(call_id=call_id, approved=True, arguments=changed)], key == "a")
@@ -156,6 +160,8 @@ class Approvals:
         choices = {"y": "yes, once"}
         if self._always.offers(call):
             choices["a"] = "always: choose what, and for how long"
+        if self._always.sandbox(call) is not None:
+            choices["s"] = "in the sandbox, and do not ask again for this session"
         choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
         if len(preview(call.tool, call.arguments, self._cwd)) > _SHOWN_LINES:
             choices["v"] = "view everything"

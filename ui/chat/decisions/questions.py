@@ -253,13 +253,13 @@ class Questions:
         return answer.key
 
     async def answer(
-        self, question: str, choices: dict[str, str], text_means: str, safe: str = ""
+        self, question: str, choices: dict[str, str], text_means: str, safe: str = "", firm: str = ""
     ) -> GivenAnswer:
         """Return the key pressed for a choice, or a line of text; raises `CommandTyped`.
 
-        A `safe` choice counts whatever follows.
+        A `safe` choice counts whatever follows, a `firm` one only with Enter.
         """
-        answer = await self._ask(question, choices, text_means, safe=safe)
+        answer = await self._ask(question, choices, text_means, firm, safe)
         if is_command(answer.text) or own_command(answer.text) is not None:
             raise CommandTyped(answer.text)
         return answer

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -199,6 +200,12 @@ def open_sandbox(
             f"There is no sandbox here ({why}).", "Install bubblewrap, or run without --sandbox required."
         )
     return None, f"There is no sandbox here, so commands run without one ({why})."
+
+
+@cache
+def sandbox_kind() -> SandboxKind | None:
+    """Return the best kind that works on this machine; None: there is none. Tries them once."""
+    return next((kind for kind, trouble in what_works(Workplace((), Path.home())) if not trouble), None)
 
 
 def what_works(place: Workplace) -> Iterator[tuple[SandboxKind, str]]:

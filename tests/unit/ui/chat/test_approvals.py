@@ -84,6 +84,20 @@ async def test_n_denies(desk: Desk) -> None:
     assert await desk.decide("n") == [CallDecision(call_id="c1", approved=False)]
 
 
+async def test_s_with_enter_lets_commands_pass_in_a_sandbox(desk: Desk) -> None:
+    sandboxed = Offer("sandbox", "sandboxed(run_shell_command)")
+    desk.rules.offered.append(sandboxed)
+    decisions = await desk.decide("s\r", calls=[shell("df -h"), shell("du", "c2")])
+    assert decisions == [CallDecision(call_id="c1", approved=True)]
+    assert desk.rules.accepted == [sandboxed]
+    assert "in the sandbox, and do not ask again for this session" in desk.out.getvalue()
+
+
+async def test_s_is_nothing_where_no_sandbox_is_offered(desk: Desk) -> None:
+    assert await desk.decide("s", "\x7f", "n") == [CallDecision(call_id="c1", approved=False)]
+    assert desk.rules.accepted == []
+
+
 async def test_always_shows_the_rule_and_takes_a_second_key_for_it(desk: Desk) -> None:
     decisions = await desk.decide("a", "s", calls=[shell("df -h"), shell("du", "c2")])
     assert decisions == [CallDecision(call_id="c1", approved=True)]
