@@ -27,7 +27,7 @@ _OPTIONS: Mapping[str, str] = {
     "tail": "-# -qvz -n: -c: --bytes: --lines: --quiet --silent --verbose --zero-terminated",
     "wc": "-clmLw --bytes --chars --lines --max-line-length --words --total?",
     "ls": """
-        -aAbBcCdfFgGhHikKlLmnNopqQrRsStuUvxXZ1 -I% -T: -w: --all --almost-all --author --escape --block-size:
+        -aAbBcCdfFgGhHikKlLmnNopqQrRsStuUvxXZ1 -I: -T: -w: --all --almost-all --author --escape --block-size:
         --ignore-backups --color? --directory --classify? --file-type --format: --full-time
         --group-directories-first --no-group --human-readable --si --dereference-command-line
         --dereference-command-line-symlink-to-dir --hide% --hyperlink? --indicator-style: --inode --ignore%
@@ -253,6 +253,7 @@ SUBCOMMANDS: Mapping[str, Program] = {
 }
 """Of programs that do much more than read."""
 PROGRAMS: Mapping[str, Program] = {
-    **{name: _program(name, table(options)) for name, options in _OPTIONS.items()},
-    **{name: _program(name, single_dash_table(options)) for name, options in _SINGLE_DASH.items()},
+    name: _program(name, single_dash_table(words) if name in _SINGLE_DASH else table(words))
+    for name, words in OPTION_WORDS.items()
+    if name not in _SUBCOMMANDS
 }

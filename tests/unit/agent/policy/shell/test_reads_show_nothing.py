@@ -82,25 +82,23 @@ def corpus(repositories: list[str]) -> Iterator[str]:
     ways, tails = cycle(WAYS), cycle(TAILS)
     yield from (*READS, *UNSAFE, *DENIED)
     for program, known in PROGRAMS.items():
-        yield from (f"{program} {way}" for way in WAYS)
-        yield from (
-            f"{program} {danger.format(way)} {next(tails)}" for danger in DANGERS for way in islice(ways, 2)
-        )
+        yield from (f"{program} {way}" for way in (WAYS if known.shows_content else islice(ways, 8)))
+        yield from (f"{program} {danger.format(next(ways))} {next(tails)}" for danger in DANGERS)
         for option, kind in known.options.items():
             if option == "-#":
                 yield f"{program} -3 {next(ways)}"
                 continue
-            yield from (f"{program} {option} {next(ways)} {next(tails)}" for _ in range(2))
-            yield f"{program} {next(tails)} {option} {next(ways)}"
-            if kind != "flag":
-                joint = "=" if option.startswith("--") else ""
-                yield f"{program} {option}{joint}{next(ways)} {next(tails)}"
+            yield f"{program} {option} {next(ways)} {next(tails)}"
+            if kind == "flag":
+                yield f"{program} {next(tails)} {option} {next(ways)}"
+            else:
+                yield f"{program} {option}{'=' if option.startswith('--') else ''}{next(ways)} {next(tails)}"
     yield from (frame.format(*[way] * frame.count("{}")) for frame, way in product(FRAMES, WAYS))
     yield from (f"cd {name} && git {words}" for name, words in product(repositories, GIT_COMMANDS))
     yield from (f"git -C {name} status" for name in repositories)
     for name, known in GIT.items():
         yield from (f"cd tracked && git {name} {option} {next(ways)}" for option in known.options)
-        yield from (f"cd base && git {name} {option} ../{next(ways)}" for option in known.options)
+        yield from (f"cd base && git {name} {option} ../{next(ways)}" for option in islice(known.options, 20))
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +146,7 @@ def test_what_passes_unasked_shows_nothing_planted_and_runs_no_planted_program(
     repositories = sorted(path.name for path in workspace.iterdir() if (path / ".git").exists())
     texts = list(dict.fromkeys(corpus(repositories)))
     passing = [text for text in texts if command(workspace, text).decision == "allow"]
-    assert len(texts) > 9_000
+    assert len(texts) > 8_000
     assert len(passing) > 1_000
     with ThreadPoolExecutor(4) as threads:
         outputs = list(threads.map(run, passing))
