@@ -3,27 +3,20 @@
 import os
 import secrets
 import signal
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.commands.command import Command
 from support.tools.processes import supervisors
+from support.waiting import wait_for
 
 from sandbur.state.store.lease import new_runner
 
 WAIT_S = 120
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    latest = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < latest, "waited in vain"
-        time.sleep(0.02)
 
 
 def killed_at(command: Command, point: str) -> str:

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 from support.places import ROOT
 from support.tools.processes import alive, supervisors
 from support.tools.sandboxes import KINDS, require
+from support.waiting import wait_for
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.process import PROGRAM
@@ -41,13 +42,6 @@ context = ToolContext("c1", folder, lambda text: None, folder / "calls" / "c1")
 print(asyncio.run(tool.run(tool.parse(arguments), context)).content, flush=True)
 sys.stdin.read()
 """
-
-
-def wait_for(condition: Callable[[], object], limit_s: float = 20) -> None:
-    latest = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < latest, "waited in vain"
-        time.sleep(0.01)
 
 
 @dataclass
@@ -158,7 +152,7 @@ def test_a_killed_agent_takes_the_command_along_and_the_record_says_so(confined:
     trial.wait_for_processes()
     began = time.monotonic()
     trial.kill()
-    wait_for(lambda: not alive(trial.nap), limit_s=10)
+    wait_for(lambda: not alive(trial.nap))
     assert time.monotonic() - began < 10
     assert "stopped agent\n" in trial.record()
     found = trial.recover()
@@ -174,7 +168,7 @@ def test_what_outlives_agent_and_supervisor_is_killed_by_the_recovery(confined: 
     trial.wait_for_processes()
     trial.kill(trial.supervisor)
     found = trial.recover()
-    wait_for(lambda: not alive(trial.nap), limit_s=10)
+    wait_for(lambda: not alive(trial.nap))
     assert (found.outcome, found.output) == (None, "so far\n")
     assert found.note.startswith("How it ended is not recorded")
 
@@ -294,7 +288,7 @@ def test_a_stopped_supervisor_is_waited_for_a_moment_only(trial: Trial):
     found = trial.recover()
     assert time.monotonic() - began < 10
     assert found.output == "so far\n"
-    wait_for(lambda: not alive(trial.nap), limit_s=10)
+    wait_for(lambda: not alive(trial.nap))
 
 
 def test_nobody_else_can_read_what_a_command_writes(trial: Trial):

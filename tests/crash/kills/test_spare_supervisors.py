@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 from support.places import ROOT
 from support.tools.processes import below, open_files, parent_of, supervisors
 from support.tools.sandboxes import KINDS, require
+from support.waiting import wait_for
 
 from sandbur.actions.ports import Recovered, ToolContext
 from sandbur.actions.tools.shell.tool import RunShellCommand
@@ -47,13 +48,6 @@ asyncio.run(main())
 """
 SPARE_S = 0.5
 """What is meant to stay as it is has so long to change."""
-
-
-def wait_for(condition: Callable[[], object], limit_s: float = 20) -> None:
-    latest = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < latest, "waited in vain"
-        time.sleep(0.005)
 
 
 def is_alive(pid: int) -> bool:
@@ -156,9 +150,9 @@ class Agent:
         context = ToolContext("c", self.folder, lambda text: None, self.scratch)
         return asyncio.run(tool.recover(tool.parse('{"command": "true"}'), context))
 
-    def assert_nothing_is_left(self, limit_s: float = 1.5) -> None:
-        wait_for(lambda: not [pid for pid in self.seen if is_alive(pid)], limit_s)
-        wait_for(lambda: not self.sleeping, limit_s)
+    def assert_nothing_is_left(self) -> None:
+        wait_for(lambda: not [pid for pid in self.seen if is_alive(pid)])
+        wait_for(lambda: not self.sleeping)
 
     @property
     def sleeping(self) -> bool:
@@ -186,7 +180,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     for pid in agent.seen:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-    agent.assert_nothing_is_left(20)
+    agent.assert_nothing_is_left()
 
 
 EFFECT = "echo once >> effects; echo done"
@@ -350,7 +344,7 @@ def test_a_running_command_ends_with_its_agent_and_the_record_says_so(
     agent.start(sandbox)
     running(agent)
     agent.kill(*([agent.zygote] if with_zygote else []))
-    agent.assert_nothing_is_left(3)
+    agent.assert_nothing_is_left()
     assert "stopped agent\n" in (agent.scratch / "ended").read_text()
     found = agent.recover()
     assert (found.outcome, found.output) == (None, "begun\n")
@@ -425,7 +419,7 @@ def test_whoever_is_killed_at_any_moment_a_command_runs_once_at_most_and_the_tru
     if "agent" in victims:
         assert agent.process is not None
         agent.process.wait(20)
-        agent.assert_nothing_is_left(5)
+        agent.assert_nothing_is_left()
         found = agent.recover()
         is_done = found.outcome is not None and found.outcome.outcome == "ok"
         is_known = found.outcome is not None

@@ -70,7 +70,7 @@ class Terminal:
         """Read on until the process has ended."""
         end = time.monotonic() + seconds
         while process.poll() is None:
-            assert time.monotonic() < end, "the process does not end"
+            assert time.monotonic() < end, f"the process does not end; it showed: {self.shown[-2000:]!r}"
             if self._near < 0:
                 time.sleep(0.02)
             else:

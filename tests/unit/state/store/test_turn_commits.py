@@ -1,14 +1,14 @@
 """A turn takes two commits: the reply with the start of its first call, and what came of the calls."""
 
-import asyncio
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.models.scripted import AskUnlessYolo, Recorder, ScriptedModel, act, collect, open_session
+from support.waiting import until
 
 from sandbur.actions.ports import Verdict
 from sandbur.state.application import ApplicationState
@@ -167,7 +167,7 @@ async def test_a_held_step_goes_to_disk_by_itself_when_nothing_takes_it_along(st
     await writer.save(0, "router", said("one"), waits=True)
     assert writer.last_seq == 0
     assert rows(store, "SELECT COUNT(*) FROM steps") == [(0,)]
-    await eventually(lambda: rows(store, "SELECT seq, position FROM steps") == [(0, "router")])
+    await until(lambda: rows(store, "SELECT seq, position FROM steps") == [(0, "router")])
 
 
 async def test_a_held_step_comes_before_the_next_one_in_the_same_commit(store: Store) -> None:
@@ -226,11 +226,3 @@ def test_a_new_store_has_small_pages_and_one_from_before_keeps_its_own(tmp_path:
         store = Store.open(f"sqlite:///{path}")
         assert rows(store, "PRAGMA page_size") == [(page_bytes,)]
         store.close()
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    for _ in range(400):
-        if holds():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("it never came to hold")

@@ -16,6 +16,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output import DummyOutput
+from support.waiting import until
 
 from sandbur.ui.chat.input.completion import SlashCompleter
 from sandbur.ui.chat.input.composer import UNREAD_S, Composer, Leave, show_above
@@ -42,14 +43,6 @@ async def read(keys: PipeInput, typed: str, line: Composer | None = None) -> str
     keys.send_text(typed)
     async with asyncio.timeout(60):
         return await (line or composer()).read()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if is_so():
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError
 
 
 async def test_an_enter_that_came_before_the_news_could_be_read_sends_nothing(keys: PipeInput) -> None:

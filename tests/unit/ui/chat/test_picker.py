@@ -1,7 +1,7 @@
 """Sessions to pick from: how each stands, a search in what people said, and what was said last."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
+from support.waiting import until
 
 from sandbur.state.session import SessionSettings, SessionSummary
 from sandbur.state.store.store import Store
@@ -54,14 +55,6 @@ def text_of(picker: Picker) -> str:
     return "".join(part[1] for part in picker._text())
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it does not come")
-
-
 @pytest.mark.parametrize(
     ("changes", "state"),
     [
@@ -96,7 +89,7 @@ async def test_every_line_fits_the_terminal(keys: PipeInput, output: Sized, colu
 
     picker = Picker("Which?", choices, "leaves", more=choices[:3], preview=preview)
     picking = asyncio.ensure_future(picker.run())
-    await until(lambda: "word" in text_of(picker))
+    await until(lambda: "word" in text_of(picker), lambda: text_of(picker))
     shown = text_of(picker).splitlines()
     assert max(map(cell_len, shown)) < columns
     assert len(shown) <= output.rows
@@ -110,7 +103,7 @@ async def test_all_words_of_a_filter_are_looked_for_wherever_they_stand(keys: Pi
     picker = Picker("q", [Choice("1", "a", "red apple"), Choice("2", "b", "green apple")], "leaves")
     picking = asyncio.ensure_future(picker.run())
     keys.send_text("apple GR")
-    await until(lambda: "1 of 2" in text_of(picker))
+    await until(lambda: "1 of 2" in text_of(picker), lambda: text_of(picker))
     keys.send_text("\x15re\x7f\x7f2\r")
     assert await picking == "2"
 
@@ -119,7 +112,7 @@ async def test_enter_takes_nothing_where_nothing_fits(keys: PipeInput) -> None:
     picker = Picker("q", [Choice("1", "a", "red")], "leaves")
     picking = asyncio.ensure_future(picker.run())
     keys.send_text("zzz\r\x1b[A\x1b[B\r")
-    await until(lambda: "0 of 1" in text_of(picker))
+    await until(lambda: "0 of 1" in text_of(picker), lambda: text_of(picker))
     keys.send_text("\x03")
     with pytest.raises(Leave):
         await picking
@@ -137,9 +130,9 @@ async def test_words_that_come_later_are_found_and_the_cursor_stays(keys: PipeIn
     picker = Picker("q", choices, "leaves", words=words())
     picking = asyncio.ensure_future(picker.run())
     keys.send_text("needle")
-    await until(lambda: "0 of 3" in text_of(picker))
+    await until(lambda: "0 of 3" in text_of(picker), lambda: text_of(picker))
     more.set()
-    await until(lambda: "2 of 3" in text_of(picker))
+    await until(lambda: "2 of 3" in text_of(picker), lambda: text_of(picker))
     keys.send_text("\r")
     assert await picking == "3"
 
@@ -204,13 +197,13 @@ async def test_pages_are_read_as_the_cursor_or_a_filter_needs_them(keys: PipeInp
 
     picker = Picker("q", ChoiceList(page(0), pages()), "leaves")
     picking = asyncio.ensure_future(picker.run())
-    await until(lambda: "50 of 50+" in text_of(picker))
+    await until(lambda: "50 of 50+" in text_of(picker), lambda: text_of(picker))
     assert read == []
     keys.send_text("\x1b[6~" * 3)
-    await until(lambda: "100 of 100+" in text_of(picker))
+    await until(lambda: "100 of 100+" in text_of(picker), lambda: text_of(picker))
     assert read == [1]
     keys.send_text("5.49")
-    await until(lambda: "1 of 300;" in text_of(picker))
+    await until(lambda: "1 of 300;" in text_of(picker), lambda: text_of(picker))
     keys.send_text("\r")
     assert await picking == "5.49"
 

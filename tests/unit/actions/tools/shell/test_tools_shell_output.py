@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.places import ROOT
 from support.tools.small_disk import fill, mounted, needs_root
+from support.waiting import wait_for
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.supervisor.claim import OUTPUT
@@ -22,13 +21,6 @@ async def run(folder: Path, command: str, scratch: Path, tool: RunShellCommand |
     tool = tool or RunShellCommand()
     context = ToolContext("c1", folder, lambda text: None, scratch=scratch)
     return await tool.run(tool.parse(json.dumps({"command": command})), context)
-
-
-def wait_for(condition: Callable[[], object], limit_s: float = 20) -> None:
-    latest = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < latest, "waited in vain"
-        time.sleep(0.01)
 
 
 async def test_the_folder_of_a_call_holds_its_output_until_the_result_is_safe(tmp_path: Path):
