@@ -181,17 +181,20 @@ class Policy:
             return Verdict("deny", f"plan mode only looks inside the workspace: {concern}")
         if mode == "auto-edit" and call.traits.writes_files:
             return self._edit(call)
+        return self._pass_inside(call, mode) or Verdict("ask", concern)
+
+    def _pass_inside(self, call: Call, mode: ExecutionMode) -> Verdict | None:
+        """Let a command pass that only edits the workspace, or that a sandbox keeps there."""
         if mode == "auto-edit" and self._only_edits(call):
-            return Verdict(
-                "allow", "makes, copies or moves files inside the workspace, as auto-edit mode may"
-            )
+            why = "makes, copies or moves files inside the workspace, as auto-edit mode may"
+            return Verdict("allow", why)
         if mode == "auto-edit" and self._is_confined and self._stays_inside(call):
             return Verdict("allow", "the sandbox keeps it in the workspace, without a network")
         rule = self._sandboxing(call)
         if rule is not None and call.sight.commands and self._stays_inside(call):
             why = f"allowed by rule {rule.text}: a sandbox keeps it in the workspace, without a network"
             return Verdict("allow", why, rule.text, in_sandbox=True)
-        return Verdict("ask", concern)
+        return None
 
     def _only_edits(self, call: Call) -> bool:
         """Tell whether a command does no more than the file tools may in auto-edit mode."""

@@ -35,6 +35,7 @@ PROGRAMS = (
     ("burr_persister",),
     ("sandbox",),
     ("verdicts",),
+    ("search",),
     ("tracking_ui", "1"),
 )
 """Each with its arguments; `link_races` counts, it does not measure."""

@@ -68,7 +68,6 @@ ONE_IMPORTER = {
     "actions/tools/http/openapi_schemas.py": "references and schemas of a description, not its requests",
     "actions/tools/files/layout.py": "files of a back end on the disk for a moment, and nothing of tools",
     "actions/tools/functions/results.py": "what a function may return, and nothing of how it is called",
-    "actions/tools/search/worker.py": "a program of its own, which can be killed",
     "actions/tools/shell/sandbox/landlock.py": "a sandbox as orders to a supervisor",
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the words of macOS",
     "actions/tools/shell/sandbox/visible.py": "where systems and toolchains are on a disk",

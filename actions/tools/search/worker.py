@@ -13,13 +13,16 @@ import re
 import stat
 import sys
 import warnings
-from collections.abc import Iterator
-from typing import BinaryIO, cast
+from collections.abc import Iterable, Iterator, Sequence
+from re import _constants, _parser  # pyright: ignore[reportAttributeAccessIssue]  # what `re` itself reads patterns with
+from typing import Any, BinaryIO, cast
 
 _SAMPLE_BYTES = 65_536
 _KEPT_LINE_BYTES = 8192
 _NO_TEXT = "no-text"
 _LONGEST_LINE_BYTES = 8 << 20
+_SCANNED_BYTES = 1 << 20
+_NEW_LINE = ord("\n")
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, ""))
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -33,10 +36,12 @@ def main() -> None:
     # As for ripgrep, bytes that are no UTF-8 are no characters: a line break is what `.` does not match.
     codecs.register_error(_NO_TEXT, _line_break)
     expression = re.compile(options["pattern"])
+    literal = required_literal(expression)
     room: int = options["limit"]
     output = os.fdopen(1, "wb")
+    folders = OpenFolders()
     for index, path in enumerate(rest.split(b"\0")):
-        count, lines = _search(path, expression, room)
+        count, lines = _search(folders, path, expression, literal, room)
         if count:
             room -= len(lines)
             output.write(json.dumps([index, count, lines]).encode() + b"\n")
@@ -47,49 +52,122 @@ def _line_break(error: UnicodeError) -> tuple[str, int]:
     return "\n", cast(UnicodeDecodeError, error).end
 
 
-def _search(path: bytes, expression: "re.Pattern[str]", room: int) -> tuple[int, list[Line]]:
+def required_literal(expression: "re.Pattern[str]") -> bytes:
+    """Return the longest text, as UTF-8, that every match contains; empty where none is known."""
+    if expression.flags & re.IGNORECASE:
+        return b""
+    runs: list[list[str]] = [[]]
+    for op, value in _in_sequence(_parser.parse(expression.pattern)):
+        if op is _constants.LITERAL and value != _NEW_LINE and not 0xD800 <= value < 0xE000:
+            runs[-1].append(chr(value))
+        else:
+            runs.append([])
+    return max(("".join(run).encode() for run in runs), key=len)
+
+
+def _in_sequence(parsed: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what follows each other in every match, with the parts of groups that change no flags."""
+    for op, value in parsed:
+        if op is _constants.SUBPATTERN and not value[1] and not value[2]:
+            yield from _in_sequence(value[3])
+        else:
+            yield op, value
+
+
+def _search(
+    folders: "OpenFolders", path: bytes, expression: "re.Pattern[str]", literal: bytes, room: int
+) -> tuple[int, list[Line]]:
     """Return how many lines match, and the first of them."""
     count, lines = 0, list[Line]()
     try:
-        for number, line in enumerate(_lines(path), 1):
-            if expression.search(line.decode("utf-8", _NO_TEXT)):
+        for number, line in enumerate(_lines(folders.open(path), literal), 1):
+            # Bytes are looked at first: hardly a line has to be decoded.
+            if isinstance(line, bytes):
+                is_match = literal in line and expression.search(line.decode("utf-8", _NO_TEXT))
+            else:
+                is_match = expression.search(line)
+            if is_match:
                 count += 1
                 if len(lines) < room:
-                    lines.append((number, line[:_KEPT_LINE_BYTES].decode("latin-1"), len(line)))
+                    found = line if isinstance(line, bytes) else line.encode()
+                    lines.append((number, found[:_KEPT_LINE_BYTES].decode("latin-1"), len(found)))
     except OSError:
         pass
     return count, lines
 
 
-def _lines(path: bytes) -> Iterator[bytes]:
-    """Yield the lines of a text file as UTF-8 without their ends; nothing for a binary file."""
-    descriptor = _opened(path)
-    with os.fdopen(descriptor, "rb") as file:
+def _lines(descriptor: int, literal: bytes) -> Iterable[bytes | str]:
+    """Return the lines of a text file without their ends, as text where that is as fast, else as UTF-8.
+
+    None of a binary file, nor of one that does not contain the literal.
+    """
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return
-        sample = file.read(_SAMPLE_BYTES)
+            return ()
+        sample = os.read(descriptor, _SAMPLE_BYTES)
         mark, encoding = next(((m, e) for m, e in _MARKS if sample.startswith(m)), (b"", ""))
-        if b"\0" in sample and not encoding:
-            return
-        file.seek(0 if encoding else len(mark))
+        if not encoding and (b"\0" in sample or not _contains(descriptor, sample, literal)):
+            return ()
+        if not mark and len(sample) < _SAMPLE_BYTES and not os.read(descriptor, 1):
+            return _split(sample)
+        os.lseek(descriptor, 0 if encoding else len(mark), os.SEEK_SET)
+        source = os.fdopen(os.dup(descriptor), "rb")
+    finally:
+        os.close(descriptor)
+    return _read_lines(source, encoding)
+
+
+def _split(content: bytes) -> Sequence[bytes | str]:
+    """Return the lines of a whole file."""
+    try:
+        lines = content.decode().removesuffix("\n").split("\n") if content else []
+    except UnicodeDecodeError:
+        return [line.removesuffix(b"\r") for line in content.removesuffix(b"\n").split(b"\n")]
+    return [line.removesuffix("\r") for line in lines] if b"\r" in content else lines
+
+
+def _read_lines(file: BinaryIO, encoding: str) -> Iterator[bytes]:
+    with file:
         source = _as_utf8(file, encoding) if encoding else file
         while line := source.readline(_LONGEST_LINE_BYTES):
             yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _opened(path: bytes) -> int:
-    """Open a file below the working folder; a link on the way was put there after the file was listed."""
-    *folders, name = path.split(b"/")
-    here = os.open(b".", _FOLDER)
-    try:
-        for folder in folders:
-            inner = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=here)
-            os.close(here)
-            here = inner
+def _contains(descriptor: int, sample: bytes, literal: bytes) -> bool:
+    """Tell whether the literal is in the sample or in what is read after it."""
+    while literal not in sample:
+        more = os.read(descriptor, _SCANNED_BYTES)
+        if not more:
+            return False
+        sample = sample[len(sample) - len(literal) + 1 :] + more if len(literal) > 1 else more
+    return True
+
+
+class OpenFolders:
+    """Opens files below the working folder; a link on the way was put there after the file was listed."""
+
+    def __init__(self) -> None:
+        self._names: list[bytes] = []
+        self._open = [os.open(b".", _FOLDER)]
+        """The working folder and those of `_names`, each in the one before: most files share them."""
+
+    def open(self, path: bytes) -> int:
+        *folders, name = path.split(b"/")
+        if folders != self._names:
+            self._enter(folders)
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(name, flags, dir_fd=here)
-    finally:
-        os.close(here)
+        return os.open(name, flags, dir_fd=self._open[-1])
+
+    def _enter(self, folders: list[bytes]) -> None:
+        same = 0
+        while same < min(len(folders), len(self._names)) and folders[same] == self._names[same]:
+            same += 1
+        for descriptor in self._open[same + 1 :]:
+            os.close(descriptor)
+        del self._names[same:], self._open[same + 1 :]
+        for folder in folders[same:]:
+            self._open.append(os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=self._open[-1]))
+            self._names.append(folder)
 
 
 def _as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:
