@@ -523,3 +523,31 @@ def test_a_fork_of_the_agent_has_spares_of_its_own(agent: Agent):
         assert told.read() == "1\nexit code: 0"
     os.waitpid(child, 0)
     assert content(2).startswith("2\n")
+
+
+@pytest.mark.parametrize("stopped", ["", "zygote"])
+def test_no_process_outlives_an_agent_and_a_supervisor_that_are_killed_at_once(agent: Agent, stopped: str):
+    agent.start()
+    # One that left the session, and one below it whose parent has ended.
+    agent.tell(
+        "setsid sh -c 'sleep {nap} & sleep {nap} & wait' & (setsid -f sleep {nap}); touch begun; sleep 600"
+    )
+    wait_for(agent.folder.joinpath("begun").exists)
+    wait_for(lambda: agent.sleeping)
+    supervisor = supervisors(agent.pid)
+    assert supervisor
+    if stopped:
+        os.kill(agent.zygote, signal.SIGSTOP)
+    agent.kill(*supervisor)
+    agent.assert_nothing_is_left(20)
+
+
+def test_what_a_killed_supervisor_watched_is_killed_while_the_agent_lives(agent: Agent):
+    agent.start()
+    agent.tell("(setsid -f sleep {nap}); touch begun; sleep 600")
+    wait_for(agent.folder.joinpath("begun").exists)
+    [supervisor] = supervisors(agent.pid)
+    os.kill(supervisor, signal.SIGKILL)
+    agent.answer()
+    wait_for(lambda: not agent.sleeping)
+    assert agent.run(EFFECT) == DONE

@@ -29,13 +29,13 @@ class Ignoring:
         return kind is not None and issubclass(kind, self._errors)
 
 
-def waker() -> int:
-    """Return a pipe that gets the number of every signal that comes."""
+def waker(numbers: "tuple[int, ...]" = WATCHED) -> int:
+    """Return a pipe that gets the number of each of these signals that comes."""
     wake, wake_end = os.pipe()
     for end in (wake, wake_end):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-    for number in WATCHED:
+    for number in numbers:
         # Nothing to do: the pipe gets the signal's number.
         signal.signal(number, lambda number, frame: None)
     return wake
@@ -68,6 +68,12 @@ def fork(run: Callable[[], None], name: str) -> int:
 def end_with(parent: int) -> bool:
     """Have this process killed when its parent ends; False if that has ended already."""
     _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+def go_on_after(parent: int) -> bool:
+    """Have this process continued when its parent ends, if it is stopped; False if that has ended already."""
+    _control_process(_PR_SET_PDEATHSIG, signal.SIGCONT)
     return os.getppid() == parent
 
 

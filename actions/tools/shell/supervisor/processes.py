@@ -17,8 +17,11 @@ def signal_tree(group: int, number: int) -> int:
     return len(found)
 
 
-def descendants() -> list[tuple[int, str]]:
-    """Return every process below this one; the name is empty for one that has ended."""
+def descendants(but: "frozenset[int] | set[int]" = frozenset()) -> list[tuple[int, str]]:
+    """Return every process below this one; the name is empty for one that has ended.
+
+    `but`: processes that are left out, with what is below them.
+    """
     children: dict[int, list[tuple[int, str]]] = {}
     for pid in os.listdir("/proc") if _HAS_PROC else ():  # noqa: PTH208
         if pid.isdigit() and (parent := _parent_and_name(pid)) is not None:
@@ -26,7 +29,7 @@ def descendants() -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     waiting = [os.getpid()]
     while waiting:
-        below = children.get(waiting.pop(), [])
+        below = [each for each in children.get(waiting.pop(), []) if each[0] not in but]
         found += below
         waiting += [pid for pid, _ in below]
     return found

@@ -19,14 +19,15 @@ from .watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 OVER = b"over\n"
 """The last line: nothing of the command is left, and nothing is left to do."""
 
 
-def supervise(order: Order) -> None:
-    """Run a command, to the end of its last process."""
+def supervise(order: Order, report_over: "Callable[[], None] | None" = None) -> None:
+    """Run a command, to the end of its last process; `report_over` is called when that has come."""
     wake = waker()
     adopt_orphans()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -44,6 +45,8 @@ def supervise(order: Order) -> None:
     watch.run(wake)
     report = (watch.report() + sandbox.cleared()).encode()
     record(order.folder, report)
+    if report_over is not None and not watch.has_survivors:
+        report_over()
     os.set_blocking(1, True)
     with Ignoring(OSError):
         os.write(1, report + OVER)

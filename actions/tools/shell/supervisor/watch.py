@@ -79,6 +79,11 @@ class Watch:
         while self._pump.carry():
             pass
 
+    @property
+    def has_survivors(self) -> bool:
+        """True if processes were left that could not be killed."""
+        return self._survivors > 0
+
     def report(self) -> str:
         """Return how it ended, one fact a line."""
         facts = [f"status {self._status}"] if self._status is not None else []

@@ -3,7 +3,8 @@
 One for each agent, from which it gets nothing but a socket: no secret is in its memory, its environment or
 its open files. Each message on the socket asks for one more supervisor, which answers by itself, with the
 socket that takes its order and a handle on its process. All of them end with the agent, however that ends;
-who has claimed a call sees to its end first.
+who has claimed a call sees to its end first. If a supervisor is killed, what it watched over becomes a child
+of the zygote, which kills it, also when the agent was killed at the same moment.
 """
 
 import fcntl
@@ -11,6 +12,7 @@ import gc
 import os
 import select
 import sys
+import time
 from _socket import (
     AF_UNIX,
     CMSG_SPACE,
@@ -25,29 +27,99 @@ from _socket import (
 )
 
 from .order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, unpacked
-from .own_process import adopt_orphans, end_with, outlive_parent
+from .own_process import Ignoring, adopt_orphans, end_with, go_on_after, outlive_parent, waker
+from .processes import descendants
 from .supervise import load_sandbox, supervise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
 else:
     import _signal as signal
 
 _MOST_FILES = 32
 _INT_BYTES = 4
+_LAST_S = 6.0
+"""How long the zygote waits for the ends of calls once the agent is gone: longer than any of them takes."""
+
+
+class _Family:
+    """The supervisors that were forked, and the processes that lost theirs."""
+
+    def __init__(self) -> None:
+        self.wake = waker((signal.SIGCHLD,))
+        self._over, self._over_end = os.pipe()
+        """Gets the id of each supervisor that has left nothing, before it ends."""
+        for end in (self._over, self._over_end):
+            os.set_blocking(end, False)
+        self._forked = set[int]()
+
+    def forked(self, pid: int) -> None:
+        self._forked.add(pid)
+
+    def look(self) -> bool:
+        """Collect who ended, and kill what no supervisor watches; return whether any process is left."""
+        with Ignoring(BlockingIOError):
+            os.read(self.wake, 512)
+        ended = set[int]()
+        is_left = True
+        try:
+            while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                ended.add(pid)
+        except ChildProcessError:
+            is_left = False
+        self._forked -= ended
+        # To look at all processes of the machine takes long, so it is done only where one may be left.
+        if is_left and ended - self._left_nothing():
+            for pid, _ in descendants(but=self._forked):
+                with Ignoring(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        return is_left
+
+    def reporter(self, above: int) -> "Callable[[], None]":
+        """Return what a supervisor calls when nothing is left; it takes a file number over `above`."""
+        number = fcntl.fcntl(self._over_end, fcntl.F_DUPFD_CLOEXEC, above + 1)
+
+        def report() -> None:
+            with Ignoring(OSError):
+                os.write(number, os.getpid().to_bytes(_INT_BYTES, sys.byteorder))
+
+        return report
+
+    def _left_nothing(self) -> "set[int]":
+        """Return the supervisors that said so."""
+        content = b""
+        with Ignoring(BlockingIOError):
+            content = os.read(self._over, 1 << 16)
+        return {
+            int.from_bytes(content[at : at + _INT_BYTES], sys.byteorder)
+            for at in range(0, len(content), _INT_BYTES)
+        }
+
+    def end(self) -> None:
+        """See to it that all calls have ended; whoever is left then ends with this process."""
+        latest = time.monotonic() + _LAST_S
+        # Who was stopped sees only then that the agent is gone.
+        for pid in self._forked:
+            with Ignoring(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        poll = select.poll()
+        poll.register(self.wake, select.POLLIN)
+        while self.look() and (left_s := latest - time.monotonic()) > 0:
+            poll.poll(left_s * 1000)
 
 
 def main(control_number: str, agent_number: str) -> None:
     """Fork one supervisor at once, and one more whenever that is asked for, until the agent is gone."""
     agent_pid = int(agent_number)
     control, agent = socket(fileno=int(control_number)), os.pidfd_open(agent_pid)
-    # The kernel takes the end of a thread for the end of the parent: too early does no harm. It ends also who
-    # is stopped; who is not sees the end of the agent.
-    if not end_with(agent_pid):
-        return
-    # Nobody waits for a supervisor's exit code.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # The kernel takes the end of a thread for the end of the parent: too early does no harm. Who was stopped
+    # goes on then, and sees the end of the agent.
+    if not go_on_after(agent_pid):
+        return None
+    adopt_orphans()
+    family = _Family()
     mark_at = _mark_address()
     # What is there now is never collected, so that forks go on sharing it.
     gc.freeze()
@@ -58,21 +130,24 @@ def main(control_number: str, agent_number: str) -> None:
             control.send(NONE_LEFT)
         else:
             if pid == 0:
-                _be_spare(parent, control, agent, mark_at)
-        if not _comes(control, agent) or not (request := control.recv(16)):
-            return
+                _be_spare(parent, control, agent, mark_at, family)
+            family.forked(pid)
+        if not _comes(control, agent, family) or not (request := control.recv(16)):
+            return family.end()
         if request == CONFINED:
             load_sandbox()
 
 
-def _be_spare(parent: int, control: socket, agent: int, mark_at: int) -> None:
+def _be_spare(parent: int, control: socket, agent: int, mark_at: int, family: _Family) -> None:
     """Wait for an order and carry it out. Never returns."""
     try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         adopt_orphans()
         inbox = _announced(control)
         if end_with(parent) and _comes(inbox, agent):
-            _obey(inbox, agent, mark_at)
+            _obey(inbox, agent, mark_at, family)
     finally:
         os._exit(0)
 
@@ -89,15 +164,20 @@ def _announced(control: socket) -> socket:
     return inbox
 
 
-def _comes(line: socket, agent: int) -> bool:
-    """Wait for a message, or an end; False if the agent is gone."""
+def _comes(line: socket, agent: int, family: "_Family | None" = None) -> bool:
+    """Wait for a message, or an end; False if the agent is gone. A `family` is looked after meanwhile."""
     poll = select.poll()
-    poll.register(line.fileno(), select.POLLIN)
-    poll.register(agent, select.POLLIN)
-    return agent not in [descriptor for descriptor, _ in poll.poll()]
+    for descriptor in (line.fileno(), agent, *([family.wake] if family is not None else [])):
+        poll.register(descriptor, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        if family is not None and family.wake in ready:
+            family.look()
+        if agent in ready or line.fileno() in ready:
+            return agent not in ready
 
 
-def _obey(inbox: socket, agent: int, mark_at: int) -> None:
+def _obey(inbox: socket, agent: int, mark_at: int, family: _Family) -> None:
     """Carry out the order that came. Whatever goes wrong before the claim: nothing was started."""
     room = CMSG_SPACE(_MOST_FILES * _INT_BYTES)
     content, ancillary, flags, _ = inbox.recvmsg(MOST_BYTES, room, MSG_CMSG_CLOEXEC)
@@ -111,10 +191,12 @@ def _obey(inbox: socket, agent: int, mark_at: int) -> None:
     inbox.close()
     os.close(agent)
     outlive_parent()
-    _take_places(files, [0, 1, *numbers])
+    places = [0, 1, *numbers]
+    report_over = family.reporter(max([2, *files, *places]))
+    _take_places(files, places)
     os.chdir(cwd)
     _show_mark(order.marker, mark_at)
-    supervise(order)
+    supervise(order, report_over)
 
 
 def _take_places(files: list[int], numbers: list[int]) -> None:
