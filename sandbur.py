@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.patience import Retry, TimeLimit
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
-    from .agent.sdk.agent import Agent, workspace_tools
+    from .agent.sdk.agent import Agent
     from .agent.sdk.result import RunFailed, RunResult
     from .agent.sdk.session import AgentSession
+    from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stream import EventStream
     from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
@@ -117,6 +118,7 @@ __all__ = [
     "http_tools",
     "openapi_tools",
     "tool",
+    "web_tools",
     "workspace_tools",
 ]
 
@@ -187,7 +189,8 @@ _HOMES = {
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
-    "workspace_tools": ("sandbur.agent.sdk.agent", "workspace_tools"),
+    "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
+    "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),
 }
 """Public name -> its module and its name there; without one it is the module."""
 

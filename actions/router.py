@@ -130,7 +130,7 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
     from .turn.proposals import answer_all, count_bad_rounds, propose
 
-    may_plan = before.phase == "idle" and reply.finish != "length"
+    may_plan = ports.has_planning and before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None
     if found is not None:
         use, start = found

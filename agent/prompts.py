@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ..actions.turn.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
 from ..state.errors import ConfigError
 from .config.paths import decoded, read_bytes, repository_root, user_home
+from .extensions.definition import PLAIN, Definition, SessionPlace
 from .extensions.definition import Instructions as OwnInstructions
-from .extensions.definition import SessionPlace
 
 FILE_NAME = "AGENTS.md"
 MAX_BYTES = 64 * 1024
@@ -140,15 +140,19 @@ asked to touch."""
 
 
 async def session_prompt(
-    place: SessionPlace, add_dirs: Sequence[Path], env: Mapping[str, str], own: OwnInstructions | None = None
+    place: SessionPlace, add_dirs: Sequence[Path], env: Mapping[str, str], definition: Definition = PLAIN
 ) -> tuple[str, list[str]]:
     """Return the system prompt of a new session and what to tell the person.
 
     The caller stores the text: it must stay the same, byte for byte, as long as the session lives. With an
-    agent's own instructions those of the folder do not count.
+    agent's own instructions those of the folder do not count, and what is told beside them is about plans
+    and tools alone, where it has any.
     """
-    if own is not None:
-        return "\n\n".join([*filter(None, [await _written(own, place)]), _STEPS, _SAFETY]), []
+    if definition.instructions is not None:
+        steps = _STEPS if definition.has_planning else ""
+        results = _SAFETY if definition.has_tools else ""
+        parts = (await _written(definition.instructions, place), steps, results)
+        return "\n\n".join(filter(None, parts)), []
     cwd = place.cwd
     found = find_instructions(cwd, env)
     notices = [*found.problems]

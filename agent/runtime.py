@@ -119,7 +119,7 @@ class Runtime:
         session_id = session_id or str(uuid.uuid4())
         model, notices = self._chosen_model(or_demo)
         place = SessionPlace(session_id, self.settings.cwd)
-        system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition.instructions)
+        system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
         system, skills, said = await self._with_skills(system, definition)
         system = masker_for(self.env, self.settings.cwd).text(system)
         session = settings_of_session(self.settings, model, system)
@@ -128,6 +128,7 @@ class Runtime:
             "agent": definition.source,
             "skills": skills,
             "has_shipped_tools": definition.has_builtin_tools,
+            "has_planning": definition.has_planning,
             "output_schema": form,
             "done_tool": definition.done_tool,
             "variables": {**session.variables, **(variables or {})},
@@ -185,6 +186,10 @@ class Runtime:
         opened.notices = (*self.settings.notices, *said, *opened.notices, *damages, *lost)
         await self._clear_up()
         return opened
+
+    async def require_free(self, session_id: str) -> None:
+        """Raise `SessionHeld` while another process runs a stored session."""
+        await self.store.database.offload(lambda: self.store.index.require_free(session_id))
 
     async def _take_turns(self) -> None:
         """Let sessions that start at once begin one by one, with whatever else the loop does in between."""

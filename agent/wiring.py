@@ -225,7 +225,9 @@ def offers_of(
 
     A form of answers has a tool wherever it is, so that all models of a session are told the same.
     """
-    steering = (*DECISION_TOOLS, *(() if output is None else (final_answer(output.sent),)))
+    steering = DECISION_TOOLS if session.has_planning else ()
+    if output is not None:
+        steering = (*steering, final_answer(output.sent, session.has_planning))
     if not any(tool.traits.groups or tool.traits.equips for tool in toolbox.values()):
         return ToolOffer.made(
             session.system_prompt, (*(tool.spec for tool in toolbox.values()), *steering)
@@ -327,7 +329,8 @@ def bind_ports(
         private=() if places is None else (places.home,),
         compress_at=compress_at, withheld=withheld, sandbox="off" if sandbox is None else sandbox.status,
         max_result_tokens=session.max_result_tokens, session_id=session_id, token_counter=token_counter,
-        output=output, done_tool=session.done_tool, wrap_tool_call=wrap_tool_call, advice=advice, inbox=inbox,
+        output=output, done_tool=session.done_tool, has_planning=session.has_planning,
+        wrap_tool_call=wrap_tool_call, advice=advice, inbox=inbox,
         variables=session.variables, events=events or EventPort(), masks_replies=masks_replies,
     )  # fmt: skip
 

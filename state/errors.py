@@ -2,7 +2,8 @@
 
 SandburError
 ├── UsageError               2    a flag, argument or command that does not fit
-│   └── UnknownTool          2    a tool, or a group of tools, that is named and is not there
+│   ├── UnknownTool          2    a tool, or a group of tools, that is named and is not there
+│   └── WrongType            2    an argument of a program's call, a `TypeError`, too
 ├── ConfigError              52   a configuration file or value that does not fit
 ├── SandboxMissing           44   the sandbox that was asked for does not work here
 ├── CredentialsError         41   no key, or one the provider refuses
@@ -59,6 +60,10 @@ class UsageError(SandburError):
 
 
 class UnknownTool(UsageError):
+    pass
+
+
+class WrongType(UsageError, TypeError):
     pass
 
 

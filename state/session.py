@@ -63,6 +63,8 @@ class SessionSettings(Record):
     """`package.module:name` of the agent that it belongs to; empty: nobody's."""
     has_shipped_tools: bool = Field(default=True, exclude_if=lambda has: has)
     """False for an agent of a program that has brought all of its tools."""
+    has_planning: bool = Field(default=True, exclude_if=lambda has: has)
+    """Whether the model is offered the tools of plans."""
     own_tools: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tools: not tools)
     """Tools that did not ship: name -> digest of what the model was told of them."""
     mode: ExecutionMode = "interactive"

@@ -294,6 +294,8 @@ class Ports:
     """Without one, requests are estimated by their bytes."""
     output: "OutputFormat | None" = None
     """The form of every answer; None: text."""
+    has_planning: bool = True
+    """Whether the model may make plans."""
     done_tool: str = ""
     """The tool by which a run has to end; empty: an answer in words ends it."""
     advice: "Advice | None" = None

@@ -85,13 +85,13 @@ FINAL_ANSWER = "final_answer"
 RESERVED_NAMES = frozenset((*(tool.name for tool in DECISION_TOOLS), FINAL_ANSWER))
 
 
-def final_answer(parameters: Mapping[str, Any]) -> ToolSpec:
+def final_answer(parameters: Mapping[str, Any], has_planning: bool = True) -> ToolSpec:
     """Return the tool by which a model hands in an answer of a form; its arguments are the answer."""
+    alone = "Call it alone, and never inside a plan step." if has_planning else "Call it alone."
     return ToolSpec(
         FINAL_ANSWER,
         "Hand in the final answer, in the form that these parameters describe, once the whole work is done."
-        " Call it alone, and never inside a plan step. Unless your text is the answer as JSON of that form,"
-        " it is the only way to answer.",
+        f" {alone} Unless your text is the answer as JSON of that form, it is the only way to answer.",
         parameters,
     )
 

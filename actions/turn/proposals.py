@@ -66,7 +66,7 @@ async def propose(
     async def proposed(number: int, use: ToolUse) -> PendingCall:
         if number >= MOST_CALLS:
             return _invalid(use, _TOO_MANY)
-        if use.tool in RESERVED_NAMES and (use.tool != FINAL_ANSWER or ports.output is not None):
+        if _is_decision(use, ports):
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
@@ -80,6 +80,12 @@ async def propose(
     if ports.advice is not None and calls:
         reach("advice_taken")
     return tuple(calls)
+
+
+def _is_decision(use: ToolUse, ports: Ports) -> bool:
+    """Tell whether a call is one of the tools that steer the graph, of those that the session has."""
+    is_offered = ports.output is not None if use.tool == FINAL_ANSWER else ports.has_planning
+    return is_offered and use.tool in RESERVED_NAMES
 
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:

@@ -37,6 +37,8 @@ class Definition:
     """None: Sandbur's own, those of an agent in a person's terminal."""
     has_builtin_tools: bool = True
     """Whether its sessions have the tools that ship, beside its own."""
+    has_planning: bool = True
+    """Whether the model of a new session may make plans."""
     tools: "tuple[Tool, ...]" = ()
     sources: "tuple[ToolSource, ...]" = ()
     output: "OutputFormat | None" = None
@@ -44,6 +46,12 @@ class Definition:
     done_tool: str = ""
     """The tool by which its runs have to end; empty: an answer in words ends them."""
     middleware: "tuple[Middleware, ...]" = ()
+
+    @property
+    def has_tools(self) -> bool:
+        """Tell whether its sessions may have any tool, also one that a server or a middleware brings."""
+        own = self.has_builtin_tools or self.tools or self.sources or self.said.get("mcp_servers")
+        return bool(own) or any(layer.tools for layer in self.middleware)
 
 
 PLAIN = Definition()

@@ -10,11 +10,13 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
+
+from typing_extensions import TypeForm
 
 from ...actions.events import Event
 from ...actions.ports import Tool
-from ...actions.turn.output.types import output_format_of
+from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
 from ...state.cancellation import in_background
 from ...state.errors import ConfigError, SessionHeld, UsageError
@@ -22,14 +24,13 @@ from ...state.messages import Message, UserContent
 from ...state.session import Effort, SandboxWish
 from ..extensions.definition import Definition, Instructions
 from ..session.run import Limits
+from .arguments import require_fitting, require_values
 from .result import OutputT, RunResult
 from .session import AgentSession
 from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ...actions.ports import Model, TokenCounter
-    from ...actions.workspace.backends.backend import FileBackend
-    from ...actions.workspace.backends.composite import Composite
     from ..extensions.middleware.middleware import Middleware
     from ..runtime import Runtime
     from ..session.session import Session
@@ -45,7 +46,8 @@ class Agent(Generic[OutputT]):
         model: `provider/model`, or an object that is a `sandbur.Model`. None: as the command chooses.
         instructions: What it is for: a text, or a function of the session that begins, sync or async.
         tools: Functions, decorated with `sandbur.tool` or plain, and tools of `sandbur.workspace_tools()`.
-        output: The type of its answer: `str`, a pydantic model, a dataclass or another type with a schema.
+        output: The type of its answer: a pydantic model, a dataclass or another type with a schema. `str` or
+            None: a text.
         require_done: Whether every run has to end by the tool that is marked for it: `@tool(done=True)`.
         mode: What runs unasked: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
@@ -59,6 +61,7 @@ class Agent(Generic[OutputT]):
         groups: Groups of its tools (`@tool(needs=...)`) that are active from the beginning.
         available_groups: Groups that the model may make active by itself.
         max_listed_tools: With more tools than this the model finds them by a search. None: 40.
+        planning: `auto`: the model may make plans, where it has tools; `off`: it is told nothing of them.
         max_result_tokens: A result beyond this is kept in the store and shown in part. None: 20,000.
         env: What it reads instead of the environment of the process.
 
@@ -71,7 +74,7 @@ class Agent(Generic[OutputT]):
         *,
         instructions: Instructions = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
-        output: type[OutputT] = str,
+        output: TypeForm[OutputT] = str,
         require_done: bool = False,
         name: str = "",
         mode: ExecutionMode = "interactive",
@@ -94,10 +97,12 @@ class Agent(Generic[OutputT]):
         available_groups: Sequence[str] = (),
         max_listed_tools: int | None = None,
         max_result_tokens: int | None = None,
+        planning: Literal["auto", "off"] = "auto",
         env: Mapping[str, str] | None = None,
     ) -> None:
+        require_fitting(locals())
         self.name, self.output, self._env = name, output, env
-        self._typed = None if output is str else output_format_of(output)
+        self._typed = _typed_output(output)
         said = _said(
             limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
             ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
@@ -105,14 +110,13 @@ class Agent(Generic[OutputT]):
             available_groups=available_groups, max_listed_tools=max_listed_tools,
             max_result_tokens=max_result_tokens,
         )  # fmt: skip
-        made = _made(model, instructions, as_tools(tools), require_done, tuple(middleware))
-        form = None if self._typed is None else self._typed.format
-        self._definition = replace(made, said=said, output=form, token_counter=token_counter)
+        made = _made(model, instructions, as_tools(tools), require_done, tuple(middleware), said)
+        form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
+        self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
-        self._users = 0
-        self._entered: set[str] = set()  # The ids of the sessions that are open.
-        self._ending: dict[str, asyncio.Task[None]] = {}  # Those that are being closed.
+        self._users, self._entered = 0, set[str]()  # How many keep it open; the ids of open sessions.
+        self._ending: dict[str, asyncio.Task[None]] = {}
         self._streams: set[StreamedRun] = set()
 
     @property
@@ -130,7 +134,11 @@ class Agent(Generic[OutputT]):
             return await session.run(message)
 
     def run_sync(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
-        """Do what `run` does, where no event loop is running."""
+        """Do what `run` does, where no event loop is running; raises `UsageError` where one is."""
+        if _is_in_loop():
+            raise UsageError(
+                "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
+            )
         return asyncio.run(self.run(message, session_id=session_id))
 
     def stream(self, message: UserContent, *, session_id: str | None = None) -> EventStream:
@@ -224,6 +232,7 @@ class Agent(Generic[OutputT]):
             undo.push_async_callback(self._leave)
             runtime = cast("Runtime", self._runtime)
             if runtime.store.index.exists(session_id):
+                await runtime.require_free(session_id)
                 session = await runtime.resume(session_id, variables=variables)
             else:
                 session = await runtime.create(_checked_id(session_id), variables=variables)
@@ -270,6 +279,19 @@ class Agent(Generic[OutputT]):
         return f"{self._module}:{name}" if name else ""
 
 
+def _typed_output(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
+    """Return the form of an output, None for a text."""
+    return None if cast("object", output) in (str, None) else output_format_of(output)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _done_tool(tools: Sequence[Tool]) -> str:
     """Return the name of the tool by which runs end; raises `UsageError` unless there is exactly one."""
     names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
@@ -295,8 +317,10 @@ def _made(
     tools: tuple[Tool, ...],
     require_done: bool,
     middleware: "tuple[Middleware, ...]",
+    said: Mapping[str, Any],
 ) -> Definition:
     return Definition(
+        said=said,
         model=None if isinstance(model, str) else model,
         instructions=instructions,
         has_builtin_tools=False,
@@ -313,7 +337,7 @@ def _said(
     servers: str | Path | Mapping[str, Any] | None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return the settings that are said, by key; lists as tuples."""
+    """Return the settings that are said, by key, lists as tuples; raises `UsageError`."""
     plain = (str, int, float, type(None))
     said = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
         **asdict(limits),
@@ -321,7 +345,9 @@ def _said(
         "add_dirs": tuple(Path(each).absolute() for each in add_dirs),
         "mcp_servers": None if servers is None else _servers(servers),
     }
-    return {key: value for key, value in said.items() if value not in (None, ())}
+    said = {key: value for key, value in said.items() if value not in (None, ())}
+    require_values(said)
+    return said
 
 
 def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -349,21 +375,6 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     from ...actions.tools.functions.decorator import named
 
     return tuple(named(given).values())
-
-
-def workspace_tools(*, files: "FileBackend | Composite | None" = None) -> tuple[Tool, ...]:
-    """Return the tools that ship, for the files and commands of the agent's folder.
-
-    With `files` the file tools work there; commands see nothing of it.
-    """
-    from ...actions.tools.registry import builtin_tools
-
-    tools = builtin_tools()
-    if files is not None:
-        from ...actions.tools.files.virtual import file_tools
-
-        tools |= {tool.spec.name: tool for tool in file_tools(files)}
-    return tuple(tools.values())
 
 
 _MOST_ID_CHARS = 64

@@ -1,7 +1,6 @@
 """What a run came to, for programs."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, cast
 
@@ -49,10 +48,12 @@ class RunResult(Generic[OutputT]):
     def is_done(self) -> bool:
         return self.status == "done"
 
-    def raise_for_status(self) -> "RunResult[OutputT]":
-        """Return this result; raises `RunFailed` unless the run is done."""
+    def raise_for_status(self) -> "DoneResult[OutputT]":
+        """Return this result, whose output is there; raises `RunFailed` unless the run is done."""
+        if isinstance(self, DoneResult):
+            return cast("DoneResult[OutputT]", self)
         if self.is_done:
-            return self
+            raise RunFailed("The answer has another form than `output` says.", "The session began with it.")
         if self.error is not None:
             raise RunFailed(self.error.message, self.hint)
         waiting = ", ".join(f"{one.tool} ({one.call_id})" for one in self.pending)
@@ -60,18 +61,28 @@ class RunResult(Generic[OutputT]):
         raise RunFailed(f"The run is not done: {what}.", f"Its session is {self.session_id}.")
 
 
+@dataclass(frozen=True, slots=True)
+class DoneResult(RunResult[OutputT]):
+    """What a run that is done came to."""
+
+    output: OutputT
+
+
 def result_of(finished: RunFinished, parse: Callable[[Any], OutputT] | None = None) -> RunResult[OutputT]:
     """Return a run's end; its output is what `parse` makes of the answer's JSON value, else the text."""
-    output: Any = finished.result
+    output, is_fitting = cast(Any, finished.result), finished.status == "done"
     if parse is not None:
-        output = None
+        output, is_fitting = None, is_fitting and finished.has_output
         # A session that began with another form of answers keeps it.
-        with suppress(ValueError):
-            output = None if finished.output is None else parse(finished.output)
-    return RunResult(
+        try:
+            output = parse(finished.output) if is_fitting else None
+        except ValueError:
+            is_fitting = False
+    kind = cast("type[RunResult[OutputT]]", DoneResult if is_fitting else RunResult)
+    return kind(
         session_id=finished.session_id,
         status=finished.status,
-        output=cast("OutputT | None", output),
+        output=output,
         text=finished.result,
         pending=finished.pending,
         steps=finished.steps,

@@ -170,6 +170,12 @@ class SessionIndex:
             return False
         return is_here(head.owner) or is_fresh(head.lease_until)
 
+    def require_free(self, session_id: str) -> None:
+        """Raise `SessionHeld` while somebody who is alive runs the session."""
+        head = self.head(session_id)
+        if seems_held(head.owner, head.lease_until):
+            raise held(session_id, head.owner)
+
     def elsewhere(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
         """Return the error that `claim` would most likely raise now, from one short query."""
         head = self.head(session_id)

@@ -72,6 +72,7 @@ ONE_IMPORTER = {
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the words of macOS",
     "actions/tools/shell/sandbox/visible.py": "where systems and toolchains are on a disk",
     "actions/workspace/gitignore.py": "what git ignores, and nothing of how a tree is walked",
+    "agent/sdk/arguments.py": "what an agent can be made with, and nothing of how it runs",
     "agent/extensions/hooks/answers.py": "what a hook's exit code and output mean, whoever asked it",
     "agent/extensions/middleware/tool_layers.py": "tool calls go through layers in their own way",
     "agent/models/demo/chinese.py": "a language as a table of phrases",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from ....state.calls import Effect
-from ....state.errors import UsageError
+from ....state.errors import UsageError, WrongType
 from ...ports import Tool, ToolTraits
 from .function_tool import FunctionTool
 from .reading import ToolOptions
@@ -88,7 +88,15 @@ def tool(
         _require_fitting(complete, name_of(function))
         return FunctionTool(function, complete, names)
 
-    return decorated if function is None else decorated(function)
+    return decorated if function is None else decorated(_required(function))
+
+
+def _required(function: Any) -> Callable[..., Any]:
+    if callable(function):
+        return function
+    raise WrongType(
+        f"@tool takes a function, and not {function!r}.", 'Write @tool, or @tool(description="...").'
+    )
 
 
 def named(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:

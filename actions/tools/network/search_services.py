@@ -104,6 +104,9 @@ _KINDS = {
 }
 
 
+SEARCH_PROVIDERS = tuple(_KINDS)
+
+
 def search_service(
     provider: str, url: str | None, key_env: str | None, env: Mapping[str, str]
 ) -> SearchService:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from typing_extensions import TypeForm
+
 from ....state.errors import UsageError
 from .format import OutputFormat, output_format, output_schema
 from .json_schema import MOST_PROBLEMS, BadSchema
@@ -20,14 +22,14 @@ class TypedOutput(Generic[T]):
     """Makes the value of an answer, JSON as `RunFinished.output` has it, one of the type."""
 
 
-def output_format_of(kind: type[T], name: str = "") -> TypedOutput[T]:
+def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
     """Return the form of answers that are of a type; raises `UsageError` for one that has no JSON schema."""
     from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
 
     name = name or getattr(kind, "__name__", "") or "answer"
     try:
-        adapter = TypeAdapter(kind)
+        adapter: TypeAdapter[T] = TypeAdapter(kind)
         stored = output_schema(adapter.json_schema(), name)
     except (PydanticUserError, BadSchema, NameError) as error:
         said = " ".join(str(error).splitlines()[0].split())

@@ -1,0 +1,60 @@
+"""The tools that ship, for agents that ask for them."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from ...actions.ports import Tool
+from ...state.errors import UsageError
+
+if TYPE_CHECKING:
+    from ...actions.workspace.backends.backend import FileBackend
+    from ...actions.workspace.backends.composite import Composite
+
+
+def workspace_tools(*, files: "FileBackend | Composite | None" = None) -> tuple[Tool, ...]:
+    """Return the tools that ship, for the files and commands of the agent's folder.
+
+    With `files` the file tools work there; commands see nothing of it.
+    """
+    from ...actions.tools.registry import builtin_tools
+
+    tools = builtin_tools()
+    if files is not None:
+        from ...actions.tools.files.virtual import file_tools
+
+        tools |= {tool.spec.name: tool for tool in file_tools(files)}
+    return tuple(tools.values())
+
+
+def web_tools(
+    *,
+    search: Literal["searxng", "brave", "tavily"] | None = None,
+    search_url: str | None = None,
+    search_key_env: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> tuple[Tool, ...]:
+    """Return the tools that ship for requests and pages of the web, and with `search` one that finds pages.
+
+    `search_url` and `search_key_env` are where the service is and which variable holds its key, if not the
+    usual ones; `env` is read instead of the environment of the process. Raises `UsageError`.
+    """
+    from ...actions.tools.network.search_services import SEARCH_PROVIDERS, search_service
+    from ...actions.tools.network.web_url import UnfitUrl
+    from ...actions.tools.registry import network_tools, usual_network_tools
+
+    if search is None:
+        if search_url is not None or search_key_env is not None:
+            raise UsageError("A search needs a service.", 'Name it: web_tools(search="searxng").')
+        return tuple(network_tools(usual_network_tools(has_search=False)).values())
+    if search not in SEARCH_PROVIDERS:
+        raise UsageError(
+            f"search={search!r} names no search service.", f"It is one of {', '.join(SEARCH_PROVIDERS)}."
+        )
+    find = partial(search_service, search, search_url, search_key_env, os.environ if env is None else env)
+    try:
+        find()
+    except UnfitUrl as problem:
+        raise UsageError(f"search_url does not fit: {problem}", "Write it as https://HOST.") from None
+    return tuple(network_tools(usual_network_tools(has_search=True), find).values())
