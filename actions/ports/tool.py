@@ -181,6 +181,8 @@ class ToolTraits:
     for its values, or to a service of the settings."""
     told: str = ""
     """What a person who is asked about a call should know of the tool; a change of it asks again."""
+    word: str = ""
+    """What a person calls it, in front of what a call is about; empty: its name."""
     also_called: tuple[str, ...] = ()
     """What other agents call it."""
     asks: Literal["by_rule", "always", "never"] = "by_rule"

@@ -38,6 +38,7 @@ class EditFileArguments(ToolArguments):
 
 class EditFile(WritingTool[EditFileArguments]):
     traits = ToolTraits(
+        word="edit",
         subject="path",
         writes_files=True,
         replaces=("old", "new"),

@@ -37,7 +37,7 @@ class ListDirectoryArguments(ToolArguments):
 
 
 class ListDirectory(BuiltinTool[ListDirectoryArguments]):
-    traits = ToolTraits(subject="path", is_quiet=True, shows="names", also_called=("ls",))
+    traits = ToolTraits(subject="path", is_quiet=True, shows="names", word="list", also_called=("ls",))
 
     def __init__(self) -> None:
         super().__init__("list_directory", _DESCRIPTION, ListDirectoryArguments)

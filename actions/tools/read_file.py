@@ -56,7 +56,7 @@ class ReadFileArguments(ToolArguments):
 
 
 class ReadFile(BuiltinTool[ReadFileArguments]):
-    traits = ToolTraits(subject="path", is_quiet=True, shows="content", also_called=("read",))
+    traits = ToolTraits(subject="path", is_quiet=True, shows="content", word="read", also_called=("read",))
 
     def __init__(self) -> None:
         super().__init__("read_file", _DESCRIPTION, ReadFileArguments)

@@ -29,6 +29,7 @@ class WriteFileArguments(ToolArguments):
 
 class WriteFile(WritingTool[WriteFileArguments]):
     traits = ToolTraits(
+        word="write",
         subject="path",
         writes_files=True,
         content="content",

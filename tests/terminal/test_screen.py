@@ -42,4 +42,4 @@ def test_for_a_screen_reader_nothing_moves_and_words_stand_for_signs(terminal: T
     screen = terminal.see("YOLO", after="model calls")
     assert screen.isascii()
     assert "to do: 3. Check" in screen
-    assert "done: run_shell_command" in screen
+    assert "done: shell" in screen

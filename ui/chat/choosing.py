@@ -86,8 +86,9 @@ class Picker:
         more: Sequence[Choice] | ChoiceList = (),
         preview: Preview | None = None,
         words: AsyncIterator[Mapping[str, str]] | None = None,
+        at: str = "",
     ) -> None:
-        """Offer `choices`, and in their place `more` at the press of Tab.
+        """Offer `choices`, and in their place `more` at the press of Tab; the cursor begins `at` a name.
 
         `words` are read while a filter finds few: what else it looks through, by name. An empty page says
         that there is nothing more to read of the choices that are there.
@@ -111,6 +112,7 @@ class Picker:
         """Set when the cursor or the filter has changed, so that more choices may have to be read."""
         self._found: Sequence[Choice] = ()
         self._narrow("")
+        self._at = next((number for number, one in enumerate(choices) if at and one.name == at), self._at)
 
     async def run(self) -> str:
         """Return the name of the choice taken; raises `Leave`."""

@@ -13,6 +13,7 @@ from ...actions.ports.bugs_logged import BugsLogged
 from .diffs import Line, behind, changed_text, cut, numbered_diff
 from .sanitize import exposed, lookalikes, one_line, plain
 from .terminal import Glyphs
+from .wrap import hanging, wrap
 
 if TYPE_CHECKING:
     from ...actions.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
@@ -33,7 +34,14 @@ def title(tool: str, arguments: str) -> str:
     text = _about(tool, arguments, values).strip()
     first, _, more = text.partition("\n")
     cut = " ..." if more or len(first) > _MAX_TITLE else ""
-    return f"{one_line(tool[:80])} {one_line(first[:_MAX_TITLE])}{cut}".strip()
+    return f"{tool_word(tool)} {one_line(first[:_MAX_TITLE])}{cut}".strip()
+
+
+def tool_word(tool: str) -> str:
+    """Return what a person calls a tool; one that declares no word of its own has its name."""
+    from ...actions.tools.registry import traits_of
+
+    return traits_of(tool).word or one_line(tool[:80])
 
 
 def _about(tool: str, arguments: str, values: dict[str, Any]) -> str:
@@ -185,6 +193,10 @@ def result_lines(
     content = result_text(event)
     if is_difference(event):
         lines, most = list(numbered_diff(content)), _SHOWN_DIFF_LINES
+    elif content and event.outcome == "unknown" and not verbose:
+        # Sentences of our own: they are wrapped, not cut.
+        texts = (row for line in content.split("\n") for row in wrap(line, width - 5))
+        lines, most = [("quiet", text) for text in texts], _SHOWN_DIFF_LINES
     elif content and (verbose or not is_quiet(event)):
         lines, most = [("quiet", line.expandtabs(4)) for line in content.split("\n")], _SHOWN_LINES
     else:
@@ -326,7 +338,7 @@ def ago(stamp: str) -> str:
 SIGNS = {"message": "you: ", "command": "you: ", "reply": "agent: "}
 
 
-def step_lines(steps: "Iterable[TimelineStep]", session_id: str) -> Iterator[str]:
+def step_lines(steps: "Iterable[TimelineStep]", session_id: str, cells: int | None = None) -> Iterator[str]:
     """Yield a line for each step; `sandbur fork ID --at` takes the number in front."""
     owner = session_id
     for step in steps:
@@ -334,12 +346,14 @@ def step_lines(steps: "Iterable[TimelineStep]", session_id: str) -> Iterator[str
             whose = "its own steps" if step.session_id == session_id else "steps it was forked from"
             yield f"({whose}: {step.session_id})"
             owner = step.session_id
-        yield step_line(step)
+        yield step_line(step, cells)
 
 
-def step_line(step: "TimelineStep") -> str:
+def step_line(step: "TimelineStep", cells: int | None = None) -> str:
+    """Return a step as one line, or as rows of so many columns."""
     text = f"{SIGNS.get(step.kind, '')}{one_line(step.text)}"
-    return f"{step.seq:>5}  {local_time(step.at)}  {one_line(step.action):<20} {text}".rstrip()
+    head = f"{step.seq:>5}  {local_time(step.at)}  {one_line(step.action):<20} "
+    return f"{head}{text}".rstrip() if cells is None else "\n".join(hanging(head, text, cells))
 
 
 def step_objects(steps: "Iterable[TimelineStep]") -> list[dict[str, Any]]:

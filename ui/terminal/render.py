@@ -91,6 +91,8 @@ class Renderer:
         """The line of thinking that is not whole yet."""
         self._streamed = False
         """True between the first delta of a message and its end."""
+        self._held_heading: list[Line] = []
+        """The line of a step that has begun, until something of the step is printed."""
         self._last_words = ""
         self._model_called = False
         """True once the model was called in this run."""
@@ -160,13 +162,21 @@ class Renderer:
 
         All else stays as it is, so that it can be copied; only in a narrow window that is worth less.
         """
+        printed = list(lines)
+        if printed:
+            self._show_held_heading()
         self._live.clear()
         console = self.console
-        for style, text in lines:
+        for style, text in printed:
             shown = _styled(style, text)
-            if console.is_terminal and not prose and console.width < _NARROW:
+            if console.is_terminal and (prose or console.width < _NARROW):
                 shown = _hanging(shown, console)
-            console.print(shown, soft_wrap=not (prose and console.is_terminal))
+            console.print(shown, soft_wrap=True)
+
+    def _show_held_heading(self) -> None:
+        if self._held_heading:
+            heading, self._held_heading = self._held_heading, []
+            self.lines(heading, prose=True)
 
     def forget_live(self) -> None:
         """Draw what changes anew: the cursor is no longer below it."""
@@ -244,6 +254,7 @@ class Renderer:
 
     def _text_delta(self, event: TextDelta) -> None:
         self._streamed = True
+        self._show_held_heading()
         if self._answers:
             self._text.feed(event.delta)
 
@@ -345,7 +356,12 @@ class Renderer:
         sign, style = step_sign(event.status, self.glyphs)
         number, total, _ = self._plan.place(event.step_id)
         if event.status == "in_progress":
-            self.lines([("heading", f"{sign} {self._plan.heading(event.step_id)}")], prose=True)
+            heading = [("heading", f"{sign} {self._plan.heading(event.step_id)}")]
+            # While the plan is seen below, and may be printed for a question, the line says nothing more.
+            if self._plan.is_open and not self._plan.is_told and can_redraw(self.console):
+                self._held_heading = heading
+            else:
+                self.lines(heading, prose=True)
             return
         summary = one_line(" ".join((event.summary or event.status).split()))
         self.lines([(style, f"{sign} Step {number}/{total}: {summary}"), ("", "")], prose=True)
@@ -379,7 +395,7 @@ class Renderer:
             self._print_plan()
         elif self._plan.is_open and not self._plan.is_told and can_redraw(self.console):
             # What is decided next is a part of it.
-            self._plan.is_told = True
+            self._plan.is_told, self._held_heading = True, []
             self.lines(self._plan.lines(time.monotonic()), prose=True)
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
             self._text.add(event.result)
@@ -410,7 +426,8 @@ def _styled(style: str, text: str) -> "Text":
     return shown
 
 
-_HEAD = re.compile(r"[ ]*(?:[│|] )?[ ]*")
+_HEAD = re.compile(r"[ ]*(?:[│|┆:] )?[ ]*(?:[^\w\s\"'(\[/-] )?[ ]*(?:\d{1,3}\. )?")
+"""A bar, a sign and a number: what goes on in a further row stands below what comes after them."""
 
 
 def _hanging(text: "Text", console: "Console") -> "Text":

@@ -134,12 +134,18 @@ class Glyphs(NamedTuple):
     rest: str = "…"
     bar: str = "│"
     spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+    broken: str = "┆"
+    """The bar of a row that goes on with the line above it."""
+    top: str = "╭"
+    bottom: str = "╰"
 
 
-_ASCII = Glyphs("ok", "x", "-", ">", "o", "*", ">", "-", "...", "|", "|/-\\")
+_ASCII = Glyphs("ok", "x", "-", ">", "o", "*", ">", "-", "...", "|", "|/-\\", ":", "+", "+")
 
 
-_WORDS = Glyphs("done:", "failed:", "stopped:", "running:", "to do:", "*", ">", "-", "...", "", " ")
+_WORDS = Glyphs(
+    "done:", "failed:", "stopped:", "running:", "to do:", "*", ">", "-", "...", "", " ", "", "*", ""
+)
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:
@@ -149,7 +155,7 @@ def glyphs_for(encoding: str | None) -> Glyphs:
     if LOOK.is_plain:
         return _WORDS
     try:
-        "✓✗⊘▶○●❯·…│⠋".encode(encoding or "ascii")
+        "✓✗⊘▶○●❯·…│⠋┆╭╰".encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return _ASCII
     return Glyphs()

@@ -40,7 +40,7 @@ class WebSearchArguments(ToolArguments):
 
 class WebSearch(BuiltinTool[WebSearchArguments]):
     effect: Effect = "idempotent"
-    traits = ToolTraits(subject="query", reaches="service", is_quiet=True)
+    traits = ToolTraits(subject="query", reaches="service", is_quiet=True, word="search")
 
     def __init__(
         self, service: "Callable[[], SearchService] | None" = None, client: "WebClient | None" = None

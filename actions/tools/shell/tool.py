@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...workspace.snapshot import FilesBefore
     from .output import Captured
     from .sandbox.launch import Launch
-    from .sandbox.sandbox import Sandbox
+    from .sandbox.sandbox import Sandbox, SandboxKind
     from .sandbox.wall import Wall, WallKind
     from .spool import CommandLimits, Spool
 
@@ -60,7 +60,9 @@ class RunShellCommandArguments(ToolArguments):
 
 class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     effect: Effect = "effect"
-    traits = ToolTraits(subject="command", runs_commands=True, also_called=("bash", "shell", "exec"))
+    traits = ToolTraits(
+        subject="command", runs_commands=True, word="shell", also_called=("bash", "shell", "exec")
+    )
 
     def __init__(
         self,
@@ -236,7 +238,7 @@ async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator["La
     """Put one command into a sandbox without a network. Raises `OSError` where there is none."""
     from .sandbox.sandbox import Sandbox, Workplace, sandbox_kind
 
-    kind = await asyncio.to_thread(sandbox_kind)
+    kind: SandboxKind | None = await asyncio.to_thread(sandbox_kind)
     if kind is None:
         raise OSError(errno.ENOTSUP, "it may run in a sandbox only, and none works here")
     roots = tuple(map(Path, context.reach.roots)) or (context.cwd,)

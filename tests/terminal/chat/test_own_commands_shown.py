@@ -25,7 +25,7 @@ def test_a_long_output_is_folded_and_comes_back(terminal: Terminal) -> None:
     terminal.start("-m demo")
     terminal.see("❯")
     terminal.type("!seq 1 60")
-    terminal.see("Ctrl-O", after="run_shell_command")
+    terminal.see("Ctrl-O", after="shell")
     assert "41" not in [row.strip(" │") for row in terminal.screen().splitlines()]
     terminal.keys("C-o")
     terminal.see("Output is shown whole.")
@@ -58,14 +58,14 @@ def test_it_waits_for_the_end_of_a_run(terminal: Terminal) -> None:
     terminal.type("!echo after $((40 + 2))")
     terminal.see("queued: !echo after")
     (terminal.folder / "go").touch()
-    terminal.see("after 42", after="run_shell_command echo after")
+    terminal.see("after 42", after="shell echo after")
 
 
 def test_after_a_kill_in_the_middle_a_person_says_what_came_of_it(terminal: Terminal) -> None:
     terminal.start("-m demo")
     terminal.see("❯")
     terminal.type("!echo begun; echo once >> made.txt; sleep 9872")
-    terminal.see("begun", after="run_shell_command")
+    terminal.see("begun", after="shell")
     wait((terminal.folder / "made.txt").exists, 60, terminal.screen)
     terminal.kill()
     terminal.see("exit=137")

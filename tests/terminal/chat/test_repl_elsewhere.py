@@ -58,7 +58,7 @@ def test_an_approval_from_elsewhere_ends_the_question_and_is_shown(
     asked(terminal, "run touch made; echo $((7000000+42))", **env)
     assert command.run("approve", the_session(command), "--all", SANDBUR_USER="bob").code == 0
     screen = terminal.see("7000042")
-    assert "approved by bob: run_shell_command touch made" in screen
+    assert "approved by bob: shell touch made" in screen
     terminal.see("❯", after="7000042")
     assert screen.count("wants to run") == 1
     in_order(terminal)

@@ -15,7 +15,7 @@ def test_ctrl_c_stops_the_command_and_not_the_chat(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
     terminal.type(f"run {NAP}")
-    terminal.see(f"run_shell_command {NAP} 0.")
+    terminal.see(f"shell {NAP} 0.")
     terminal.keys("C-c")
     terminal.see("Interrupted.")
     terminal.see("yolo ❯", after="Interrupted.")
@@ -28,7 +28,7 @@ def test_a_draft_typed_during_a_run_survives_escape(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
     terminal.type(f"run {NAP}")
-    terminal.see(f"run_shell_command {NAP} 0.")
+    terminal.see(f"shell {NAP} 0.")
     terminal.keys("-l", "my draft")
     terminal.see("❯ my draft", after=NAP)
     terminal.keys("Escape")
@@ -39,7 +39,7 @@ def test_a_line_typed_during_a_run_waits_as_a_draft(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
     terminal.type("run sleep 1; echo $((7000000+42))")
-    terminal.see("run_shell_command sleep 1")
+    terminal.see("shell sleep 1")
     terminal.keys("-l", "rin")
     terminal.keys("BSpace", "BSpace", "Left", "Right")
     terminal.keys("-l", "un touch made")
@@ -65,7 +65,7 @@ def test_a_session_that_runs_elsewhere_is_not_said_to_go_on(terminal: Terminal) 
     terminal.close()
     terminal.start("-c")
     screen = terminal.see("Enter finds out what came of it")
-    assert "In the middle: run_shell_command touch begun" in screen
+    assert "In the middle: shell touch begun" in screen
     assert "execute_tools" not in screen
 
 

@@ -68,13 +68,13 @@ def test_what_the_shell_printed_stays_when_a_run_goes_on(terminal: Terminal, how
     terminal.start_in_shell("-m demo -y", is_wrapped=how == "key in a script")
     terminal.see("yolo ❯")
     terminal.type("run until test -e go; do sleep 0.1; done")
-    terminal.see("run_shell_command until")
+    terminal.see("shell until")
     if how == "signal":
         os.kill(terminal.pid(), signal.SIGSTOP)
     else:
         terminal.keys("C-z")
     away(terminal)
-    terminal.see("run_shell_command until", after="said: shell")
+    terminal.see("shell until", after="said: shell")
     terminal.keys("-l", "my draft")
     time.sleep(0.3)
     (terminal.folder / "go").touch()

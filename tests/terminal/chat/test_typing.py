@@ -67,7 +67,7 @@ def test_what_was_queued_is_sent_after_a_crash(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
     terminal.type("run sleep 9871")
-    terminal.see("Enter steers", after="run_shell_command sleep 9871")
+    terminal.see("Enter steers", after="shell sleep 9871")
     terminal.keys("-l", "hello after the crash")
     terminal.keys("Tab")
     terminal.see("queued: hello after the crash")

@@ -100,7 +100,7 @@ def test_a_session_that_died_inside_a_command_is_told_before_anybody_goes_on(com
         assert "1 waiting for your decision" in text
         assert "Interrupted, outcome to decide" in text
         assert f"<code>sandbur -r {dead}</code>" in text
-        assert "run_shell_command echo" in text
+        assert "shell echo" in text
         assert "<script>" not in text
         assert "Stopped before the end" not in text
     assert (status(command, dead), effects(command)) == ("interrupted", 1)

@@ -24,7 +24,7 @@ def test_text_is_the_answer_alone(command: Command) -> None:
     assert ended.code == 0
     assert "42" in ended.out
     assert "run_shell_command" not in ended.out
-    assert "run_shell_command echo" in ended.err
+    assert "shell echo" in ended.err
     assert "exit 0" in ended.err
 
 
@@ -202,12 +202,12 @@ def test_waiting_calls_are_shown_whole_and_harmless(command: Command) -> None:
 
 def test_a_decided_call_runs_under_the_command_it_has(command: Command) -> None:
     session_id, _ = waiting(command)
-    assert "▶ run_shell_command touch made\n" in command.run("approve", session_id, PYTHONUTF8="1").err
+    assert "▶ shell touch made\n" in command.run("approve", session_id, PYTHONUTF8="1").err
     session_id, _ = waiting(command)
     edited = command.folder / "edited.json"
     edited.write_text('{"command": "touch other"}')
     shown = command.run("approve", session_id, "--edit", str(edited), PYTHONUTF8="1").err
-    assert "▶ run_shell_command touch other\n" in shown
+    assert "▶ shell touch other\n" in shown
     assert "touch made" not in shown
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ....agent.policy.circumstances import Circumstances
 from ....state.calls import CallDecision, PendingCall
-from ...terminal.lines import Line, preview, title
+from ...terminal.lines import Line, preview, title, tool_word
 from ...terminal.sanitize import exposed, one_line
 from .always import Always
 from .edit import BadEdit, EditForm, edited
@@ -125,7 +125,8 @@ class Approvals:
         about = self._about(call, call.arguments != calls[place].arguments)
         others = self._others(calls, place) if lists_others and len(calls) > 1 else ()
         body = [*self._body(call, is_full), *self._facts(about), *others]
-        self._questions.show(f"{one_line(call.tool)} wants to run{count}", body)
+        word, name = tool_word(call.tool), one_line(call.tool)
+        self._questions.show(f"{word} wants to run{count}", body, name if name != word else "")
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
         lines = preview(call.tool, call.arguments, self._cwd)
@@ -159,7 +160,7 @@ class Approvals:
     def _choices(self, call: PendingCall, left: int) -> dict[str, str]:
         choices = {"y": "yes, once"}
         if self._always.offers(call):
-            choices["a"] = "always: choose what, and for how long"
+            choices["a"] = "always ..."
         if self._always.sandbox(call) is not None:
             choices["s"] = "in the sandbox, and do not ask again for this session"
         choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}

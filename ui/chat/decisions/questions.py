@@ -16,11 +16,12 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from ....actions.turn.commands import is_command, own_command
 from ...headless import clean
-from ...terminal.diffs import Line, behind
+from ...terminal.diffs import Line, emphasized
 from ...terminal.output import is_behind
 from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line
-from ...terminal.terminal import forget_typed, shortened
+from ...terminal.terminal import can_redraw, forget_typed, shortened
+from ...terminal.wrap import flow, framed
 from ..input.composer import Leave, leave_app
 from ..input.keys import ESCAPE_S, exits, quick_escape
 from ..input.pastes import Pastes
@@ -201,6 +202,8 @@ class Questions:
         self.renderer = renderer
         self._question: OneKey | None = None
         self._open: PromptSession[Any] | None = None
+        self._is_framed = False
+        """True while a frame is open: what can be pressed closes it."""
 
     @property
     def is_listening(self) -> bool:
@@ -221,7 +224,7 @@ class Questions:
     @property
     def room(self) -> int:
         """How many cells a line of a body may take."""
-        return max(10, self.renderer.console.width - len("  | "))
+        return max(10, self.renderer.console.width - len("| ") - 1)
 
     def told(self, label: str, text: str, style: str = "") -> Iterator[Line]:
         """Yield a fact as lines of a body, wrapped between words."""
@@ -240,11 +243,18 @@ class Questions:
         """Return a text that takes no more than one line of a body."""
         return shortened(text, self.room, self.renderer.glyphs.rest)
 
-    def show(self, heading: str, body: Iterable[Line]) -> None:
-        """Show what the next question is about."""
-        glyphs = self.renderer.glyphs
-        barred = ((style, behind(f"  {glyphs.bar} ", text)) for style, text in body)
-        self.renderer.lines([("", ""), ("bold yellow", f"{glyphs.point} {heading}"), *barred])
+    def show(self, heading: str, body: Iterable[Line], name: str = "") -> None:
+        """Show what the next question is about; `name` is what the thing is called in rules."""
+        from rich.cells import cell_len
+
+        glyphs, console = self.renderer.glyphs, self.renderer.console
+        cells = console.width if can_redraw(console) else None
+        title = f"{heading}  {name}" if name else heading
+        if cells is not None and cell_len(title) > cells - 2:
+            title = heading
+        top = emphasized(title, "not bold dim", [(len(heading), len(title))]).after(f"{glyphs.top} ")
+        self.renderer.lines([("", ""), ("caution", top), *framed(body, cells, glyphs)])
+        self._is_framed = True
 
     async def key(self, question: str, choices: dict[str, str], firm: str = "") -> str:
         """Return the key pressed for a choice; empty if the question is left open."""
@@ -267,7 +277,7 @@ class Questions:
     async def _ask(
         self, question: str, choices: dict[str, str], text_means: str = "", firm: str = "", safe: str = ""
     ) -> GivenAnswer:
-        self.renderer.lines(("", f"  [{key}] {text}") for key, text in choices.items())
+        self._offer(choices)
         self._question = OneKey(f"{question} [{'/'.join(choices)}] ", choices, firm, text_means, safe)
         self._open = self._question.prompt
         try:
@@ -277,6 +287,15 @@ class Questions:
         said = one_line(answer.text[:_SHOWN_CHARS]) or choices.get(answer.key, "left open")
         self.renderer.lines([("bold", f"  {self.renderer.glyphs.prompt} {said}")])
         return answer
+
+    def _offer(self, choices: dict[str, str]) -> None:
+        """Show what can be pressed, side by side where there is room: the last row of the frame."""
+        console, entries = self.renderer.console, [f"[{key}] {text}" for key, text in choices.items()]
+        rows = list(flow(entries, console.width - 2)) if can_redraw(console) else entries
+        corner = self.renderer.glyphs.bottom if self._is_framed else ""
+        heads = [f"{corner:<2}", *["  "] * len(rows)]
+        self.renderer.lines(("", f"{head}{row}") for head, row in zip(heads, rows, strict=False))
+        self._is_framed = False
 
     async def line(self, question: str, default: str = "") -> str | None:
         """Return a line of text; None if the person thinks better of it."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ....state.calls import CallDecision, PendingCall, Settlement
-from ...terminal.lines import Line, unknown_lines
+from ...terminal.lines import Line, tool_word, unknown_lines
 from ...terminal.sanitize import one_line
 from .questions import Questions
 
@@ -19,6 +19,7 @@ _CHOICES = {
     "f": "it failed, or did not happen",
 }
 _SETTLED: dict[str, Settlement] = {"d": "done", "f": "failed", "m": "check"}
+_UNKNOWN = "It was running when the process died; nobody knows what came of it."
 _TELL = "What the model should know (Enter: nothing more): "
 
 _Look = Callable[[PendingCall], Awaitable["Aftermath"]]
@@ -69,23 +70,29 @@ class Settling:
 
     async def _show(self, call: PendingCall, is_whole: bool) -> None:
         found = await self._look(call)
-        text = f"{one_line(call.tool)} was running when the process died; nobody knows what came of it"
-        self._questions.show(text, [*unknown_lines(call, self._cwd, is_whole), *self._found(found)])
+        told = self._questions.told
+        body = [
+            *told("", _UNKNOWN, "careful"),
+            *unknown_lines(call, self._cwd, is_whole),
+            *self._found(found),
+        ]
+        word, name = tool_word(call.tool), one_line(call.tool)
+        self._questions.show(f"{word} was interrupted", body, name if name != word else "")
 
     def _found(self, found: "Aftermath") -> Iterator[Line]:
         """Yield what is seen of it now."""
         told = self._questions.told
         if found.made:
-            yield from told("it did:       ", _listed(found.made))
+            yield from told("it did:        ", _listed(found.made))
         rest = f", and {found.more} more" if found.more else ""
         partly = "" if found.is_complete else " (not every file was looked at)"
         since = f"{_listed(found.since) or 'no file of the workspace'}{rest}{partly}"
-        yield from told("changed since:", f" {since}")
+        yield from told("changed since: ", since)
         if found.git:
-            yield from told("git says:     ", f"{_listed(found.git)} (whenever that was)")
+            yield from told("git says:      ", f"{_listed(found.git)} (whenever that was)")
         if found.running is not None:
             running = _listed(found.running)
-            yield from told("still runs:   ", running or "nothing of it", "bold yellow" if running else "")
+            yield from told("still runs:    ", running or "nothing of it", "bold yellow" if running else "")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,12 +1,31 @@
 """Commands that the graph answers: `/mode` and `/exit`, recorded as steps."""
 
-from ....actions.turn.commands import chosen_mode
+from collections.abc import Iterator
+
+from ....actions.turn.commands import MODES, chosen_mode
 from ..decisions.consent import knows_yolo
-from .command import SlashContext, SlashResult, warn
+from .command import DONE, SlashContext, SlashOffer, SlashResult, warn
+from .picking import can_pick, pick
+
+_MEANINGS = {
+    "interactive": "asks before anything but looking",
+    "plan": "changes nothing",
+    "auto-edit": "edits files of the workspace unasked",
+    "yolo": "asks nothing",
+}
+
+
+def offered_modes(_: SlashContext | None) -> Iterator[SlashOffer]:
+    return (SlashOffer(mode, _MEANINGS[mode]) for mode in MODES)
 
 
 async def change_mode(context: SlashContext, words: str) -> SlashResult:
     """Change what runs unasked; yolo mode only for somebody who knows what it does."""
+    if not words and can_pick(context):
+        now = context.session.state.execution_mode
+        words = await pick(context, "Which mode?", offered_modes(context), now)
+        if words in ("", now):
+            return DONE
     text = f"/mode {words}".strip()
     if chosen_mode(text) == "yolo":
         knows = await context.wait(knows_yolo(context.runtime.settings.home), lambda _: False)

@@ -19,6 +19,7 @@ from ....state.store.store import Store
 from ...terminal.lines import usage_text
 from ...terminal.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
+from .picking import can_pick, pick, wait_for_pick
 
 if TYPE_CHECKING:
     from ....agent.session.session import Session
@@ -33,6 +34,11 @@ _CHANGED = SlashResult(goes_on=True)
 async def change_model(context: SlashContext, words: str) -> SlashResult:
     """Go on with another model from the next request on."""
     session, runtime = context.session, context.runtime
+    if not words and can_pick(context):
+        question = "Which model? Another one: /model PROVIDER/MODEL."
+        words = await pick(context, question, offered_models(context), session.settings.model)
+        if words in ("", session.settings.model):
+            return DONE
     if not words:
         stand_ins = session.settings.fallback_models
         more = f", then {', '.join(stand_ins)}" if stand_ins else ""
@@ -124,7 +130,7 @@ async def change_permissions(context: SlashContext, words: str) -> SlashResult:
     kind, _, rule = words.partition(" ")
     rule = rule.strip()
     if not words:
-        context.renderer.lines(("", one_line(line)) for line in _rule_lines(context))
+        context.renderer.lines((("", one_line(line)) for line in _rule_lines(context)), prose=True)
         return DONE
     if kind not in (*KINDS, "remove") or not rule:
         raise UsageError("Say what changes.", "/permissions allow|ask|deny|remove RULE")
@@ -217,16 +223,10 @@ async def _enter(context: SlashContext, opened: "Session") -> None:
 
 
 async def _picked(context: SlashContext) -> str:
-    from ..input.composer import Leave
     from ..picker import pick_session
 
     runtime = context.runtime
-    try:
-        return await context.wait(pick_session(runtime.store, runtime.settings.cwd), lambda _: False)
-    except Leave as leaving:
-        if leaving.exit_code != 130:
-            raise
-        return ""
+    return await wait_for_pick(context, pick_session(runtime.store, runtime.settings.cwd), lambda _: False)
 
 
 async def rename(context: SlashContext, words: str) -> SlashResult:

@@ -8,13 +8,20 @@ from ....agent.config.settings import Theme
 from ....state.errors import UsageError
 from ...terminal.lines import step_lines, usage_text
 from ...terminal.sanitize import one_line
+from ...terminal.wrap import hanging
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
+from .picking import can_pick, pick
 
 if TYPE_CHECKING:
     from ....actions.ports import Tool
     from ....state.calls import Effect
 
 THEMES: tuple[Theme, ...] = get_args(Theme)
+_THEME_MEANINGS: dict[Theme, str] = {
+    "dark": "for dark terminals",
+    "light": "for light terminals",
+    "none": "bold and dim letters, no colours",
+}
 _LAST_STEPS = 20
 _EFFECTS: "dict[Effect, str]" = {
     "read": "looks only",
@@ -41,6 +48,10 @@ async def change_theme(context: SlashContext, words: str) -> SlashResult:
     """Show what comes from now on in other colours."""
     from ...terminal.theme import LOOK
 
+    if not words and can_pick(context):
+        words = await pick(context, "Which theme?", offered_themes(context), LOOK.theme)
+        if words in ("", LOOK.theme):
+            return DONE
     name: Theme | None = next((one for one in THEMES if one == words), None)
     if name is None:
         said = f"There is no theme `{words[:40]}`." if words else f"The theme is {LOOK.theme}."
@@ -53,7 +64,7 @@ async def change_theme(context: SlashContext, words: str) -> SlashResult:
 
 
 def offered_themes(_: SlashContext | None) -> Iterator[SlashOffer]:
-    return (SlashOffer(name) for name in THEMES)
+    return (SlashOffer(name, _THEME_MEANINGS[name]) for name in THEMES)
 
 
 async def show_steps(context: SlashContext, words: str) -> SlashResult:
@@ -68,14 +79,17 @@ async def show_steps(context: SlashContext, words: str) -> SlashResult:
         return DONE
     steps = await store.database.offload(lambda: timeline(store.database, session_id))
     count = int(words) if words else _LAST_STEPS
-    context.renderer.lines(("", line) for line in step_lines(steps[-count:], session_id))
+    cells = context.renderer.console.width
+    context.renderer.lines(("", line) for line in step_lines(steps[-count:], session_id, cells))
     if len(steps) > count:
         tell(context, f"({len(steps) - count} earlier ones: /steps {len(steps)})")
     return DONE
 
 
 async def show_status(context: SlashContext, words: str) -> SlashResult:
-    context.renderer.lines(("", one_line(f"{name:<12} {value}")) for name, value in _facts(context))
+    cells = context.renderer.console.width
+    rows = (row for name, value in _facts(context) for row in hanging(f"{name:<12} ", one_line(value), cells))
+    context.renderer.lines(("", row) for row in rows)
     return DONE
 
 
@@ -113,7 +127,7 @@ async def show_tools(context: SlashContext, words: str) -> SlashResult:
         for tool in tools:
             later = "" if tool.spec.name in told else "; told of when it is asked for"
             lines.append(("", one_line(f"  {tool.spec.name:<28} {_EFFECTS[tool.effect]}{later}")))
-    context.renderer.lines(lines or [("dim", "This session has no tools.")])
+    context.renderer.lines(lines or [("dim", "This session has no tools.")], prose=True)
     return DONE
 
 

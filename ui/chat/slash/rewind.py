@@ -9,8 +9,8 @@ from ...commands.fork import restored_lines
 from ...terminal.lines import local_time
 from ...terminal.sanitize import one_line, plain
 from ..choosing import Choice, Picker
-from ..input.composer import Leave
 from .command import DONE, SlashContext, SlashResult
+from .picking import wait_for_pick
 
 if TYPE_CHECKING:
     from ....state.store.store import Store
@@ -73,12 +73,7 @@ async def _picked(context: SlashContext, steps: "Sequence[TimelineStep]") -> str
     choices = [_choice(step, len(since[step.seq])) for step in said]
     question = "Go back to before which message?"
     picker = Picker(question, choices, "goes back", from_end=True, preview=preview)
-    try:
-        return await context.wait(picker.run(), picker.leave)
-    except Leave as leaving:
-        if leaving.exit_code != 130:
-            raise
-        return ""
+    return await wait_for_pick(context, picker.run(), picker.leave)
 
 
 def _since(changed: Sequence[tuple[int, str]], seq: int) -> list[str]:

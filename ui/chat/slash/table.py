@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ....agent.config.settings import MODES
 from ...argument_types import nearest
 from ...terminal.sanitize import one_line
 from .command import (
@@ -21,12 +20,6 @@ from .command import (
 )
 
 _NARROW = 70
-_MODE_MEANINGS = {
-    "interactive": "asks before anything but looking",
-    "plan": "changes nothing",
-    "auto-edit": "edits files of the workspace unasked",
-    "yolo": "asks nothing",
-}
 
 
 async def show_help(context: SlashContext, words: str) -> SlashResult:
@@ -45,14 +38,11 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
 
 _skills = at("extras.offered_skills")
 _themes = at("looking.offered_themes")
+_modes = at("basics.offered_modes")
 _parts = at("files.offered_parts")
 _models = at("choices.offered_models")
 _rules = at("choices.offered_rules")
 _sessions = at("choices.offered_sessions")
-
-
-def _modes(_: SlashContext | None) -> Iterator[SlashOffer]:
-    return (SlashOffer(mode, _MODE_MEANINGS[mode]) for mode in MODES)
 
 
 def _row(

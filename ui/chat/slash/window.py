@@ -33,7 +33,7 @@ async def show_context(context: SlashContext, words: str) -> SlashResult:
         said = f"  {part.name:<14} {part.tokens:>9,}  {_percent(part.tokens, window):>5}  {bar} {part.said}"
         lines.append(("", said.rstrip()))
     lines.append(("dim", "/compact puts a summary in the place of the older messages."))
-    context.renderer.lines(lines)
+    context.renderer.lines(lines, prose=True)
     return DONE
 
 

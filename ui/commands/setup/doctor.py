@@ -14,7 +14,8 @@ from ...argument_types import amount
 from ...grammar import Command, flag, switch
 from ...open_session import said_by
 from ...terminal.sanitize import one_line
-from ...terminal.terminal import glyphs_for, put
+from ...terminal.terminal import glyphs_for, make_console, put
+from ...terminal.wrap import hanging
 from .installation import Finding, has_extra, installation, sandboxes, wall
 from .store_checks import store_findings
 
@@ -55,7 +56,10 @@ class DoctorCommand(Command):
 def _print(finding: Finding) -> None:
     glyphs = glyphs_for(sys.stdout.encoding)
     sign = {"good": glyphs.done, "note": glyphs.dot, "bad": glyphs.failed}[finding.verdict]
-    put(f"{sign:<2} {finding.name:<14} {one_line(finding.detail)}")
+    head, detail = f"{sign:<2} {finding.name:<14} ", one_line(finding.detail)
+    is_seen = sys.stdout.isatty()
+    for row in hanging(head, detail, make_console(sys.stdout).width) if is_seen else [f"{head}{detail}"]:
+        put(row)
     if finding.fix:
         # A line of its own, so that it can be copied.
         put(f"{_INDENT}{one_line(finding.fix)}")

@@ -404,7 +404,7 @@ async def test_why_where_and_in_what_it_runs_stand_below_the_call(desk: Desk) ->
     await desk.decide("n")
     shown = desk.out.getvalue()
     for line in (
-        "run_shell_command wants to run\n",
+        "shell wants to run  run_shell_command\n",
         "$ df -h",
         "asks why:    may write",
         "leads to:    a.txt, /etc/x (outside the workspace), x.example (network)",
@@ -420,9 +420,9 @@ async def test_the_other_calls_of_a_turn_are_in_view(desk: Desk) -> None:
     await desk.decide("y", "n", "n", calls=THREE)
     first, second, third = desk.out.getvalue().split("wants to run")[1:]
     assert "1 of 3" in first.splitlines()[0]
-    assert "2 of 3  waits     run_shell_command rm x ..." in first
-    assert "3 of 3  waits     run_shell_command du" in first
-    assert "1 of 3  decided   run_shell_command df" in second
+    assert "2 of 3  waits     shell rm x ..." in first
+    assert "3 of 3  waits     shell du" in first
+    assert "1 of 3  decided   shell df" in second
     assert "2 of 3  this one" in second
     assert "[A] all 3" in first
     assert "[A] all 2" in second

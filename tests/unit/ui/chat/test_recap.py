@@ -27,7 +27,7 @@ def told(command: Command, session_id: str) -> list[str]:
 def test_a_call_that_was_running_is_in_the_middle_and_enter_runs_nothing_twice(command: Command) -> None:
     lines = told(command, killed_in_a_command(command))
     assert "Resumed: name" in lines
-    assert "In the middle: run_shell_command echo half; echo x >> effects; sleep 600" in lines
+    assert "In the middle: shell echo half; echo x >> effects; sleep 600" in lines
     assert "Enter finds out what came of it; what nobody can know is asked, and nothing runs twice." in lines
     assert not any(line.startswith("Not begun") for line in lines)
 
@@ -36,7 +36,7 @@ def test_a_call_that_was_approved_and_has_not_begun_is_said_to_run(command: Comm
     asked = command.run("-p", "run touch made", "-m", "demo", *FORMAT).result
     command.run("approve", asked["session_id"], "--record-only")
     lines = told(command, asked["session_id"])
-    assert "Not begun:     run_shell_command touch made" in lines
+    assert "Not begun:     shell touch made" in lines
     assert "Enter runs what has not begun, as it was approved." in lines
     assert not (command.folder / "made").exists()
 

@@ -58,7 +58,8 @@ async def test_everything_a_decision_may_rest_on_is_shown(desk: Desk) -> None:
     await desk.decide("\x03")
     shown = desk.out.getvalue()
     for part in (
-        "run_shell_command was running when the process died; nobody knows what came of it",
+        "shell was interrupted  run_shell_command",
+        "It was running when the process died; nobody knows what came of it.",
         "$ make install",
         "folder:  /some/place",
         "started: 2",

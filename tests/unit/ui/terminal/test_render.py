@@ -234,7 +234,7 @@ def test_an_ascii_terminal_gets_ascii_signs() -> None:
     for event in (PLAN, CALL, ToolStarted("c1", "t"), ToolFinished("c1", "t", "ok", "done", 5)):
         view.show(event)
     assert out.getvalue().isascii()
-    assert "ok run_shell_command df -h" in out.getvalue()
+    assert "ok shell df -h" in out.getvalue()
 
 
 def test_thinking_is_one_line_that_can_be_brought_back() -> None:
@@ -330,9 +330,9 @@ def test_a_plan_is_live_while_it_goes_on_and_printed_once_at_its_end() -> None:
     view.show(StepChanged("1", "in_progress"))
     view.show(UsageChanged(used, used))
     text = on_screen(view, out)
-    assert text[1] == "Plan  0/2"
-    assert text[2].startswith("  ▶ 1. measure  0.0s · 1.5k tokens")
-    assert text[3] == "  ○ 2. repair"
+    assert text[0] == "Plan  0/2"
+    assert text[1].startswith("  ▶ 1. measure  0.0s · 1.5k tokens")
+    assert text[2] == "  ○ 2. repair"
     for step in ("1", "2"):
         view.show(StepChanged(step, "in_progress"))
         view.show(StepChanged(step, "completed", "well"))
@@ -373,7 +373,7 @@ def test_before_the_first_decision_in_a_plan_the_plan_is_printed() -> None:
     view.show(ended(status="needs_approval", exit_code=2))
     screen = Screen()
     screen.feed(out.getvalue())
-    assert [line[:16] for line in screen.text[1:]] == ["Plan", "  ▶ 1. measure  ", "  ○ 2. repair"]
+    assert [line[:16] for line in screen.text] == ["Plan", "  ▶ 1. measure  ", "  ○ 2. repair"]
 
 
 def test_parallel_calls_have_a_line_each_and_very_many_are_counted() -> None:
@@ -452,8 +452,8 @@ def test_for_a_screen_reader_there_are_words_and_line_ends_only() -> None:
         view.refresh()
     assert out.getvalue().isascii()
     assert not [char for char in out.getvalue() if char < " " and char != "\n"]
-    assert "running: run_shell_command df -h\n" in out.getvalue()
-    assert "done: run_shell_command df -h" in out.getvalue()
+    assert "running: shell df -h\n" in out.getvalue()
+    assert "done: shell df -h" in out.getvalue()
     assert "to do: 2. repair" in out.getvalue()
     assert "| 1 | 2 |" in out.getvalue()
     assert "interactive - demo - 10 tokens" in out.getvalue()

@@ -1,0 +1,41 @@
+"""Lets the person pick what a slash command was not told: with the arrow keys, from what could be typed."""
+
+from collections.abc import Callable, Coroutine, Iterable
+
+from ...terminal.sanitize import one_line
+from ...terminal.terminal import can_redraw
+from ..choosing import Choice, Picker
+from ..input.composer import Leave
+from .command import SlashContext, SlashOffer
+
+
+def can_pick(context: SlashContext) -> bool:
+    """Tell whether a list can be shown that the arrow keys move in."""
+    return can_redraw(context.renderer.console)
+
+
+async def pick(context: SlashContext, question: str, offers: Iterable[SlashOffer], now: str) -> str:
+    """Return the offer that is picked, `now` being the one in force; empty: none."""
+    known = {offer.text: offer for offer in offers}
+    width = max(map(len, known), default=0)
+    choices = [_choice(offer, width, offer.text == now) for offer in known.values()]
+    picker = Picker(question, choices, "goes back", at=now)
+    return await wait_for_pick(context, picker.run(), picker.leave)
+
+
+async def wait_for_pick(
+    context: SlashContext, picking: Coroutine[None, None, str], leave: Callable[[int], bool]
+) -> str:
+    """Return what is picked; empty if the person goes back."""
+    try:
+        return await context.wait(picking, leave)
+    except Leave as leaving:
+        if leaving.exit_code != 130:
+            raise
+        return ""
+
+
+def _choice(offer: SlashOffer, width: int, is_now: bool) -> Choice:
+    facts = [part for part in (one_line(offer.meaning), "in force now" if is_now else "") if part]
+    line = f"{one_line(offer.text):<{width}}  {', '.join(facts)}".rstrip()
+    return Choice(offer.text, line, f"{offer.text} {offer.meaning}")
