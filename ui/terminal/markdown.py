@@ -9,7 +9,8 @@ from .sanitize import plain
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.markdown import Markdown
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
@@ -118,7 +119,22 @@ def rendered(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
     markdown = Markdown("", hyperlinks=False, code_theme=code_theme)
     markdown.markup = text
     markdown.parsed = _parser().parse(text)
-    return markdown
+    return _Block(markdown)
+
+
+class _Block:
+    """A block without the empty row that lists and tables begin with: one stands between blocks already."""
+
+    def __init__(self, markdown: "Markdown") -> None:
+        self._markdown = markdown
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        parts = iter(self._markdown.__rich_console__(console, options))
+        for part in parts:
+            if getattr(part, "text", "") != "\n":
+                yield part
+            break
+        yield from parts
 
 
 def unrendered(block: str) -> "RenderableType":

@@ -2,6 +2,7 @@
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from sandbur.ui.terminal.markdown import BlockSplitter, preview, rendered
@@ -91,3 +92,13 @@ def test_the_preview_of_a_long_open_block_is_its_end():
     Console(file=out, width=80).print(preview("start " + "x" * 10_000 + " end"))
     assert "end" in out.getvalue()
     assert "start" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "block", ["- one\n- two", "1. one\n2. two", "| a | b |\n|---|---|\n| 1 | 2 |", "text"]
+)
+def test_no_block_begins_with_a_line_end_of_its_own(block: str) -> None:
+    console = Console(width=40, file=StringIO())
+    with console.capture() as capture:
+        console.print(rendered(block))
+    assert not capture.get().startswith("\n")
