@@ -112,7 +112,7 @@ class Picker:
         """Set when the cursor or the filter has changed, so that more choices may have to be read."""
         self._found: Sequence[Choice] = ()
         self._narrow("")
-        self._at = next((number for number, one in enumerate(choices) if at and one.name == at), self._at)
+        self._at = next((number for number, one in enumerate(self._found) if at and one.name == at), self._at)
 
     async def run(self) -> str:
         """Return the name of the choice taken; raises `Leave`."""

@@ -24,6 +24,8 @@ class Emphasized(str):
     parts: tuple[tuple[int, int], ...] = ()
     """From and to."""
     role: str = ""
+    frame: int = 0
+    """How many of its first characters are the frame of a question."""
 
     def after(self, prefix: str) -> "Emphasized":
         """Return it behind a prefix."""

@@ -423,6 +423,7 @@ def _styled(style: str, text: str) -> "Text":
     if isinstance(text, Emphasized):
         for start, end in text.parts:
             shown.stylize(text.role, start, end)
+        shown.stylize("frame", 0, text.frame)
     return shown
 
 

@@ -66,8 +66,15 @@ def framed(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Iterator
         start = 0
         for number, row in enumerate(wrap(text, room, indent)):
             shown = _part(text, start, start + len(row))
-            yield style, behind(broken + " " * indent if number else bar, shown)
+            yield style, in_frame(behind(broken + " " * indent if number else bar, shown))
             start += len(row)
+
+
+def in_frame(text: str) -> Emphasized:
+    """Return a row of a question, which begins with a piece of its frame."""
+    row = text if isinstance(text, Emphasized) else Emphasized(text)
+    row.frame = 1
+    return row
 
 
 def _part(text: str, start: int, end: int) -> str:

@@ -41,7 +41,7 @@ def test_a_call_that_was_running_at_the_crash_is_settled_in_the_chat(
     session_id = killed_in_a_command(command)
     terminal.start(f"-r {session_id}")
     screen = terminal.see(SETTLES)
-    assert "still runs:   nothing of it" in screen
+    assert "still runs:    nothing of it" in screen
     assert "effects" in screen.partition("changed since:")[2]
     assert "was running when the process died; nobody knows what came of it" in screen
     assert "half" in screen

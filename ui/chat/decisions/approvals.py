@@ -143,7 +143,7 @@ class Approvals:
         if about.problem:
             yield from told("cannot run:  ", one_line(about.problem), "red")
         if about.why and about.why != about.problem:
-            yield from told("asks why:    ", one_line(about.why), "yellow")
+            yield from told("asks why:    ", one_line(about.why))
         if places := [*about.leads, *(f"{host} (network)" for host in about.hosts)]:
             yield from told("leads to:    ", ", ".join(map(one_line, places)))
         if about.sandbox:

@@ -21,7 +21,7 @@ from ...terminal.output import is_behind
 from ...terminal.render import Renderer
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import can_redraw, forget_typed, shortened
-from ...terminal.wrap import flow, framed
+from ...terminal.wrap import flow, framed, in_frame
 from ..input.composer import Leave, leave_app
 from ..input.keys import ESCAPE_S, exits, quick_escape
 from ..input.pastes import Pastes
@@ -294,7 +294,8 @@ class Questions:
         rows = list(flow(entries, console.width - 2)) if can_redraw(console) else entries
         corner = self.renderer.glyphs.bottom if self._is_framed else ""
         heads = [f"{corner:<2}", *["  "] * len(rows)]
-        self.renderer.lines(("", f"{head}{row}") for head, row in zip(heads, rows, strict=False))
+        shown = (f"{head}{row}" for head, row in zip(heads, rows, strict=False))
+        self.renderer.lines(("", in_frame(row) if self._is_framed else row) for row in shown)
         self._is_framed = False
 
     async def line(self, question: str, default: str = "") -> str | None:
