@@ -187,3 +187,22 @@ def test_the_picker_fits_the_window_and_filters(terminal: Terminal, command: Com
     terminal.see("1 of 2; type to filter")
     terminal.keys("Enter")
     terminal.see("❯ hello to the parser", after="Resumed: ")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_doctor_steps_and_status_tear_no_word(terminal: Terminal, width: int) -> None:
+    terminal.start("-m demo", width=width, height=60, **ASKED)
+    terminal.see("❯")
+    terminal.type("hello")
+    terminal.see("❯", after="model call")
+    for command, whole in (
+        ("/steps ", ("ANTHROPIC_API_KEY=...`", "agent: Hello!")),
+        ("/doctor ", ("GEMINI_API_KEY,", "OPENROUTER_API_KEY,", "DASHSCOPE_API_KEY")),
+        ("/status ", ("tokens out", "stands at")),
+    ):
+        terminal.type(command)
+        screen = terminal.see("❯", after=whole[-1])
+        shown = screen.rpartition(f"❯ {command.strip()}")[2].rpartition("❯")[0]
+        assert all(part in " ".join(shown.split()) for part in whole)
+        # What the terminal itself has to wrap, it shows joined here.
+        assert shown.rstrip() in "\n".join(line.rstrip() for line in terminal.joined().splitlines())

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from sandbur.ui.terminal.lines import preview
+from sandbur.actions.events import ToolFinished
+from sandbur.ui.terminal.lines import preview, result_lines
+from sandbur.ui.terminal.terminal import Glyphs
 
 OWN_CALLS: list[tuple[dict[str, Any], list[str]]] = [
     ({"command": "pause", "player": "kitchen"}, ["command: pause", "player: kitchen"]),
@@ -49,3 +51,13 @@ def test_what_a_file_becomes_is_shown_as_a_difference(tmp_path: Path):
 
 def test_arguments_that_are_no_object_are_shown_as_they_are():
     assert [text for _, text in preview("write_file", "no json", ".")] == ["no json"]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_what_the_runtime_says_of_a_lost_call_is_shown_whole(width: int) -> None:
+    at = "2026-11-22T20:08:17.979+00:00"
+    said = f"This was running when the process died (started {at}). It may or may not have taken effect."
+    event = ToolFinished("c1", "run_shell_command", "unknown", said, 5)
+    rows = [text for _, text in result_lines(event, Glyphs(), verbose=False, width=width)]
+    assert all(len(row) <= width for row in rows)
+    assert " ".join(" ".join(row.removeprefix("  │ ").split()) for row in rows) == said
