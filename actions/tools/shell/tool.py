@@ -236,7 +236,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 @asynccontextmanager
 async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator["Launch"]:
     """Put one command into a sandbox without a network. Raises `OSError` where there is none."""
-    from .sandbox.sandbox import Sandbox, Workplace, sandbox_kind
+    from .sandbox.sandbox import Sandbox, SandboxKind, Workplace, sandbox_kind
 
     kind: SandboxKind | None = await asyncio.to_thread(sandbox_kind)
     if kind is None:
