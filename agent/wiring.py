@@ -181,6 +181,17 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: b
     )
 
 
+def gates_of(
+    settings: Settings, env: Mapping[str, str], sandbox: "Sandbox | None"
+) -> "Callable[[SessionSettings], Policy]":
+    """Return what makes the gate of a session here, whoever asks it: a run, a check, a look back.
+
+    `sandbox`: what its commands run in.
+    """
+    is_confined = sandbox is not None and not sandbox.has_network
+    return partial(policy_of, own=own_folders(settings, env), is_confined=is_confined)
+
+
 class Places(NamedTuple):
     """Where the calls of a session keep what outlives a crash."""
 
@@ -195,11 +206,12 @@ def places_of(home: Path, session_id: str) -> Places:
 
 
 def sandbox_of(
-    session: SessionSettings, settings: Settings, env: Mapping[str, str], session_id: str
+    session: SessionSettings, settings: Settings, env: Mapping[str, str], session_id: str = ""
 ) -> "tuple[Sandbox | None, str]":
     """Return what confines the commands of a session, if anything does, and what to say about it.
 
-    Raises `SandboxMissing` if one is required and none works here.
+    Without a `session_id` nothing of it outlives it. Raises `SandboxMissing` if one is required and none
+    works here.
     """
     if session.sandbox == "off":
         said = "--allow-net means nothing without a sandbox." if session.allow_net else ""
@@ -207,15 +219,29 @@ def sandbox_of(
     from ..actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
     from .config.paths import config_home, user_home
 
+    temp = session_temp(places_of(settings.home, session_id).scratch) if session_id else None
     place = Workplace(
         roots=(Path(session.cwd), *map(Path, session.add_dirs)),
         home=user_home(env),
         private=(settings.home, *store_files(settings.store)),
         own_settings=(config_home(env),),
-        temp=session_temp(places_of(settings.home, session_id).scratch),
+        temp=temp,
     )
     sandbox, problem = open_sandbox(session.sandbox, place, session.allow_net)
     return sandbox, problem if sandbox is None else f"Commands run in a sandbox: {sandbox.status}."
+
+
+def gates_of_run(
+    session: SessionSettings, settings: Settings, env: Mapping[str, str]
+) -> "tuple[Callable[[SessionSettings], Policy], str]":
+    """Return what makes the gate that a run here would have, and what to say about its sandbox.
+
+    Raises `SandboxMissing` where a run would.
+    """
+    sandbox, said = sandbox_of(session, settings, env)
+    if sandbox is not None:
+        sandbox.close()
+    return gates_of(settings, env, sandbox), said
 
 
 def offers_of(

@@ -1,12 +1,12 @@
 """What the rules of today would have said to the calls of the past."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...actions.ports import Verdict
+from ...actions.ports import Gate, Verdict
 from ...actions.tools.registry import builtin_tools
 from ...state.application import ExecutionMode
 from ...state.messages import subject_of
@@ -25,8 +25,11 @@ AS_THEN = {"allowed": "allow", "approved": "ask", "declined": "ask", "open": "as
 class Court:
     """Judges past calls by rules of today, each in the folders of its session."""
 
-    def __init__(self, today: SessionSettings) -> None:
+    def __init__(
+        self, today: SessionSettings, gate_of: Callable[[SessionSettings], Gate] = policy_of
+    ) -> None:
         self._today = today
+        self._gate_of = gate_of
         self._toolbox = builtin_tools()
         self._judge = lru_cache(_KEPT_JUDGES)(self._new_judge)
 
@@ -42,7 +45,7 @@ class Court:
 
     def _new_judge(self, cwd: str, add_dirs: tuple[str, ...], more: tuple[str, ...]) -> Judge:
         changes = {"cwd": cwd, "add_dirs": add_dirs, "allow": (*self._today.allow, *more)}
-        return Judge(policy_of(self._today.model_copy(update=changes)), self._toolbox)
+        return Judge(self._gate_of(self._today.model_copy(update=changes)), self._toolbox)
 
 
 class ChangedVerdict(NamedTuple):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +23,10 @@ from ..wiring import (
     bind_ports,
     connect_models,
     counter_of,
+    gates_of,
     http_tools_of,
     output_of,
-    own_folders,
     places_of,
-    policy_of,
     sandbox_of,
     search_of,
     servers_of,
@@ -95,8 +93,7 @@ class Assembly:
         equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
-        is_confined = sandbox is not None and not sandbox.has_network
-        gate_of = partial(policy_of, own=own_folders(self._settings, self._env), is_confined=is_confined)
+        gate_of = gates_of(self._settings, self._env, sandbox)
         gate = SessionGate(gate_of, settings)
         trace = await self._store.open_trace(session_id)
         telemetry = self._telemetry_of(session_id, trace, masker)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...workspace.snapshot import FilesBefore
     from .output import Captured
     from .sandbox.launch import Launch
-    from .sandbox.sandbox import Sandbox, SandboxKind
+    from .sandbox.sandbox import Sandbox
     from .sandbox.wall import Wall, WallKind
     from .spool import CommandLimits, Spool
 

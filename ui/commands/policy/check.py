@@ -33,12 +33,16 @@ async def check(command: "PolicyCommand") -> int:
     from ....actions.tools.registry import builtin_tools
     from ....agent.config.load import load_settings
     from ....agent.policy.judge import Judge
-    from ....agent.wiring import policy_of, settings_of_session
+    from ....agent.wiring import gates_of_run, settings_of_session
 
     settings = load_settings(said_by(command), os.environ)
     for notice in settings.notices:
         say(plain(notice))
-    judge = Judge(policy_of(settings_of_session(settings, model="")), builtin_tools())
+    session = settings_of_session(settings, model="")
+    gate_of, said = gates_of_run(session, settings, os.environ)
+    if said:
+        say(plain(said))
+    judge = Judge(gate_of(session), builtin_tools())
     if command.what == "-":
         return _check_lines(judge, settings.mode)
     verdict = judge.command_verdict(command.what, settings.mode)

@@ -1,6 +1,7 @@
 """`sandbur policy test` and `suggest`: rules held against the calls that the store recorded."""
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from ...terminal.terminal import put, say
 
 if TYPE_CHECKING:
     from ....agent.config.settings import Settings
-    from ....agent.policy.retrial import ChangedVerdict, Retrial
+    from ....agent.policy.retrial import ChangedVerdict, Court, Retrial
     from ....agent.policy.suggest import Suggestions
     from .command import PolicyCommand
 
@@ -33,13 +34,12 @@ _WORDS = {
 async def test_rules(command: "PolicyCommand") -> int:
     """Say what the rules of today, or those in a file, would have said to each recorded call."""
     from ....agent.history.insight.past_calls import past_calls
-    from ....agent.policy.retrial import Court, tried_again
-    from ....agent.wiring import settings_of_session
+    from ....agent.policy.retrial import tried_again
 
     async with opened(command) as runtime:
         _warn(runtime.settings)
         settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
-        court = Court(settings_of_session(settings, model=""))
+        court = _court(settings)
         mode = settings.mode if command.said.get("mode") else None
         since = _since(command)
         found = await runtime.store.database.offload(
@@ -56,14 +56,12 @@ async def test_rules(command: "PolicyCommand") -> int:
 async def suggest_rules(command: "PolicyCommand") -> int:
     """Print the rules that would have saved the most questions, as they are written into a configuration."""
     from ....agent.history.insight.past_calls import past_calls
-    from ....agent.policy.retrial import Court
     from ....agent.policy.suggest import suggestions
-    from ....agent.wiring import settings_of_session
 
     async with opened(command) as runtime:
         _warn(runtime.settings)
         store, since = runtime.store, _since(command)
-        court = Court(settings_of_session(runtime.settings, model=""))
+        court = _court(runtime.settings)
         denied = (call for call in past_calls(store) if call.then in ("declined", "refused"))
         found = await store.database.offload(lambda: suggestions(past_calls(store, since), denied, court))
     if command.json:
@@ -71,6 +69,16 @@ async def suggest_rules(command: "PolicyCommand") -> int:
     else:
         put("\n".join(_suggested(found, since)))
     return 0
+
+
+def _court(settings: "Settings") -> "Court":
+    """Return what judges by these settings as a run here would."""
+    from ....agent.policy.retrial import Court
+    from ....agent.wiring import gates_of_run, settings_of_session
+
+    session = settings_of_session(settings, model="")
+    gate_of, _ = gates_of_run(session, settings, os.environ)
+    return Court(session, gate_of)
 
 
 def _warn(settings: "Settings") -> None:

@@ -185,3 +185,33 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_line(command: Command) -> None:
 def test_words_that_do_not_go_together_are_refused(command: Command, words: tuple[str, ...]) -> None:
     ended = command.run("policy", *words)
     assert (ended.code, ended.out) == (2, "")
+
+
+CIRCUMSTANCES = (
+    ("--sandbox", "off"), ("--sandbox", "auto"), ("--sandbox", "auto", "--allow-net", "example.org"),
+    ("--sandbox", "auto", "--allow", "run_shell_command(touch *)"), ("--sandbox", "auto", "--deny", DENY),
+)  # fmt: skip
+WISHES = (
+    "touch made",
+    "rm -rf build",
+    "echo x >> data/x",
+    "echo x >> .config/sandbur/config.toml",
+    "touch .ssh/x",
+)
+
+
+@pytest.mark.parametrize("words", CIRCUMSTANCES, ids=" ".join)
+@pytest.mark.parametrize("mode", ["interactive", "auto-edit", "yolo"])
+def test_it_says_what_a_run_under_the_same_flags_says(
+    command: Command, words: tuple[str, ...], mode: str
+) -> None:
+    for wish in WISHES:
+        said = command.run("policy", "check", wish, "--json", "--mode", mode, *words).result
+        run = command.run(
+            "-p", f"run {wish}", "-m", "demo", "--mode", mode, "--output-format", "json", *words
+        )
+        pending = run.result["pending"]
+        became = "ask" if pending else "deny" if run.result["status"] == "denied" else "allow"
+        assert said["verdict"] == became, (wish, said, run.result)
+        if pending:
+            assert said["reason"] == pending[0]["reason"], wish
