@@ -21,6 +21,7 @@ NO_VARIABLES = {
     "MAX_TOKENS": "why a reply of Gemini ends",
     "FIRST_COMPLETED": "a constant of asyncio",
     "DAC_OVERRIDE": "a right of Linux",
+    "CAP_DAC_OVERRIDE": "a right of Linux",
     "F_SETPIPE_SZ": "a constant of fcntl", "O_PATH": "a constant of os",
     "SC_PAGE_SIZE": "asked of sysconf", "SC_PHYS_PAGES": "asked of sysconf",
     "PC_VDISABLE": "asked of fpathconf",
@@ -44,10 +45,26 @@ def variables_of_the_code() -> set[str]:
     found |= {name for profile in PROFILES.values() for name in (*profile.key_env, *profile.url_env)}
     for layer in LAYERS:
         for path in (ROOT / layer).rglob("*.py"):
-            nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+            nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
             texts = (node.value for node in nodes if isinstance(node, ast.Constant))
             found |= {text for text in texts if isinstance(text, str) and SPELLED.fullmatch(text)}
+            found |= {name for node in nodes for name in looked_up(node)}
     return found
+
+
+def looked_up(node: ast.AST) -> list[str]:
+    """Return the names that are looked up right here: by `get`, in brackets or with `in`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=place, attr="get"), args=[ast.Constant(value=str(name)), *_]):
+            pass
+        case ast.Subscript(value=place, slice=ast.Constant(value=str(name))):
+            pass
+        case ast.Compare(left=ast.Constant(value=str(name)), comparators=[place]):
+            pass
+        case _:
+            return []
+    is_environment = re.search(r"\benv(iron)?$", ast.unparse(place)) is not None
+    return [name] if is_environment and name.isupper() else []
 
 
 def test_every_variable_that_the_code_reads_stands_in_the_page_about_them() -> None:
