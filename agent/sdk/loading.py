@@ -15,7 +15,12 @@ from ..extensions.definition import PLAIN, Definition
 from .agent import Agent
 
 _STARTS_A_RUN = frozenset(
-    {asyncio.run.__code__, asyncio.Runner.run.__code__, asyncio.BaseEventLoop.run_until_complete.__code__}
+    {
+        Agent.run_sync.__code__,
+        asyncio.run.__code__,
+        asyncio.Runner.run.__code__,
+        asyncio.BaseEventLoop.run_until_complete.__code__,
+    }
 )
 """Every way to run a coroutine from plain code: none works while a module is imported from within a loop."""
 _SOURCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
