@@ -20,9 +20,11 @@ COLUMNS, ROWS = 96, 34
 FOLDER = Path(__file__).parent.parent / "docs/captures"
 
 
-def keep(terminal: Terminal, name: str, title: str) -> None:
-    """Write the screen as a picture; the folder it ran in is called a project."""
-    screen = terminal.coloured().replace(str(terminal.folder), "~/project")
+def keep(terminal: Terminal, name: str, title: str, since: str = "") -> None:
+    """Write the screen, from the last line `since` on, as a picture; its folder is called a project."""
+    lines = terminal.coloured().replace(str(terminal.folder), "~/project").splitlines()
+    starts = [at for at, line in enumerate(lines) if Text.from_ansi(line).plain.strip() == since]
+    screen = "\n".join(lines[starts[-1] if since else 0 :])
     console = Console(
         record=True, width=COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor"
     )
@@ -48,7 +50,8 @@ def main() -> None:
             asked += 1
             assert asked < 60, terminal.screen()
         terminal.see("/help", after="model calls")
-        keep(terminal, "answer", "the plan at its end, the answer and the status line")
+        # Above it stand the file systems of this machine.
+        keep(terminal, "answer", "the plan at its end, the answer and the status line", since="Plan")
 
 
 if __name__ == "__main__":
