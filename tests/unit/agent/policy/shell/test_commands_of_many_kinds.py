@@ -96,6 +96,13 @@ def test_everything_else_runs_in_yolo_mode(workspace: Path, text: str) -> None:
         ("[format]\n\tpretty = %G?\n", True),
         ('[remote "o"]\n\tpromisor = true\n', True),
         ("[extensions]\n\tworktreeConfig = true\n", True),
+        ("[core]\n\teditor = y\r[alias]\n\tfsmonitor = ./x\n", True),
+        ("[core]\r\n\teditor = y\r\n", False),
+        ("[blame]\n\tignoreRevsFile = ../x\n", True),
+        ("[blame]\n\tdate = iso\n", False),
+        ("[mailmap]\n\tfile = ../x\n", True),
+        ("[core]\n\texcludesFile = ../x\n", True),
+        ("[core]\n\tattributesFile = ../x\n", True),
         ("[core]\n\thooksPath = .husky\n", False),
         ("[alias]\n\tst = !./x\n[core]\n\tpager = ./x\n\teditor = ./x\n", False),
         ('[remote "o"]\n\turl = git@host:x\n\tfetch = +refs/heads/*:refs/remotes/o/*\n', False),
@@ -106,7 +113,7 @@ def test_git_looks_unasked_only_where_the_repository_names_no_program(
     tmp_path: Path, config: str, asks: bool
 ) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    with (tmp_path / ".git" / "config").open("a") as file:
+    with (tmp_path / ".git" / "config").open("a", newline="") as file:
         file.write(config)
     for text in ("git status", "git diff", "git log -p", "git -C . show"):
         verdict = command(tmp_path, text)
@@ -127,6 +134,22 @@ def test_git_asks_where_its_folder_is_none_or_a_hook_waits(tmp_path: Path) -> No
     linked.mkdir()
     (linked / ".git").write_text(f"gitdir: {bare}\n")
     assert "no plain .git" in command(linked, "git status").reason
+
+
+@for_each(
+    "place", ["objects/ab", "info/exclude", "packed-refs", "refs/heads/x", "logs/HEAD", "rebase-merge/done"]
+)
+def test_git_asks_where_its_own_folder_holds_a_link(tmp_path: Path, place: str) -> None:
+    repository = tmp_path / place.replace("/", "-")
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    assert command(repository, "git status").decision == "allow"
+    link = repository / ".git" / place
+    link.parent.mkdir(exist_ok=True, parents=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    verdict = command(repository, "git status")
+    assert verdict.decision == "ask"
+    assert f".git/{place} is a link" in verdict.reason
 
 
 def test_a_program_of_the_workspace_is_not_proved(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
