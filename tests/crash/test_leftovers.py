@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.commands.command import Command
-from support.tools.processes import supervisors
+from support.tools.processes import parent_of, supervisors
 from support.waiting import wait_for
 
 from sandbur.state.store.lease import new_runner
@@ -68,6 +68,8 @@ class Working:
         self.agent = command.start(*words)
         wait_for(lambda: self._begun.exists() and self.sleeper)
         [self.supervisor] = supervisors(self.agent.pid)
+        self.zygote = parent_of(self.supervisor)
+        assert self.zygote != self.agent.pid
 
     @property
     def sleeper(self) -> int:
@@ -80,9 +82,17 @@ class Working:
                 continue
         return 0
 
-    def kill_both(self) -> None:
+    def kill_agent_and_supervisor(self) -> None:
+        self._kill(self.supervisor)
+
+    def kill_all(self) -> None:
+        """Kill the process that forked the supervisor, too: nobody is left who inherits what goes on."""
+        self._kill(self.supervisor, self.zygote)
+
+    def _kill(self, *others: int) -> None:
         for number in (signal.SIGSTOP, signal.SIGKILL):
-            os.kill(self.supervisor, number)
+            for pid in others:
+                os.kill(pid, number)
             self.agent.send_signal(number)
         self.agent.communicate()
 
@@ -100,12 +110,17 @@ def working(command: Command) -> Iterator[Working]:
     started.end()
 
 
+def test_no_command_outlives_an_agent_and_a_supervisor_that_are_killed_at_once(working: Working) -> None:
+    working.kill_agent_and_supervisor()
+    wait_for(lambda: not working.sleeper)
+
+
 @pytest.mark.parametrize("how", ["a new session", "another session", "the newest session"])
-def test_what_outlived_agent_and_supervisor_ends_when_any_session_starts(
+def test_what_outlived_all_who_watched_ends_when_any_session_starts(
     command: Command, working: Working, how: str
 ) -> None:
     other = command.run("-p", "hello", "-m", "demo", "--output-format", "json").result["session_id"]
-    working.kill_both()
+    working.kill_all()
     assert working.sleeper
     words = {
         "a new session": ("-m", "demo"),
@@ -126,7 +141,7 @@ def test_what_outlived_agent_and_supervisor_ends_when_any_session_starts(
 
 
 def test_another_home_ends_nothing_of_this_one(command: Command, working: Working, tmp_path: Path) -> None:
-    working.kill_both()
+    working.kill_all()
     ended = command.run("-p", "hello", "-m", "demo", SANDBUR_HOME=str(tmp_path / "other"))
     assert (ended.code, bool(working.sleeper)) == (0, True)
 
@@ -146,10 +161,12 @@ def test_a_living_agent_that_lost_its_supervisor_ends_its_command_itself(
 ) -> None:
     """Also if it is stopped just then: nobody else judges its calls."""
     working.agent.send_signal(signal.SIGSTOP)
+    os.kill(working.zygote, signal.SIGSTOP)
     os.kill(working.supervisor, signal.SIGKILL)
     assert command.run("-p", "hello", "-m", "demo").code == 0
     assert working.sleeper
     working.agent.send_signal(signal.SIGCONT)
+    os.kill(working.zygote, signal.SIGCONT)
     wait_for(lambda: not working.sleeper)
     working.agent.communicate(timeout=WAIT_S)
     assert working.agent.returncode == 0

@@ -366,10 +366,19 @@ def test_a_stopped_supervisor_of_a_dead_agent_is_killed_by_the_recovery(agent: A
     agent.start()
     supervisor = running(agent)
     os.kill(supervisor, signal.SIGSTOP)
-    agent.kill()
+    # Which would have it go on, and end its command.
+    agent.kill(agent.zygote)
     assert agent.recover().note.startswith("How it ended is not recorded; what was left of it was killed")
     assert not is_alive(supervisor)
     agent.assert_nothing_is_left()
+
+
+def test_a_stopped_supervisor_of_a_dead_agent_goes_on_and_ends_its_command(agent: Agent):
+    agent.start()
+    os.kill(running(agent), signal.SIGSTOP)
+    agent.kill()
+    agent.assert_nothing_is_left(20)
+    assert agent.recover().note.endswith("because the agent was gone.")
 
 
 def test_a_killed_supervisor_means_an_unknown_end_and_the_next_command_runs(agent: Agent):

@@ -117,12 +117,20 @@ def main(control_number: str, agent_number: str) -> None:
     # The kernel takes the end of a thread for the end of the parent: too early does no harm. Who was stopped
     # goes on then, and sees the end of the agent.
     if not go_on_after(agent_pid):
-        return None
+        return
     adopt_orphans()
     family = _Family()
     mark_at = _mark_address()
     # What is there now is never collected, so that forks go on sharing it.
     gc.freeze()
+    # A message that nobody took makes the end of the agent an error here.
+    with Ignoring(OSError):
+        _fork_on_request(control, agent, mark_at, family)
+    family.end()
+
+
+def _fork_on_request(control: socket, agent: int, mark_at: int, family: _Family) -> None:
+    """Fork supervisors until the agent is gone. Raises `OSError` where that is seen at the socket."""
     while True:
         try:
             parent, pid = os.getpid(), os.fork()
@@ -133,7 +141,7 @@ def main(control_number: str, agent_number: str) -> None:
                 _be_spare(parent, control, agent, mark_at, family)
             family.forked(pid)
         if not _comes(control, agent, family) or not (request := control.recv(16)):
-            return family.end()
+            return
         if request == CONFINED:
             load_sandbox()
 
