@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import isclose
 from typing import TYPE_CHECKING
 
 from ..state.application import Usage
@@ -55,6 +56,48 @@ def price_of(model: str, overrides: "Mapping[str, Price]") -> PriceOf | None:
         return _catalogue_price(provider, info, usage)
 
     return listed_price
+
+
+def paid_by(price: "Price") -> PriceOf:
+    return partial(paid, price)
+
+
+_MILLION = 1_000_000
+_SAMPLE = Usage(
+    input_tokens=7 * _MILLION, output_tokens=2 * _MILLION, cache_read_tokens=3 * _MILLION,
+    cache_write_tokens=_MILLION,
+)  # fmt: skip
+
+
+def constant_price(model: str) -> "Price | None":
+    """Return what the catalogue says of a model as four numbers; None where they depend on time or amount."""
+    found = _listed(model)
+    if found is None:
+        return None
+    from genai_prices.types import ModelPrice, TieredPrices
+
+    from .config.sources import Price
+
+    provider, info = found
+    if not isinstance(info.prices, ModelPrice) or any(
+        isinstance(price, TieredPrices) for price in vars(info.prices).values()
+    ):
+        return None
+
+    def dollars(sent: int = 0, answered: int = 0, read: int = 0, written: int = 0) -> float:
+        usage = Usage(
+            input_tokens=sent, output_tokens=answered, cache_read_tokens=read, cache_write_tokens=written
+        )
+        return _catalogue_price(provider, info, usage) or 0.0
+
+    price = Price(
+        input=dollars(sent=_MILLION), output=dollars(answered=_MILLION),
+        cache_read=dollars(sent=_MILLION, read=_MILLION),
+        cache_write=dollars(sent=_MILLION, written=_MILLION),
+    )  # fmt: skip
+    whole = _catalogue_price(provider, info, _SAMPLE)
+    # A price of each request, or of what else there may be, is none of the four.
+    return price if whole is not None and isclose(paid(price, _SAMPLE) or 0.0, whole) else None
 
 
 def _nothing(usage: Usage) -> float | None:

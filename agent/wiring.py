@@ -439,9 +439,9 @@ def _priced_when_used(name: str, settings: Settings) -> "PriceOf":
 
     @cache
     def found() -> "PriceOf | None":
-        from .pricing import price_of
+        from .models.known_prices import known_price
 
-        return price_of(name, settings.prices)
+        return known_price(name, settings.prices, settings.home)
 
     def price(usage: Usage) -> float | None:
         price_now = found()

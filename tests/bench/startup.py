@@ -39,6 +39,8 @@ WIRES = {
     "responses": "openai-responses/gpt-test",
     "messages": "anthropic/claude-test",
 }
+PRICED = "openai-chat/gpt-5.2"
+"""A model with a price: `-p hi` with it, until it ends, looks that up."""
 LIMIT, LIMIT_MS = 1.6, 350
 PROMPT = "❯".encode()
 
@@ -115,13 +117,13 @@ class FirstRequest:
             self.spent_ms = cpu_ms(self.started[-1])
         return say("hello")
 
-    def measured(self, words: list[str], env: dict[str, str]) -> float:
+    def measured(self, words: list[str], env: dict[str, str], to_the_end: bool) -> float:
         self.started, self.spent_ms = [], 0.0
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_of(words, env, self.started)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         whole = (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1000
-        return self.spent_ms or whole
+        return whole if to_the_end else self.spent_ms or whole
 
 
 def first_requests(server: ModelServer, first: FirstRequest) -> None:
@@ -131,6 +133,7 @@ def first_requests(server: ModelServer, first: FirstRequest) -> None:
     contenders = {
         "httpx2 and one post": (["-c", POST, f"{server.base_url}/chat/completions"], env),
         "-p hi, demo": ([*hello, "demo"], env),
+        "-p hi, a model with a price, to its end": ([*hello, PRICED], env),
         **{f"-p hi, {wire}": ([*hello, name], env) for wire, name in WIRES.items()},
         **{
             f"-p hi, {wire} by sdk": ([*hello, name], {**env, "SANDBUR_TRANSPORT": "sdk"})
@@ -140,7 +143,7 @@ def first_requests(server: ModelServer, first: FirstRequest) -> None:
     spent: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(ROUNDS + 1):
         for name, (words, surroundings) in contenders.items():
-            cost = first.measured(words, surroundings)
+            cost = first.measured(words, surroundings, PRICED in words)
             if number:  # the first round compiles
                 spent[name].append(cost)
     cost = {name: statistics.median(costs) for name, costs in spent.items()}

@@ -14,7 +14,7 @@ import stat
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from re import _constants, _parser  # pyright: ignore[reportAttributeAccessIssue]  # what `re` itself reads patterns with
+from importlib import import_module
 from typing import Any, BinaryIO, cast
 
 _SAMPLE_BYTES = 65_536
@@ -25,6 +25,10 @@ _SCANNED_BYTES = 1 << 20
 _NEW_LINE = ord("\n")
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, ""))
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+
+# What `re` itself reads patterns with.
+_parse: Any = import_module("re._parser").parse
+_OPS: Any = import_module("re._constants")
 
 Line = tuple[int, str, int]
 
@@ -57,8 +61,8 @@ def required_literal(expression: "re.Pattern[str]") -> bytes:
     if expression.flags & re.IGNORECASE:
         return b""
     runs: list[list[str]] = [[]]
-    for op, value in _in_sequence(_parser.parse(expression.pattern)):
-        if op is _constants.LITERAL and value != _NEW_LINE and not 0xD800 <= value < 0xE000:
+    for op, value in _in_sequence(_parse(expression.pattern)):
+        if op is _OPS.LITERAL and value != _NEW_LINE and not 0xD800 <= value < 0xE000:
             runs[-1].append(chr(value))
         else:
             runs.append([])
@@ -68,7 +72,7 @@ def required_literal(expression: "re.Pattern[str]") -> bytes:
 def _in_sequence(parsed: Any) -> Iterator[tuple[Any, Any]]:
     """Yield what follows each other in every match, with the parts of groups that change no flags."""
     for op, value in parsed:
-        if op is _constants.SUBPATTERN and not value[1] and not value[2]:
+        if op is _OPS.SUBPATTERN and not value[1] and not value[2]:
             yield from _in_sequence(value[3])
         else:
             yield op, value
