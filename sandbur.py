@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.patience import Retry, TimeLimit
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.sdk.agent import Agent
-    from .agent.sdk.result import RunFailed, RunResult
+    from .agent.sdk.result import DoneResult, RunFailed, RunResult
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stream import EventStream
@@ -66,6 +66,7 @@ __all__ = [
     "CredentialsError",
     "Depends",
     "Document",
+    "DoneResult",
     "EventStream",
     "FileBackend",
     "Image",
@@ -137,6 +138,7 @@ _HOMES = {
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
     "Document": ("sandbur.state.content", "Document"),
+    "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "Image": ("sandbur.state.content", "Image"),

@@ -48,6 +48,8 @@ class McpServerTable(BaseModel):
     fallback: ServerName | None = None
     """The server that stands in while this one cannot be reached."""
     disabled: bool = False
+    required: bool = False
+    """No session opens without it; else a server that cannot be used is left out, and that is said."""
     trust_hints: bool = False
     """Believe it which tools only read and which may run twice; only the person's own file says so."""
     sampling: bool = False

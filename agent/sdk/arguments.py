@@ -43,7 +43,7 @@ def require_fitting(given: Mapping[str, Any]) -> None:
                 raise _wrong(f"{name}=[...]", one, f"texts, the {of_what}")
     limits, instructions, env = given["limits"], given["instructions"], given["env"]
     if limits is not None and not isinstance(limits, Limits):
-        raise _wrong("limits", limits, "sandbur.Limits, such as Limits(max_turns=50)")
+        raise _wrong("limits", limits, "sandbur.Limits, such as Limits(timeout_s=60)")
     if not isinstance(instructions, str) and not callable(instructions):
         raise _wrong("instructions", instructions, "a text, or a function that returns one")
     if env is not None and not isinstance(env, Mapping):

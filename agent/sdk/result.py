@@ -1,6 +1,6 @@
 """What a run came to, for programs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, cast
 
@@ -43,6 +43,8 @@ class RunResult(Generic[OutputT]):
     """As the command would end: 0 done, 3 a decision is needed, and so on."""
     hint: str = ""
     """What to do about the error."""
+    notices: tuple[str, ...] = ()
+    """What a person should know: tool servers that are left out, retries, compressions."""
 
     @property
     def is_done(self) -> bool:
@@ -68,7 +70,9 @@ class DoneResult(RunResult[OutputT]):
     output: OutputT
 
 
-def result_of(finished: RunFinished, parse: Callable[[Any], OutputT] | None = None) -> RunResult[OutputT]:
+def result_of(
+    finished: RunFinished, parse: Callable[[Any], OutputT] | None = None, notices: Iterable[str] = ()
+) -> RunResult[OutputT]:
     """Return a run's end; its output is what `parse` makes of the answer's JSON value, else the text."""
     output, is_fitting = cast(Any, finished.result), finished.status == "done"
     if parse is not None:
@@ -91,4 +95,5 @@ def result_of(finished: RunFinished, parse: Callable[[Any], OutputT] | None = No
         error=finished.error,
         exit_code=finished.exit_code,
         hint=finished.hint,
+        notices=tuple(notices),
     )

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
-from ...actions.events import Event, PendingDecision, RunFinished
+from ...actions.events import Event, Notice, PendingDecision, RunFinished, RunStarted
 from ...state.calls import CallDecision, Settlement
 from ...state.errors import UsageError
 from ...state.messages import Message, UserContent
@@ -16,6 +16,10 @@ from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ..session.session import Session
+
+
+_MOST_NOTICES = 200
+"""That a result keeps."""
 
 
 class AgentSession(Generic[OutputT]):
@@ -39,9 +43,14 @@ class AgentSession(Generic[OutputT]):
         self._run: StreamedRun | None = None
         """The one that began last."""
         self._last: RunFinished | None = None
+        self._notices: list[str] = []
+        """Of the last run, with those of the opening in the first one."""
+        self._untold: tuple[str, ...] = ()
+        """What the opening had to tell and no run has told yet."""
 
     async def __aenter__(self) -> Self:
         self._session = await self._opened()
+        self._untold = self._session.notices
         return self
 
     async def __aexit__(
@@ -61,7 +70,7 @@ class AgentSession(Generic[OutputT]):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What its owner should know before the first run, such as tools that are gone."""
+        """What its owner should know of its opening, such as tools that are gone; the first run says it."""
         return self._entered.notices
 
     @property
@@ -80,7 +89,7 @@ class AgentSession(Generic[OutputT]):
     @property
     def result(self) -> RunResult[OutputT] | None:
         """What the last run of this object came to."""
-        return None if self._last is None else result_of(self._last, self._parse)
+        return None if self._last is None else result_of(self._last, self._parse, self._notices)
 
     def stream(self, message: UserContent | None = None) -> EventStream:
         """Send a message, or without one carry an interrupted run on; what happens is read from the stream.
@@ -206,15 +215,26 @@ class AgentSession(Generic[OutputT]):
         session = self._entered
         events = cast("AsyncGenerator[Event]", start(session))
         run.interrupt = session.interrupt
+        self._notices = []
         async with aclosing(events):
             async for event in events:
-                if isinstance(event, RunFinished):
-                    self._last = event
-                yield event
+                for told in (event, *self._opening_notices(event)):
+                    if isinstance(told, Notice) and len(self._notices) < _MOST_NOTICES:
+                        self._notices.append(told.message)
+                    if isinstance(told, RunFinished):
+                        self._last = told
+                    yield told
+
+    def _opening_notices(self, event: Event) -> list[Notice]:
+        """Return what the opening had to tell, right after the beginning of the first run."""
+        if not isinstance(event, RunStarted):
+            return []
+        untold, self._untold = self._untold, ()
+        return [Notice(text) for text in untold]
 
     async def _ended(self, stream: EventStream) -> RunResult[OutputT]:
         async with stream:
             async for _ in stream:
                 pass
         assert self._last is not None, "a run ended without its result"
-        return result_of(self._last, self._parse)
+        return result_of(self._last, self._parse, self._notices)

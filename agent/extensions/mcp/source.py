@@ -12,6 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ....actions.ports import Tool
 from ....actions.tools.registry import SERVER_PREFIX
+from ....state.errors import ConfigError
 from ...config.mcp_servers import McpServer
 from .catalogue import Catalogue, ListedTool
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
@@ -33,6 +34,8 @@ class Offered:
 
     tools: tuple[Tool, ...] = ()
     notices: tuple[str, ...] = ()
+    problem: str = ""
+    """Why it is left out; empty: it is not."""
     may_ask: bool = False
     """It can end a call with a question to the person."""
 
@@ -66,11 +69,20 @@ class McpSource:
         self.prompts = Prompts(self._connections)
 
     async def tools(self) -> Sequence[Tool]:
-        """Return the tools of every server that gets ready in its time; it is asked once."""
+        """Return the tools of every server that gets ready in its time; it is asked once.
+
+        Raises `ConfigError` where one that is required does not; the next session asks it again.
+        """
         async with self._opening:
             missing = [name for name in self._connections if name not in self._offered]
-            found = await asyncio.gather(*(self._timed(name) for name in missing))
-            self._offered |= dict(zip(missing, found, strict=True))
+            found = dict(zip(missing, await asyncio.gather(*map(self._timed, missing)), strict=True))
+            refused = [name for name in missing if found[name].problem and self._is_required(name)]
+            self._offered |= {name: offered for name, offered in found.items() if name not in refused}
+            for name in refused:
+                raise ConfigError(
+                    f"The tool server {name} is required and cannot be used: {found[name].problem}.",
+                    "Let it run, or take `required` out of its configuration.",
+                )
         tools: dict[str, Tool] = {}
         for offered in self._in_order():
             for tool in offered.tools:
@@ -88,6 +100,9 @@ class McpSource:
             if catalogue.has_changed
         ]
         return (*self._notices, *self._slowest(), *said, *changed)
+
+    def _is_required(self, name: str) -> bool:
+        return self._connections[name].server.table.required
 
     def health(self) -> Mapping[str, ServerHealth]:
         """Return what is known of each server."""
@@ -125,10 +140,10 @@ class McpSource:
             link = await connection.linked()
             readers = await resource_tools(connection, link)
         except (ServerDown, ServerLost, NoAnswer, ServerRefused) as problem:
-            return Offered(notices=(f"The tool server {name} is left out: {problem}.",))
+            return Offered(notices=(f"The tool server {name} is left out: {problem}.",), problem=str(problem))
         tools = self._named(definitions, catalogue)
         may_ask = bool(tools) and link.client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return Offered((*tools, *readers), tuple(catalogue.notices), may_ask)
+        return Offered((*tools, *readers), tuple(catalogue.notices), may_ask=may_ask)
 
     def _named(self, definitions: Sequence[ListedTool], catalogue: Catalogue) -> list[McpTool]:
         """Return the tools under the names that models know them by; a name that is taken is told."""
