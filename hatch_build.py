@@ -1,5 +1,6 @@
 """Puts the public face into the wheel as the package `sandbur`."""
 
+from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -13,3 +14,24 @@ class FaceHook(BuildHookInterface[Any]):
             build_data["force_include"]["agent/testing/public/testing.py"] = "sandbur/testing.py"
             build_data["force_include"]["ui/__main__.py"] = "sandbur/__main__.py"
             build_data["force_include"]["state/py.typed"] = "sandbur/py.typed"
+        elif version == "editable":
+            link_package(Path(self.root))
+
+
+def link_package(root: Path) -> None:
+    """Lay the sources out as a package for type checkers: these believe a folder with `py.typed` alone.
+
+    It comes after the sources in the search path, so that programs do not import it.
+    """
+    package = root / ".editable" / "sandbur"
+    package.mkdir(parents=True, exist_ok=True)
+    names = {name: name for name in ("agent", "actions", "state", "ui")}
+    names |= {
+        "__init__.py": "sandbur.py",
+        "testing.py": "agent/testing/public/testing.py",
+        "py.typed": "state/py.typed",
+    }
+    for name, source in names.items():
+        link = package / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path("..", "..", source))
