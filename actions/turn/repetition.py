@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
+from ...state.application import NOTICES_CYCLES, ApplicationState
 from ...state.calls import JournaledCall, PendingCall
 from ...state.clock import milliseconds
+from ...state.errors import Repeated
 from ...state.messages import Document, Image, Message, Text, ToolResult
 from ...state.transcript import Transcript
 
@@ -108,7 +110,19 @@ def find_cycle(
     return None
 
 
-def refused_rounds(history: Transcript, denied: bool) -> int:
+def require_progress(state: ApplicationState) -> None:
+    """Raise `Repeated` for a model that goes on with what is refused because it repeats itself."""
+    if state.graph_version < NOTICES_CYCLES:
+        return
+    if _refused_rounds(state.active_history, state.execution_mode == "yolo") >= MOST_REFUSED_ROUNDS:
+        raise Repeated(
+            "The model repeats itself: it asked for the same calls again after these were refused"
+            f" {MOST_REFUSED_ROUNDS} times in a row.",
+            "Say what it is to do instead, or resume to let it try once more.",
+        )
+
+
+def _refused_rounds(history: Transcript, denied: bool) -> int:
     """Return how many of the newest rounds in a row had no call that ran, of those that repeat themselves.
 
     With `denied` a call that was denied is none either.

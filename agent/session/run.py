@@ -28,16 +28,15 @@ from ...actions.events import (
 )
 from ...actions.ports import PORTS, Ports
 from ...actions.turn.model_call import KeptReply
-from ...actions.turn.repetition import MOST_REFUSED_ROUNDS, refused_rounds
+from ...actions.turn.repetition import require_progress
 from ...actions.turn.tool_results import remove_if_empty
-from ...state.application import NOTICES_CYCLES, ApplicationState, Usage
+from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
 from ...state.clock import now, text_of
 from ...state.databases.database import overheard
 from ...state.errors import (
     BudgetLimit,
     Overloaded,
-    Repeated,
     SandburError,
     StoppedByHook,
     StoreError,
@@ -489,18 +488,8 @@ class Run:
             raise StoppedByHook(f"A hook ended the run: {advice.stop_reason}", "Resume to go on.")
 
     def _check_repetition(self) -> None:
-        """End a run whose model goes on with what is refused because it repeats itself."""
-        if self._last != "execute_tools" or self._position.next_action not in MODEL_ACTIONS:
-            return
-        state = self._position.state
-        if state.graph_version < NOTICES_CYCLES:
-            return
-        if refused_rounds(state.active_history, state.execution_mode == "yolo") >= MOST_REFUSED_ROUNDS:
-            raise Repeated(
-                "The model repeats itself: it asked for the same calls again after these were refused"
-                f" {MOST_REFUSED_ROUNDS} times in a row.",
-                "Say what it is to do instead, or resume to let it try once more.",
-            )
+        if self._last == "execute_tools" and self._position.next_action in MODEL_ACTIONS:
+            require_progress(self._position.state)
 
     def _check_limits(self) -> None:
         if self._position.next_action in MODEL_ACTIONS:
