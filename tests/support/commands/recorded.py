@@ -13,7 +13,7 @@ WRITE = [("write_file", {"path": "a.txt", "content": "one\ntwo\n"})]
 
 READ = [("read_file", {"path": "a.txt"})]
 
-SHELL = [("run_shell_command", {"command": "(echo hi)"})]
+SHELL = [("run_shell_command", {"command": "echo hi | tee /dev/null"})]
 
 
 async def record(store: Store, folder: Path, *turns: Any, **options: Any) -> None:

@@ -28,20 +28,20 @@ def messages(command: Command, session_id: str) -> list[Any]:
 
 
 def test_every_step_is_one_line_that_says_what_it_did(command: Command) -> None:
-    session_id = talk(command, "run (echo hi)")
+    session_id = talk(command, "run echo hi | tee /dev/null")
     command.run("approve", session_id)
     found = [(step["seq"], step["action"], step["kind"], step["text"]) for step in steps(command, session_id)]
     assert found == [
-        (0, "prompt", "message", "run (echo hi)"),
-        (1, "router", "calls", "run_shell_command (echo hi) (waits for a decision)"),
-        (2, "human_confirm", "decision", "approved: run_shell_command (echo hi)"),
-        (3, "execute_tools", "results", "ok: run_shell_command (echo hi)"),
-        (4, "router", "reply", "`(echo hi)` gave: hi exit code: 0"),
+        (0, "prompt", "message", "run echo hi | tee /dev/null"),
+        (1, "router", "calls", "run_shell_command echo hi | tee /dev/null (waits for a decision)"),
+        (2, "human_confirm", "decision", "approved: run_shell_command echo hi | tee /dev/null"),
+        (3, "execute_tools", "results", "ok: run_shell_command echo hi | tee /dev/null"),
+        (4, "router", "reply", "`echo hi | tee /dev/null` gave: hi exit code: 0"),
     ]
     shown = command.run("sessions", "show", session_id, "--steps").out.splitlines()
     assert len(shown) == 5
     assert shown[0].split()[0] == "0"
-    assert shown[0].endswith("prompt               you: run (echo hi)")
+    assert shown[0].endswith("prompt               you: run echo hi | tee /dev/null")
 
 
 def test_a_plan_is_told_step_by_step(command: Command) -> None:

@@ -46,7 +46,12 @@ class Runs:
         command.folder.joinpath(".env").write_text(f"DB_PASSWORD={PASSWORD}\n")
         command.env["MY_TOKEN"] = TOKEN
         self.first, _ = self._run([*SCRIPT], "-p", SAID, "-y", "--output-format", "stream-json")
-        asking = [calls(ToolCall("run_shell_command", json.dumps({"command": f"(echo {TOKEN})"})), text=SAID)]
+        asking = [
+            calls(
+                ToolCall("run_shell_command", json.dumps({"command": f"echo {TOKEN} | tee /dev/null"})),
+                text=SAID,
+            )
+        ]
         self.second, asked = self._run(asking, "-p", "go on", "--output-format", "json")
         assert asked.code == 3
         edit = command.folder / "arguments.json"
