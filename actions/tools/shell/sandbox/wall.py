@@ -38,6 +38,8 @@ _MOST_ENTRIES = 20_000
 _TRIAL_S = 20
 _READS_AS_ROOT = "1"
 """What root keeps: CAP_DAC_OVERRIDE, by which it reads the files of everybody."""
+_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "PIP_NO_CACHE_DIR": "1"}
+"""What keeps programs from trying, or complaining about, what cannot be written behind the wall anyway."""
 _REFUSALS = re.compile(
     r"Permission denied|EACCES|Operation not permitted|EPERM|Read-only file system|EROFS"
     r"|cannot open shared object|cannot be started|Network is unreachable"
@@ -112,7 +114,7 @@ class Wall:
     @contextmanager
     def prepared(self, cwd: Path) -> Generator[Launch]:
         """Do the same, while the caller waits."""
-        environment = {"GIT_OPTIONAL_LOCKS": "0"}
+        environment = _ENVIRONMENT.copy()
         with ExitStack() as stack:
             if self._kind == "bubblewrap":
                 with self._lock:

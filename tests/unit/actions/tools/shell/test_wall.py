@@ -221,6 +221,15 @@ async def test_programs_below_the_home_are_found(site: Site, monkeypatch: pytest
     assert (await site.run("hello")).content == "hello\nexit code: 0"
 
 
+async def test_pip_does_not_complain_about_a_cache_that_it_cannot_write(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("PIP_NO_CACHE_DIR", raising=False)
+    outcome = await site.run(f"{PYTHON} -m pip list")
+    assert outcome.outcome == "ok", outcome.content
+    assert "WARNING" not in outcome.content
+
+
 async def test_a_failure_of_its_own_asks_nothing(site: Site):
     for command in ("cat missing", "grep -q nothing a.txt", "no-such-program", "ls missing/x", "git log"):
         outcome = await site.run(command)
