@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ...state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
 from ...state.messages import encodable
+from ..bugs_logged import BugsLogged
 from ..ports import FilesRun, RunsFiles, Tool
-from ..ports.bugs_logged import BugsLogged
 from ..workspace.content_cache import large_version, state_at
 from ..workspace.paths import resolved, shown, shown_from
 

@@ -18,10 +18,10 @@ from ...state.calls import (
 )
 from ...state.crashpoints import reach
 from ...state.messages import Message, ToolResult, ToolUse, encodable, json_object, tool_answered
+from ..bugs_logged import BugsLogged
 from ..events import Notice
 from ..masking.references import lost, masked_wish, placeholder_in, refused
 from ..ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
-from ..ports.bugs_logged import BugsLogged
 from .decision_tools import FINAL_ANSWER, RESERVED_NAMES, why_unusable
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")

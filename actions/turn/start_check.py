@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from ...state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState, ExecutionMode
 from ...state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
+from ..bugs_logged import BugsLogged
 from ..ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
-from ..ports.bugs_logged import BugsLogged
 from ..workspace.paths import leads_of
 from .binding import discrepancies, is_made_by, pre_images_fit
 from .proposals import joined_decision, judge_fully, why_lost

@@ -8,8 +8,8 @@ from pathlib import Path
 from posixpath import basename, join, realpath
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...actions.bugs_logged import BugsLogged
 from ...actions.ports import Searching, Tool, Verdict
-from ...actions.ports.bugs_logged import BugsLogged
 from ...actions.tools.registry import declared
 from ...actions.workspace.secret_files import is_secret_file
 from ...state.application import ExecutionMode

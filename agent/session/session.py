@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ...actions.bugs_logged import BugsLogged
 from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
 from ...actions.ports import Gate, Model, Ports, Toolbox, ToolOffer, Verdict
-from ...actions.ports.bugs_logged import BugsLogged
 from ...actions.turn.model_call import refusal_of
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin, PendingCall

@@ -16,7 +16,7 @@ LAYERS = ("state", "actions", "agent", "ui")
 HEAVY = ("openai", "anthropic", "burr", "rich", "prompt_toolkit", "genai_prices", "pydantic", "jsonschema_rs")
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_ENTRIES = 500, 50, 16
 BROAD_BORDERS = {
-    "actions/ports/bugs_logged.py",  # what is worked out for a question
+    "actions/bugs_logged.py",  # what is worked out for a question
     "actions/turn/tool_runner.py",
     "agent/session/run.py",
     "agent/extensions/found_tools.py",  # runs modules of somebody else's

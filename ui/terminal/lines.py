@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports.bugs_logged import BugsLogged
+from ...actions.bugs_logged import BugsLogged
 from .diffs import Line, behind, changed_text, cut, numbered_diff
 from .sanitize import exposed, lookalikes, one_line, plain
 from .terminal import Glyphs

@@ -377,7 +377,7 @@ def test_a_stopped_supervisor_of_a_dead_agent_goes_on_and_ends_its_command(agent
     agent.start()
     os.kill(running(agent), signal.SIGSTOP)
     agent.kill()
-    agent.assert_nothing_is_left(20)
+    agent.assert_nothing_is_left()
     assert agent.recover().note.endswith("because the agent was gone.")
 
 
@@ -548,7 +548,7 @@ def test_no_process_outlives_an_agent_and_a_supervisor_that_are_killed_at_once(a
     if stopped:
         os.kill(agent.zygote, signal.SIGSTOP)
     agent.kill(*supervisor)
-    agent.assert_nothing_is_left(20)
+    agent.assert_nothing_is_left()
 
 
 def test_what_a_killed_supervisor_watched_is_killed_while_the_agent_lives(agent: Agent):

@@ -10,8 +10,8 @@ from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 from support.tools.gate import SmallTool
 
+from sandbur.actions.bugs_logged import BugsLogged
 from sandbur.actions.ports import FilesRun
-from sandbur.actions.ports.bugs_logged import BugsLogged
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.policy.circumstances import Circumstances
 from sandbur.state.calls import CallDecision, Effect

@@ -1,11 +1,8 @@
 """The border around what is worked out for a question: a bug in it goes to the log, and the run goes on."""
 
-import logging
 from types import TracebackType
 
-from ...state.errors import SandburError
-
-_log = logging.getLogger("sandbur")
+from ..state.errors import SandburError
 
 
 class BugsLogged:
@@ -30,5 +27,9 @@ class BugsLogged:
         if not isinstance(error, Exception) or isinstance(error, SandburError):
             return False
         self.bug = type(error).__name__
-        _log.error("unexpected error while working out %s", self._what, exc_info=error)
+        import logging  # a list of sessions starts without it
+
+        logging.getLogger("sandbur").error(
+            "unexpected error while working out %s", self._what, exc_info=error
+        )
         return True
