@@ -118,12 +118,24 @@ def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> t
 
 
 def _reaches_hidden(arguments: ProgramArguments) -> bool:
-    names = ("--hidden", "-.", "-u", "--unrestricted")
-    return any(given.name in names or given.name.startswith("--no-ignore") for given in arguments.options)
+    """Tell whether hidden files are looked at, too; a pattern of names to look at may name hidden ones."""
+    names = ("--hidden", "-.", "-u", "--unrestricted", "--ignore-file")
+    if any(given.name in names or given.name.startswith("--no-ignore") for given in arguments.options):
+        return True
+    return next(_only("rg", arguments), None) is not None
+
+
+_ONLY = {"rg": ("-g", "--glob", "--iglob"), "grep": ("--include",)}
 
 
 def _only(program: str, arguments: ProgramArguments) -> Iterator[str]:
-    names = {"rg": ("-g", "--glob", "--iglob"), "grep": ("--include",)}.get(program, ())
+    names = _ONLY.get(program, ())
+    if program == "grep":
+        # What fits none of the patterns is looked at if the first of them is one of names to leave out.
+        first = next(
+            (given.name for given in arguments.options if given.name in ("--include", "--exclude")), ""
+        )
+        names = names if first == "--include" else ()
     yield from (
         given.value for given in arguments.options if given.name in names and not given.value.startswith("!")
     )

@@ -203,8 +203,10 @@ def _fit_config(words: Sequence[str]) -> None:
         raise NotProved("whether git's configuration holds a secret there is not known")
 
 
+_SED_PATTERN = r"/(?:[^/\n;\\]|\\[^/\n;])*/"
+"""An escaped slash ends no pattern: what stands behind it would be read as commands in the wrong places."""
 _SED_SCRIPT = re.compile(
-    r"(?:(?:\d+|\$|/[^/\n;]*/)(?:,(?:\d+|\$|\+\d+|/[^/\n;]*/))?\s*[pd=q]\s*;?\s*)+"
+    rf"(?:(?:\d+|\$|{_SED_PATTERN})(?:,(?:\d+|\$|\+\d+|{_SED_PATTERN}))?\s*[pd=q]\s*;?\s*)+"
     r"|s([/|#,])(?:(?!\1)[^\n;\\{}]|\\[^\n\\])*\1(?:(?!\1)[^\n;\\{}]|\\[^\n\\])*\1[gpiI\d]*"
 )
 
@@ -231,7 +233,7 @@ def _sed(words: Sequence[str]) -> bool:
 
 
 _AWK_RISKS = re.compile(
-    r"system|getline|[|>@`]|ENVIRON|ARG|TAB|PROCINFO|fflush|close|FILENAME\s*=|function|include|load"
+    r"system|getline|[|>@`]|ENVIRON|ARG|TAB|PROCINFO|fflush|close|FILENAME\s*=|function|include|load|extension"
 )
 
 

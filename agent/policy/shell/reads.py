@@ -2,10 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from posixpath import dirname, isabs, join, lexists, normpath, realpath, relpath
 
@@ -30,13 +31,12 @@ from .file_patterns import expand_files, expand_tilde
 from .repository import find_repository, tracked_names, why_git_may_run_more
 
 _MAX_ENTRIES = 20_000
+_MAX_LIST_BYTES = 100_000
+_UNCLEAR_IN_PATTERN = re.compile(r"[/{\[\\]")
+"""Programs do not agree on what these mean."""
 _IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
 _BUILTINS = frozenset(("cd", "echo", "printf", "pwd", "test", "[", "true", "false", "type", "command", ":"))
 _FOREIGN_IN_JQ = re.compile(r"(?<![.\w])(?:env|import|include|modulemeta|get_search_list)\b|\$ENV")
-_SECRET_IN_INDEX = re.compile(
-    rb"[/\0-\x1f\x80-\xff](?:\.env(?:\.[\w.-]+)?|id_(?:rsa|dsa|ecdsa|ed25519)|[\w.-]+\.(?:pem|key|p12|pfx|jks|kdbx)"
-    rb"|\.netrc|\.npmrc|\.pypirc|\.git-credentials|credentials[\w.-]*)\0", re.IGNORECASE,
-)  # fmt: skip
 
 
 def why_not_read_only(text: str, workspace: Workspace, cwd: str | None = None) -> str | None:
@@ -227,22 +227,67 @@ def _why_not_ignore_file(path: str) -> str | None:
 
 
 def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str | None:
+    lists = _IGNORE_FILES if reading.obeys_ignore_files else ()
+    shows_hidden = _uncovered_names(_above(folder, workspace)) if reading.skips_hidden else set[str]()
     for count, entry in enumerate(below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
         if count >= _MAX_ENTRIES:
             return f"goes through too many files to be sure that none is secret: {folder}"
         if reading.obeys_ignore_files and entry.name in (*_IGNORE_FILES, ".git"):
             if why := _why_not_ignore_file(entry.path):
                 return why
+            if reading.skips_hidden and entry.name in lists:
+                shows_hidden |= _uncovered_names([entry.path])
         elif entry.is_symlink():
             if reading.follows_links and not workspace.contains(entry.path):
                 return f"leads outside the workspace: {realpath(entry.path)}"
         elif reading.shows_content and is_secret(entry.path) and _is_wanted(entry, reading.only):
             return f"shows a secret file: {entry.path}"
-    return None
+    return _why_not_hidden(folder, shows_hidden) if shows_hidden else None
 
 
 def _is_wanted(entry: "os.DirEntry[str]", only: Sequence[str]) -> bool:
-    return not only or any("/" in one or "{" in one or fnmatchcase(entry.name, one) for one in only)
+    return not only or any(_may_fit(entry.name, one) for one in only)
+
+
+def _may_fit(name: str, pattern: str) -> bool:
+    """Tell whether a name may fit a pattern; in doubt it does."""
+    return _UNCLEAR_IN_PATTERN.search(pattern) is not None or fnmatchcase(name.lower(), pattern.lower())
+
+
+def _above(folder: str, workspace: Workspace) -> Iterator[str]:
+    """Yield where lists of names to leave out lie in a folder, and in those above it in the workspace."""
+    while workspace.holds(folder):
+        yield from (join(folder, name) for name in (*_IGNORE_FILES, ".git/info/exclude"))
+        folder = dirname(folder)
+
+
+def _uncovered_names(paths: Iterable[str]) -> set[str]:
+    """Return patterns of the hidden names that lists of names to leave out let in again: `!.env`."""
+    found: set[str] = set()
+    for path in paths:
+        try:
+            with Path(path).open("rb") as file:
+                lines = file.read(_MAX_LIST_BYTES).decode(errors="replace").splitlines()
+        except OSError:
+            continue
+        names = (line[1:].rstrip().rstrip("/").rpartition("/")[2] for line in lines if line.startswith("!"))
+        found |= {"*" if name in ("", "**") else name for name in names if name[:1] in ("", *".*?[{\\")}
+    return found
+
+
+def _why_not_hidden(folder: str, names: set[str]) -> str | None:
+    """Look for secret files that are hidden, where all that hides them is named."""
+    entries = list(islice(below(folder), _MAX_ENTRIES + 1))
+    if len(entries) > _MAX_ENTRIES:
+        return f"goes through too many files to be sure that none is secret: {folder}"
+    names = names | _uncovered_names(entry.path for entry in entries if entry.name in _IGNORE_FILES)
+    for entry in entries:
+        if not is_secret(entry.path) or entry.is_dir(follow_symlinks=False):
+            continue
+        hidden = [part for part in relpath(entry.path, folder).split("/") if part.startswith(".")]
+        if hidden and all(any(_may_fit(part, name) for name in names) for part in hidden):
+            return f"shows a secret file: {entry.path}"
+    return None
 
 
 def secret_below(folder: str, skips_hidden: bool) -> str | None:
@@ -276,8 +321,20 @@ def below(
 
 @lru_cache(maxsize=2)
 def _secret_among(index: bytes) -> str | None:
-    names = (found[0][1:-1].decode(errors="replace") for found in _SECRET_IN_INDEX.finditer(index))
-    return next(filter(is_secret, names), None)
+    return next(filter(is_secret, _names_in(index)), None)
+
+
+def _names_in(index: bytes) -> Iterator[str]:
+    """Yield the names of files in an index of git: behind a head of 12 bytes, one entry for each."""
+    at = 12
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        is_extended = index[at + 60] & 0x40 if at + 60 < len(index) else 0
+        start = at + (64 if is_extended else 62)
+        end = index.find(b"\0", start)
+        if end < 0:
+            return
+        yield index[start:end].decode(errors="replace")
+        at += (end - at + 8) // 8 * 8
 
 
 def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, here: str) -> str | None:

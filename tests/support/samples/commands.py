@@ -49,6 +49,9 @@ sub/cat x   PATH=.:$PATH ls   X=1 ls   env ls   sudo ls   xargs cat   find . -ex
 sort -o x src/a.py   sort --compress-program=./x src/a.py   tee x   ls > x   ls >> x   ls >| x
 echo x > .git/config   cat src/a.py > ~/.bashrc   : > x   sed -i s/a/b/ src/a.py   sed -n 'w x' src/a.py
 sed 's/a/b/e' src/a.py   awk 'BEGIN{system("id")}'   awk '{print > "x"}' src/a.py   jq -n env
+sed -n '/\/p /w x/p' src/a.py   sed '1,/\/p /e id /p' src/a.py   rg -g .env x   rg -g '.e*' x   rg -g '*' x
+rg --iglob .ENV x   rg --glob '\.env' x   grep -r --exclude=z --include='*.py' x   grep -r --include='\.env' x
+rg --ignore-file .gitignore x   awk 'BEGIN{extension("x", "y")}'
 jq -n '$ENV.X'   jq -n 'import "a" as $a; $a'   jq --rawfile a .env . x   printf -v x y   test -v 'a[$(id)]'
 [ -v 'a[$(id)]' ]   cat $(echo .env)   cat `echo .env`   cat $X   cat "$HOME"/x   cat <(id)   echo $(id)
 ls; rm x   ls | sh   ls & rm x   eval ls   source x   . ./x   bash -c ls   python3 -c 1   node -e 1

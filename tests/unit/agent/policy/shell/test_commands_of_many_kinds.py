@@ -276,3 +276,21 @@ def test_a_wide_rule_covers_what_it_says_and_no_more(
         assert command(tmp_path, text, allow=allow).decision == "allow", text
     for text in others:
         assert command(tmp_path, text, allow=allow).decision == "ask", text
+
+
+@pytest.mark.parametrize("place", [".gitignore", ".ignore", "sub/.rgignore", ".git/info/exclude"])
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [("!.env", True), ("!/sub/.e*", True), ("!*", True), ("!**/", True), ("!.[e]nv", True),
+     ("!keep.txt", False), ("!.env.example", False), (".env", False), ("!*.txt", False)],
+)  # fmt: skip
+def test_a_search_asks_where_a_list_of_names_to_leave_out_lets_a_hidden_secret_in(
+    tmp_path: Path, place: str, line: str, asks: bool
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / ".env").write_text("x")
+    assert command(tmp_path, "rg x").decision == "allow"
+    (tmp_path / place).write_text(f"*.o\n{line}\n")
+    for text in ("rg x", "rg x sub", "rg -t py x"):
+        assert (command(tmp_path, text).decision == "ask") is asks, text
