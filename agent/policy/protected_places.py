@@ -1,7 +1,6 @@
 """Places whose files run commands or change the rules by themselves: no mode edits them unasked."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from posixpath import dirname, expanduser, join, lexists, realpath
 
 from ...actions.workspace.protected_places import protected_part
@@ -70,5 +69,11 @@ def _makes_repository(folder: str, entry: str) -> bool:
 
 
 def looks_like_repository(folder: str) -> bool:
-    """Tell whether git would take the folder itself for a repository."""
-    return lexists(join(folder, "HEAD")) and all(Path(folder, part).is_dir() for part in ("objects", "refs"))
+    """Tell whether git may take the folder itself for a repository.
+
+    What git needs beside `HEAD` may be files, and may lie where `commondir` says.
+    """
+    if not lexists(join(folder, "HEAD")):
+        return False
+    has_all = all(lexists(join(folder, name)) for name in _REPOSITORY_FOLDERS)
+    return has_all or lexists(join(folder, "commondir"))

@@ -5,6 +5,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from support.row_by_row import for_each
 from support.tools.gate import command, judged
 
 PARTS = {
@@ -213,3 +214,48 @@ def test_the_command_of_the_readme_runs_nothing_of_an_unpacked_repository(tmp_pa
         folder = repository(tmp_path / text.split()[1], config)
         rules = ["run_shell_command(git status*)", "run_shell_command(git diff*)"]
         assert command(folder, text, allow=rules).decision == "ask"
+
+
+SUBSTITUTES = (
+    # what a folder may hold in place of what git looks for in a repository
+    {"HEAD": "ref: refs/heads/main\n", "commondir": "../other\n"},
+    {"HEAD": "ref: refs/heads/main\n", "objects": "#!", "refs": "#!"},
+)
+
+
+@for_each("parts", SUBSTITUTES)
+def test_git_looks_unasked_in_no_folder_that_it_takes_for_a_repository(
+    tmp_path: Path, parts: dict[str, str]
+) -> None:
+    workspace = tmp_path / str(SUBSTITUTES.index(parts))
+    for folder in ("sub", "other/objects", "other/refs"):
+        (workspace / folder).mkdir(parents=True)
+    subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
+    assert command(workspace, "cd sub && git status").decision == "allow"
+    for name, text in parts.items():
+        (workspace / "sub" / name).write_text(text)
+        (workspace / "sub" / name).chmod(0o755)
+    assert is_repository(workspace / "sub")
+    for text in ("cd sub && git diff HEAD~1 HEAD", "git -C sub status"):
+        assert command(workspace, text).decision == "ask", text
+
+
+TRACKED_SECRETS = (
+    "secrets.yml", "prod.tfvars", ".htpasswd", ".envrc", "prod.env", "x.ppk", "x.keystore", ".pgpass",
+    ".docker/config.json", ".aws/config", ".kube/config", "service-account.json", "a/b/.env", "id_rsa",
+)  # fmt: skip
+
+
+@for_each("name", TRACKED_SECRETS)
+def test_git_shows_no_tracked_file_of_secrets_unasked(tmp_path: Path, name: str) -> None:
+    workspace = tmp_path / str(TRACKED_SECRETS.index(name))
+    path = workspace / name
+    path.parent.mkdir(parents=True)
+    (workspace / "README.md").write_text("x")
+    subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=workspace, check=True)
+    assert command(workspace, "git diff").decision == "allow"
+    path.write_text("x")
+    subprocess.run(["git", "add", "-A"], cwd=workspace, check=True)
+    for text in ("git show", "git diff", "git log -p", "git diff -- ."):
+        assert f"secret file: {name}" in command(workspace, text).reason, text
