@@ -213,9 +213,11 @@ class Policy:
         """Tell whether a command is seen to be about nothing but the workspace; a sandbox does the rest."""
         if not call.traits.runs_commands or self._outside(call) or call.sight.doubts:
             return False
-        words = [word for seen in call.sight.commands for word in seen.words[1:]]
-        paths = [part for word in words for part in (word, word.partition("=")[2]) if part]
-        if self._workspace.outside(paths) is not None or any(map(is_secret_file, paths)):
+        from .shell.named_places import named_places
+
+        paths = list(named_places(call.sight.commands, self._cwd_of(call)))
+        real = map(self._workspace.real, paths)
+        if self._workspace.outside(paths) is not None or any(map(is_secret_file, (*paths, *real))):
             return False
         return self._why_protected_write(call) is None
 

@@ -30,7 +30,7 @@ from ..path_rules import Workspace
 from .file_patterns import expand_files, expand_tilde
 from .repository import find_repository, tracked_names, why_git_may_run_more
 
-_MAX_ENTRIES = 20_000
+_MAX_ENTRIES = 100_000
 _MAX_LIST_BYTES = 100_000
 _UNCLEAR_IN_PATTERN = re.compile(r"[/{\[\\]")
 """Programs do not agree on what these mean."""

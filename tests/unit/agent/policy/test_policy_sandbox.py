@@ -19,7 +19,17 @@ def verdict(workspace: Path, command: str, mode: Any = "auto-edit", is_confined:
     return policy.judge(tool, tool.parse(json.dumps({"command": command})), mode).decision
 
 
-INSIDE = ("npm test", "make", "mkdir -p build && rm -f build/b", "git commit -m text", "rm -f build/a")
+INSIDE = (
+    "npm test",
+    "make",
+    "mkdir -p build && rm -f build/b",
+    "git commit -m text",
+    "rm -f build/a",
+    "make < Makefile",
+    "echo $?; make X=$X $(pwd)/x",
+    "pytest > /tmp/out 2>/dev/null",
+    "ruff check *",
+)
 
 
 @pytest.mark.parametrize("command", INSIDE)
@@ -72,6 +82,15 @@ def test_a_rule_lets_commands_pass_that_then_run_in_a_sandbox(tmp_path: Path, co
     [
         "cp /etc/passwd .",
         "cat .env",
+        "cat < .env",
+        "cat < ../x",
+        "python x.py < /etc/hostname",
+        "cat .e*",
+        "cat ./.[e]n?",
+        "cat link",
+        "cat $HOME/notes.txt",
+        "cat ${HOME}/notes.txt",
+        "tar -cf a.tar $HOME",
         "echo x > .git/hooks/pre-commit",
         "echo x > AGENTS.md",
         "rm -rf ~",
@@ -79,6 +98,8 @@ def test_a_rule_lets_commands_pass_that_then_run_in_a_sandbox(tmp_path: Path, co
     ],
 )
 def test_what_leads_elsewhere_or_to_what_is_guarded_asks_in_spite_of_the_rule(tmp_path: Path, command: str):
+    (tmp_path / ".env").write_text("x")
+    (tmp_path / "link").symlink_to(".env")
     assert sandboxed(tmp_path, command).decision == "ask"
 
 
