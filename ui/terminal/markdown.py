@@ -123,18 +123,19 @@ def rendered(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
 
 
 class _Block:
-    """A block without the empty row that lists and tables begin with: one stands between blocks already."""
+    """A block without empty rows at its ends, which lists, tables and code have: one stands between blocks already."""
 
     def __init__(self, markdown: "Markdown") -> None:
         self._markdown = markdown
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        parts = iter(self._markdown.__rich_console__(console, options))
-        for part in parts:
-            if getattr(part, "text", "") != "\n":
-                yield part
-            break
-        yield from parts
+        from rich.segment import Segment
+
+        rows = list(Segment.split_lines(console.render(self._markdown, options)))
+        inked = [number for number, row in enumerate(rows) if any(part.text.strip() for part in row)]
+        for row in rows[inked[0] : inked[-1] + 1] if inked else []:
+            yield from row
+            yield Segment.line()
 
 
 def unrendered(block: str) -> "RenderableType":

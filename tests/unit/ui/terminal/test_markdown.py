@@ -95,10 +95,32 @@ def test_the_preview_of_a_long_open_block_is_its_end():
 
 
 @pytest.mark.parametrize(
-    "block", ["- one\n- two", "1. one\n2. two", "| a | b |\n|---|---|\n| 1 | 2 |", "text"]
+    "block",
+    [
+        "text",
+        "- one\n- two",
+        "1. one\n2. two",
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        "```python\na = 1\n\nb = 2\n```",
+        "~~~\nplain\n~~~",
+        "> quote",
+        "# Title",
+        "## Second",
+        "---",
+    ],
 )
-def test_no_block_begins_with_a_line_end_of_its_own(block: str) -> None:
-    console = Console(width=40, file=StringIO())
+def test_no_block_begins_or_ends_with_an_empty_row(block: str) -> None:
+    console = Console(width=40, file=StringIO(), force_terminal=True, color_system=None)
     with console.capture() as capture:
         console.print(rendered(block))
-    assert not capture.get().startswith("\n")
+    rows = capture.get().split("\n")
+    assert rows.pop() == ""  # what follows stands on a row of its own
+    assert rows[0].strip()
+    assert rows[-1].strip()
+
+
+def test_empty_rows_inside_of_code_stay() -> None:
+    console = Console(width=40, file=StringIO())
+    with console.capture() as capture:
+        console.print(rendered("```python\na = 1\n\nb = 2\n```"))
+    assert [row.strip() for row in capture.get().splitlines()] == ["a = 1", "", "b = 2"]
