@@ -212,19 +212,21 @@ def _erases(targets: list[str], place: _Place) -> str | None:
     return None
 
 
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
 _MOST_TARGETS = 1000
 
 
 def _unbraced(targets: Iterable[str]) -> Iterator[str]:
     """Yield what braces make of the targets."""
-    for target in targets:
+    waiting = list(targets)[::-1]
+    while waiting:
+        target = waiting.pop()
         found = _BRACES.search(target)
         if found is None:
             yield target
         else:
             before, after = target[: found.start()], target[found.end() :]
-            yield from _unbraced(f"{before}{one}{after}" for one in found[1].split(","))
+            waiting += [f"{before}{one}{after}" for one in reversed(found[1].split(","))]
 
 
 def _home() -> str:

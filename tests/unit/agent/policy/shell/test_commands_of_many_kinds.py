@@ -294,3 +294,9 @@ def test_a_search_asks_where_a_list_of_names_to_leave_out_lets_a_hidden_secret_i
     (tmp_path / place).write_text(f"*.o\n{line}\n")
     for text in ("rg x", "rg x sub", "rg -t py x"):
         assert (command(tmp_path, text).decision == "ask") is asks, text
+
+
+@pytest.mark.parametrize("braces", ["{a," * 3000 + "}" * 3000, "{a,b}" * 2000, "{" + "," * 5000])
+def test_braces_without_end_are_judged(workspace: Path, braces: str) -> None:
+    verdict = command(workspace, f"rm -rf {braces}", "yolo", allow=["run_shell_command"])
+    assert "bug" not in verdict.reason
