@@ -3,7 +3,7 @@
 import re
 import sqlite3
 
-from .schema import COLUMNS
+from .schema import COLUMNS, INDEXES
 
 REBUILD = "sandbur doctor --reindex"
 NOTICE = (
@@ -16,6 +16,7 @@ CANNOT_REBUILD = (
     "The index cannot be rebuilt where it is, but all records can be read: write each session to a file with"
     " `sandbur sessions export`, and read it into a new store with `sandbur sessions import --store`."
 )
+_CONDITIONS = {index.name: index.condition for index in INDEXES}
 
 
 def hide_indexes(connection: sqlite3.Connection) -> None:
@@ -46,26 +47,29 @@ def check_integrity(connection: sqlite3.Connection) -> list[str]:
 
 
 def name_damaged_indexes(connection: sqlite3.Connection) -> list[str]:
-    """Return the indexes that do not lead to each row of their table, if all tables can be read."""
+    """Return the indexes that do not lead to each of their rows, if all tables can be read."""
     indexes = connection.execute("SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'").fetchall()
     try:
-        rows = {table: _count(connection, f"{table} NOT INDEXED") for _, table in indexes}
+        rows = {name: _count(connection, f"{table} NOT INDEXED", name) for name, table in indexes}
     except sqlite3.DatabaseError:
         return []
-    return [name for name, table in indexes if not _leads_to_all(connection, name, table, rows[table])]
+    return [name for name, table in indexes if not _leads_to_all(connection, name, table, rows[name])]
 
 
 def _leads_to_all(connection: sqlite3.Connection, index: str, table: str, rows: int) -> bool:
     problem = re.compile(rf"\bindex {index}\b")
     try:
         complaints = [row[0] for row in connection.execute(f"PRAGMA integrity_check({table})")]
-        return rows == _count(connection, f"{table} INDEXED BY {index}") and not any(
+        return rows == _count(connection, f"{table} INDEXED BY {index}", index) and not any(
             problem.search(complaint) for complaint in complaints
         )
     except sqlite3.DatabaseError:
         return False
 
 
-def _count(connection: sqlite3.Connection, source: str) -> int:
+def _count(connection: sqlite3.Connection, source: str, index: str) -> int:
+    """Count the rows of a table that an index is to lead to: one with a condition leads to some only."""
+    condition = _CONDITIONS.get(index)
+    where = f" WHERE {condition}" if condition else ""
     # Each row is read, not only counted.
-    return sum(1 for _ in connection.execute(f"SELECT * FROM {source}"))
+    return sum(1 for _ in connection.execute(f"SELECT * FROM {source}{where}"))

@@ -234,7 +234,7 @@ def read_slowly(stalls_s: float, folder: Path) -> None:
 
 def paused(folder: Path) -> None:
     """What nobody reads does not pile up: the run waits between its steps, and then goes on."""
-    with ModelServer(Rounds(*["true"] * 12, chars=25_000)) as server:
+    with ModelServer(Rounds(*(f"true {number}" for number in range(12)), chars=25_000)) as server:
         place = Place(folder, server)
         acknowledge(place.home)
         process, reader = begin(place, "stream-json")

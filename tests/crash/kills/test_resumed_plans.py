@@ -93,9 +93,8 @@ def test_a_resumed_chat_tells_the_plan_once_and_its_steps_by_number(
         terminal.start(f"-r {session_id}")
         terminal.see("Enter runs what has not begun")
         terminal.keys("Enter")
-        screen = terminal.see("Step 2/3 · Find out who listens")
-        assert "Step 1/3: " in screen
-        told, _, _ = screen.partition("Step 2/3 ·")
+        screen = terminal.see("▶ 2. Find out who listens", after="Step 1/3: ")
+        told, _, _ = screen.partition("Step 1/3: ")
         assert told.count("2. Find out who listens") == 1
     finally:
         terminal.close()

@@ -9,6 +9,8 @@ from support.commands.command import Command
 from support.screens.tmux_window import ASKS, DEAF_S, Terminal, is_running, wait
 
 NAP = f"sleep 9874.{os.getpid()}"
+ASKED = f"nice {NAP}"
+"""In interactive mode this one asks."""
 
 
 def test_ctrl_c_stops_the_command_and_not_the_chat(terminal: Terminal) -> None:
@@ -95,7 +97,7 @@ def test_a_signal_ends_the_chat_in_order(
     terminal.see("demo")
     terminal.see("/help")
     if place != "prompt":
-        terminal.type(f"run {NAP}")
+        terminal.type(f"run {ASKED if place == 'question' else NAP}")
         terminal.see(ASKS if place == "question" else f"{NAP} 0.")
     os.kill(terminal.pid(), number)
     screen = terminal.see(f"exit={code}")

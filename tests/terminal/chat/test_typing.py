@@ -66,8 +66,8 @@ def test_escape_stops_the_run_and_what_waits_is_a_draft(terminal: Terminal) -> N
 def test_what_was_queued_is_sent_after_a_crash(terminal: Terminal) -> None:
     terminal.start("-m demo -y")
     terminal.see("yolo ❯")
-    terminal.type("run sleep 9871")
-    terminal.see("Enter steers", after="shell sleep 9871")
+    terminal.type("run nice sleep 9871")
+    terminal.see("Enter steers", after="shell nice sleep 9871")
     terminal.keys("-l", "hello after the crash")
     terminal.keys("Tab")
     terminal.see("queued: hello after the crash")

@@ -10,7 +10,7 @@ from sandbur import Agent
 from sandbur.actions.events import Event, Notice, RunFinished, ToolFinished
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.onion import in_order
-from sandbur.state.errors import MiddlewareError
+from sandbur.state.errors import MiddlewareError, UsageError
 from sandbur.state.store.store import Store
 
 
@@ -202,10 +202,8 @@ async def test_an_agent_takes_middleware_with_its_tools(tmp_path: Path) -> None:
     assert getattr(events[-1], "result", "") == "noon"
 
 
-async def test_an_agent_with_what_is_no_middleware_says_so_when_a_session_opens(tmp_path: Path) -> None:
-    agent = Agent(
-        ScriptedModel("x"), store=f"sqlite:///{tmp_path}/s.db", cwd=tmp_path, middleware=[Middleware],  # pyright: ignore
-        env={"HOME": str(tmp_path)},
-    )  # fmt: skip
-    with pytest.raises(MiddlewareError, match=r"is a class, not an object. Write Middleware\(\)\."):
-        await agent.run("hi")
+def test_an_agent_with_what_is_no_middleware_says_so_at_once(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"a list of objects of sandbur\.Middleware, and not the class Middleware"
+    ):
+        Agent(ScriptedModel("x"), cwd=tmp_path, middleware=[Middleware], env={"HOME": str(tmp_path)})  # pyright: ignore
