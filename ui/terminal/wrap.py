@@ -25,7 +25,7 @@ def wrap(text: str, cells: int, indent: int = 0) -> list[str]:
             taken = _fitting(rest, room - _cell_len(row))
             if not taken and row and rest[0] == " ":
                 taken = 1
-            is_torn = taken < len(rest) and not rest.isspace() and _cell_len(rest) <= max(1, cells - indent)
+            is_torn = taken < len(rest) and not rest.isspace() and _fits(rest, max(1, cells - indent))
             if taken and not is_torn:
                 row, rest = row + rest[:taken], rest[taken:]
             if rest and (row or rows):
@@ -42,10 +42,12 @@ def _cell_len(text: str) -> int:
     return cell_len(text)
 
 
+def _fits(text: str, cells: int) -> bool:
+    return _fitting(text, cells) == len(text)
+
+
 def _fitting(text: str, cells: int) -> int:
-    """Return how many of the first characters fit into so many columns."""
-    if _cell_len(text) <= cells:
-        return len(text)
+    """Return how many of the first characters fit into so many columns; the others are not looked at."""
     used = 0
     for count, char in enumerate(text):
         used += _cell_len(char)

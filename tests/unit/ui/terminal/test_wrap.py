@@ -27,6 +27,13 @@ def test_the_rows_make_the_text_again_and_tear_no_word_that_fits(seed: int) -> N
     assert all(word in whole for word in text.split() if cell_len(word) <= cells - indent)
 
 
+def test_a_line_of_a_million_characters_is_wrapped_at_once() -> None:
+    text = "x" * 1_000_000
+    rows = wrap(text, 80, 4)
+    assert "".join(rows) == text
+    assert {len(row) for row in rows[1:-1]} == {76}
+
+
 @pytest.mark.parametrize("cells", [24, 40, 80, 160])
 def test_a_command_stays_in_its_frame_and_a_row_that_goes_on_shows_it(cells: int) -> None:
     rows = [text for _, text in framed([("", f"$ {COMMAND}"), ("", "  second line")], cells, Glyphs())]
