@@ -116,6 +116,9 @@ def _read(
 
 
 def link_version(path: str) -> int:
-    """Return what tells a link from another one in its place; 0 for anything else."""
-    found = os.lstat(path)
+    """Return what tells a link from another one in its place; 0 for anything else, and for what is gone."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return 0
     return found.st_ctime_ns if stat.S_ISLNK(found.st_mode) else 0
