@@ -8,10 +8,10 @@ from posixpath import basename, dirname, join, lexists, normpath, realpath, relp
 from ....actions.tools.shell.parser import HOLDS_BRACES, ShellReader, SimpleCommand
 from ....actions.tools.shell.programs.expansion import MarkedWord, UnclearWord, expand
 from ....actions.tools.shell.programs.options import Program, UnknownOption, read_arguments, table
+from ....actions.workspace.secret_files import is_secret_file
 from ..path_rules import Workspace
 from ..protected_places import why_protected
 from .file_patterns import expand_files
-from .reads import is_secret
 
 _PROGRAMS: Mapping[str, Program] = {
     "mkdir": Program(table("-pv --parents --verbose")),
@@ -122,7 +122,7 @@ def _require_editable(place: str, workspace: Workspace, own: Sequence[str]) -> N
     parts = {part.lower() for part in (*real.split("/"), *normpath(place).split("/"))}
     inside = {part.lower() for root in workspace.roots for part in root.split("/")}
     is_shown = workspace.holds(real) and real not in workspace.roots
-    if not is_shown or is_secret(real) or is_secret(place) or (parts - inside) & _MAKES_REPOSITORY:
+    if not is_shown or is_secret_file(real) or is_secret_file(place) or (parts - inside) & _MAKES_REPOSITORY:
         raise _NoEditError
     if why_protected(real, own) or why_protected(normpath(place), own):
         raise _NoEditError

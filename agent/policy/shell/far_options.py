@@ -123,7 +123,7 @@ _NAMES_WITH_SUBSCRIPT = frozenset((
     "mapfile", "readarray", "wait", "getopts",
 ))  # fmt: skip
 """Builtins that evaluate the subscript in the name of a variable, and what a subscript holds is run."""
-_TAKES_NEXT = frozenset(
+GIT_OPTIONS_WITH_VALUE = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
 )
 _CLUSTER_SECRETS = re.compile(r"(?:.*,)?secrets?(?:[.,/].*)?", re.IGNORECASE)
@@ -174,7 +174,7 @@ _SCRIPT_RISKS = re.compile(
 def _git_reaches_far(words: Sequence[str], named: set[str]) -> bool:
     at = 1
     while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in _TAKES_NEXT else 1
+        at += 2 if words[at] in GIT_OPTIONS_WITH_VALUE else 1
     if _any_of(_OPTIONS["git"], words[1:at], named):
         return True
     if at == len(words):

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from posixpath import expanduser, join, lexists, realpath
 
+from .far_options import GIT_OPTIONS_WITH_VALUE
 from .repository import find_repository, git_folders, keys_set, why_git_may_run_more
 from .seen_commands import SeenCommand, Sight
 
 _MOST_FOLDERS = 16
-_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"))
 _ONLY_LOOKS = re.compile(
     r"blame|cat-file|check-ignore|count-objects|describe|diff(?:-files|-index|-tree)?|for-each-ref|grep|help|log"
     r"|ls-files|ls-tree|merge-base|name-rev|reflog|rev-list|rev-parse|shortlog|show(?:-ref)?|status|symbolic-ref"
@@ -48,7 +48,7 @@ def _why(seen: SeenCommand, folder: str) -> str | None:
     while words and words[0].startswith("-"):
         if words[0] == "-C" and len(words) > 1:
             folder = realpath(join(folder, expanduser(words[1])))
-        del words[: 2 if words[0] in _VALUED else 1]
+        del words[: 2 if words[0] in GIT_OPTIONS_WITH_VALUE else 1]
     if not words or not Path(folder).is_dir():
         return None
     if why := why_git_may_run_more(folder, may_be_linked=True):

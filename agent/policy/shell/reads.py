@@ -25,7 +25,7 @@ from ....actions.tools.shell.programs.expansion import (
 from ....actions.tools.shell.programs.options import UnknownOption
 from ....actions.tools.shell.programs.versions import CHOSEN_BY, CHOSEN_BY_SHIMS
 from ....actions.tools.shell.read_only import GIT_GLOBAL_OPTIONS, NotProved, prove, prove_words
-from ....actions.workspace.secret_files import is_secret_file as is_secret
+from ....actions.workspace.secret_files import is_secret_file
 from ..path_rules import Workspace
 from .file_patterns import expand_files, expand_tilde
 from .repository import find_repository, tracked_names, why_git_may_run_more
@@ -195,9 +195,9 @@ def _why_not_place(place: str, reading: Reading, workspace: Workspace) -> str | 
     real = realpath(place)
     if not workspace.holds(real):
         return f"leads outside the workspace: {real}"
-    if reading.shows_content and (is_secret(real) or is_secret(normpath(place))):
+    if reading.shows_content and (is_secret_file(real) or is_secret_file(normpath(place))):
         return f"shows a secret file: {real}"
-    if reading.shows_content and ":" in place and is_secret(place.rpartition(":")[2]):
+    if reading.shows_content and ":" in place and is_secret_file(place.rpartition(":")[2]):
         return f"shows a secret file: {place.rpartition(':')[2]}"
     if reading.obeys_ignore_files and (why := _why_not_above(real, workspace)):
         return why
@@ -240,7 +240,7 @@ def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str |
         elif entry.is_symlink():
             if reading.follows_links and not workspace.contains(entry.path):
                 return f"leads outside the workspace: {realpath(entry.path)}"
-        elif reading.shows_content and is_secret(entry.path) and _is_wanted(entry, reading.only):
+        elif reading.shows_content and is_secret_file(entry.path) and _is_wanted(entry, reading.only):
             return f"shows a secret file: {entry.path}"
     return _why_not_hidden(folder, shows_hidden) if shows_hidden else None
 
@@ -282,7 +282,7 @@ def _why_not_hidden(folder: str, names: set[str]) -> str | None:
         return f"goes through too many files to be sure that none is secret: {folder}"
     names = names | _uncovered_names(entry.path for entry in entries if entry.name in _IGNORE_FILES)
     for entry in entries:
-        if not is_secret(entry.path) or entry.is_dir(follow_symlinks=False):
+        if not is_secret_file(entry.path) or entry.is_dir(follow_symlinks=False):
             continue
         hidden = [part for part in relpath(entry.path, folder).split("/") if part.startswith(".")]
         if hidden and all(any(_may_fit(part, name) for name in names) for part in hidden):
@@ -295,7 +295,7 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
     for count, entry in enumerate(below(folder, skips_hidden)):
         if count >= _MAX_ENTRIES:
             return folder
-        if is_secret(entry.path) and not entry.is_dir(follow_symlinks=False):
+        if is_secret_file(entry.path) and not entry.is_dir(follow_symlinks=False):
             return entry.path
     return None
 
@@ -321,7 +321,7 @@ def below(
 
 @lru_cache(maxsize=2)
 def _secret_among(index: bytes) -> str | None:
-    return next(filter(is_secret, _names_in(index)), None)
+    return next(filter(is_secret_file, _names_in(index)), None)
 
 
 def _names_in(index: bytes) -> Iterator[str]:

@@ -66,7 +66,7 @@ def why_git_may_run_more(folder: str, may_be_linked: bool = False) -> str | None
     if any(entry.name.startswith("sharedindex.") for entry in os.scandir(git)):
         return "the repository's index has a second part"
     if link := _link_inside(git):
-        return f"{relpath(link, repository)} is a link, or is not known to be none"
+        return f"{relpath(link, repository)} is a link, or could not be looked at"
     return _of_config(repository, git) or _of_index(join(own, "index"))
 
 
