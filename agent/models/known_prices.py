@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from ...actions.workspace.content_cache import write_whole
 from ..config.sources import Price
 from ..pricing import PriceOf, constant_price, paid_by, price_of
 
@@ -61,11 +60,4 @@ def _read(path: Path, catalogue: str) -> dict[str, Any]:
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     """Replace the file whole; where it cannot be written, the catalogue is read the next time, too."""
     with suppress(OSError):
-        descriptor, name = tempfile.mkstemp(prefix=f".{FILE}", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(content, file)
-            Path(name).replace(path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(content).encode())
