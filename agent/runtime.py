@@ -182,7 +182,8 @@ class Runtime:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
-        lost = _lost_files(opened.state)
+        state = opened.state
+        lost = await self.store.database.offload(lambda: _lost_files(state))
         opened.notices = (*self.settings.notices, *said, *opened.notices, *damages, *lost)
         await self._clear_up()
         return opened
