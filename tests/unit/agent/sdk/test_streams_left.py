@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
+from support.waiting import until
 
 from sandbur import Agent, AgentSession, EventStream, ModelRequest, SandburError, events, tool
 from sandbur.testing import ScriptedModel, ToolCall
@@ -69,11 +70,6 @@ class Shop:
         )  # fmt: skip
         out, err = await program.communicate()
         return (out or err).decode().strip()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture
