@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.places import ROOT
-from support.tools.processes import alive, supervisors
+from support.tools.processes import alive, parent_of, supervisors
 from support.tools.sandboxes import KINDS, require
 from support.waiting import wait_for
 
@@ -282,12 +282,25 @@ def test_a_stopped_supervisor_is_waited_for_a_moment_only(trial: Trial):
     trial.start("echo so far; setsid sleep {nap}")
     trial.wait_for_processes()
     wait_for(lambda: b"so far" in trial.output)
+    # The zygote would let it go on.
+    zygote = parent_of(trial.supervisor)
     os.kill(trial.supervisor, signal.SIGSTOP)
-    trial.kill()
+    trial.kill(zygote)
     began = time.monotonic()
     found = trial.recover()
     assert time.monotonic() - began < 10
     assert found.output == "so far\n"
+    wait_for(lambda: not alive(trial.nap))
+
+
+def test_a_stopped_supervisor_goes_on_when_the_agent_is_gone_and_records_the_end(trial: Trial):
+    trial.start("echo so far; setsid sleep {nap}")
+    trial.wait_for_processes()
+    os.kill(trial.supervisor, signal.SIGSTOP)
+    trial.kill()
+    found = trial.recover()
+    assert found.outcome is not None
+    assert "so far" in found.outcome.content
     wait_for(lambda: not alive(trial.nap))
 
 
