@@ -162,7 +162,7 @@ def _scripts(words: Sequence[str]) -> Sequence[str]:
     named = [
         word for before, word in pairwise(words) if before in ("-e", "--expression", "-ne", "-Ee", "-nEe")
     ]
-    attached = [word for word in words[1:] if word.startswith(("-e", "--expression="))]
+    attached = [found[1] for word in words[1:] if (found := re.match(r"(?s)(?:-e|--expression=)(.*)", word))]
     return named + attached or [word for word in words[1:] if not word.startswith("-")][:1]
 
 

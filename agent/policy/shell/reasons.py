@@ -1,7 +1,9 @@
 """Why a command line asks, in words that help to decide: what it writes, deletes, loads or runs."""
 
+import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from posixpath import basename, expanduser, join, normpath, realpath
 
 from ....actions.tools.shell.programs.expansion import UnclearWord, quoted
@@ -57,6 +59,15 @@ _WRITES_ALL = frozenset((
     "patch", "ed", "ex", "mkfifo", "setfacl", "chattr", "sponge",
 ))  # fmt: skip
 _WRITES_LAST = frozenset(("cp", "ln", "install", "rsync", "scp"))
+_IN_PLACE = {
+    "sed": re.compile(r"-[A-Za-z]*i|--i"),
+    "gsed": re.compile(r"-[A-Za-z]*i|--i"),
+    "perl": re.compile(r"-[A-Za-z]*i"),
+    "ruby": re.compile(r"-[A-Za-z]*i"),
+}
+"""Options with which the files that are named are written."""
+_MAX_MATCHES = 1000
+_TAKES_FOLDER = frozenset(("cp", "ln", "install", "mv"))
 _OUTPUT = frozenset(("-o", "-O", "--output", "--output-document", "--output-file", "-P", "-d", "-C"))
 _INSTALLERS = frozenset(_KINDS["installs software"].split())
 _LOADS = frozenset(("pip", "pip3", "pipx", "gem", "apt", "apt-get", "brew", "uv"))
@@ -150,37 +161,53 @@ def written_places(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
     """Yield what can be seen to be written, resolved; and whether the path is made by the shell."""
     here = cwd
     for seen in sight.commands:
-        if seen.program in ("cd", "pushd") and len(seen.words) == 2:
-            here = realpath(join(here, expanduser(seen.words[1])))
+        if seen.program in ("cd", "pushd") and len(seen.words) < 3:
+            here = realpath(join(here, expanduser((*seen.words[1:], "~")[0])))
         for target in _targets(seen):
             yield _resolved(target, here), "$" in target or "*" in target
+            for match in islice(glob.iglob(_absolute(target, here)), _MAX_MATCHES):  # noqa: PTH207 -- as text
+                yield realpath(match), True
 
 
 def _resolved(target: str, here: str) -> str:
+    return realpath(normpath(_absolute(target, here)))
+
+
+def _absolute(target: str, here: str) -> str:
     home = expanduser("~")
     target = re.sub(r"^(?:\$HOME|\$\{HOME\})(?=/|$)", lambda _: home, target)
-    return realpath(normpath(join(here, expanduser(target))))
+    return join(here, expanduser(target))
 
 
 def _targets(seen: SeenCommand) -> Iterator[str]:
     yield from (one.target for one in seen.redirections if ">" in one.operator and one.target not in _NOWHERE)
     program = seen.program
     operands = [word for word in seen.words[1:] if not word.startswith("-")]
-    if program in _WRITES_ALL or (program == "sed" and any(word.startswith("-i") for word in seen.words)):
+    if program in _WRITES_ALL or (program in _IN_PLACE and any(map(_IN_PLACE[program].match, seen.words))):
         yield from operands
-    elif program in _WRITES_LAST:
-        yield from _into(operands[:-1], operands[-1:])
-        yield from (word.partition("=")[2] for word in seen.words if word.startswith("--target-directory="))
-        yield from (word for before, word in zip(seen.words, seen.words[1:], strict=False) if before == "-t")
-    elif program == "mv":
-        yield from operands
-        yield from _into(operands[:-1], operands[-1:])
+    elif program in _WRITES_LAST or program == "mv":
+        yield from operands if program == "mv" else ()
+        folders = list(_target_folders(seen.words)) if program in _TAKES_FOLDER else []
+        yield from _into(operands, folders) if folders else _into(operands[:-1], operands[-1:])
     elif program == "dd":
         yield from (word[3:] for word in operands if word.startswith("of="))
     elif program in ("curl", "wget", "sort", "tar", "unzip", "gcc", "git"):
         pairs = zip(seen.words, seen.words[1:], strict=False)
         yield from (word for before, word in pairs if before in _OUTPUT and program != "git")
         yield from (word.partition("=")[2] for word in seen.words if word.startswith("--output"))
+        yield from (
+            word[2:] for word in seen.words if program != "git" and word.startswith(("-o", "-O", "-P"))
+        )
+
+
+def _target_folders(words: Sequence[str]) -> Iterator[str]:
+    """Yield the folders into which `-t` puts all that is named."""
+    for word, following in pairwise((*words, "")):
+        name, equals, value = word.partition("=")
+        if len(name) > 2 and "--target-directory".startswith(name):
+            yield value if equals else following
+        elif found := re.match(r"(?s)-[A-Za-z]*?t(.*)", word):
+            yield found[1] or following
 
 
 def _into(sources: list[str], last: list[str]) -> Iterator[str]:

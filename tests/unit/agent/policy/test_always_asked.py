@@ -17,6 +17,10 @@ sudo tee ~/.bashrc   truncate -s 0 ~/.bashrc   install x ~/.bash_aliases   mkdir
 echo x > ~/.config/fish/config.fish   cp x ~/.config/autostart/x.desktop   chmod 777 ~/.ssh
 echo x > ~/.config/sandbur/config.toml   rm -rf ~/.config/sandbur   rm ~/.local/share/sandbur/store.db
 cp x ~/.local/share/sandbur/   sandbur trust   sandbur config set mode yolo   sandbur approve s1 c1
+mv --target-directory=$HOME/.ssh a   cp --target-directory ~/.ssh a   cp --target=$HOME/.ssh a
+cp -vt ~/.ssh a   mv -t$HOME/.ssh a   ln -st ~/.ssh a   sed -ni p ~/.bashrc   sed -Ei.bak 1d ~/.bashrc
+sed --in-place 1d ~/.bashrc   perl -pi -e 1 ~/.bashrc   cd; echo x > .bashrc   cd && cp a .profile
+curl -o$HOME/.bashrc http://h/x   sort -o$HOME/.profile a
 python3 -m sandbur trust   cd sub; sandbur config set mode yolo   env A=1 sandbur trust .
 """)
 PASSES = lines(r"""
@@ -24,6 +28,7 @@ cat ~/.bashrc   grep x ~/.ssh/config   ls ~/.ssh   ssh host true   echo x >> bas
 cp ~/.bashrc copy   source ~/.bashrc   echo "~/.bashrc"   git push   ssh-keygen -l -f ~/.ssh/id_rsa.pub
 echo x > ~/notes.txt   mkdir -p ~/.config/other   sandbur --version   sandbur sessions list   sandbur config
 rm -rf ~/.cache/x   cp ~/.ssh/id_rsa.pub pub   diff ~/.bashrc x   sandbur policy check ls   echo sandbur trust
+cp -t sub ~/.bashrc   sed -n p ~/.bashrc   perl -ne 1 ~/.bashrc   cd; ls   rsync -rt ~/.ssh/config sub
 """)
 
 
@@ -55,6 +60,13 @@ def test_a_command_that_turns_the_questions_off_asks_in_every_mode(home: Path, t
 @for_each("text", PASSES)
 def test_a_command_that_only_looks_or_writes_elsewhere_runs_in_yolo_mode(home: Path, text: str) -> None:
     assert command(home.parent / "work", text, "yolo", own=own(home)).decision == "allow"
+
+
+def test_a_file_name_pattern_means_the_places_that_it_fits(home: Path) -> None:
+    (home / ".bashrc").write_text("x")
+    for text in ("cp a ~/.bash*", "tee ~/.[b]ashrc", "echo x >> $HOME/.bashr?", "cp a ~/.config/s?ndbur"):
+        assert command(home.parent / "work", text, "yolo", own=own(home)).decision == "ask", text
+    assert command(home.parent / "work", "cp a ~/b*", "yolo", own=own(home)).decision == "allow"
 
 
 PLACES = (

@@ -265,7 +265,8 @@ def test_deny_beats_ask_beats_allow_and_the_more_specific_rule_is_named(workspac
         ("npm test *", ["npm test", "npm test -- -u"], ["npm test --script-shell=./x", "npm testx"]),
         ("tar *", ["tar tf a"], ["tar xf a --to-comm=x", "tar cIf x a", "tar -I x -cf a b"]),
         ("rg *", ["rg x"], ["rg --pre=./x y", "rg -nz y", "rg --hostname-bin x y"]),
-        ("sed *", ["sed -n 1p a"], ["sed -i 1d a", "sed --in-pl 1d a", "sed 's/a/b/e' a", "sed -n 'w x' a"]),
+        ("sed *", ["sed -n 1p a"], ["sed -i 1d a", "sed --in-pl 1d a", "sed 's/a/b/e' a", "sed -n 'w x' a",
+                             "sed --expression='w x' a", "sed -e'w x' a"]),
     ],
 )  # fmt: skip
 def test_a_wide_rule_covers_what_it_says_and_no_more(
