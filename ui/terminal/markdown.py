@@ -123,7 +123,7 @@ def rendered(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
 
 
 class _Block:
-    """A block without the empty rows at its ends: one stands between blocks already."""
+    """A block without empty rows at its ends, such as those of tables and of code."""
 
     def __init__(self, markdown: "Markdown") -> None:
         self._markdown = markdown

@@ -93,6 +93,8 @@ class Renderer:
         """True between the first delta of a message and its end."""
         self._held_heading: list[Line] = []
         """The line of a step that has begun, until something of the step is printed."""
+        self._ends_with_work = False
+        """True while the last row that was printed is about a call or about thinking."""
         self._last_words = ""
         self._model_called = False
         """True once the model was called in this run."""
@@ -165,6 +167,7 @@ class Renderer:
         printed = list(lines)
         if printed:
             self._show_held_heading()
+            self._ends_with_work = False
         self._live.clear()
         console = self.console
         for style, text in printed:
@@ -256,7 +259,13 @@ class Renderer:
         self._streamed = True
         self._show_held_heading()
         if self._answers:
+            self._separate_answer(event.delta)
             self._text.feed(event.delta)
+
+    def _separate_answer(self, text: str) -> None:
+        """Leave an empty line between calls or thinking and the answer that follows."""
+        if self._ends_with_work and text.strip():
+            self.lines([("", "")])
 
     def _thinking(self, event: ThinkingDelta) -> None:
         self._work.thinking.add(event.delta, time.monotonic())
@@ -273,6 +282,7 @@ class Renderer:
         if not self._shows_thinking:
             self._folds.add(fold)
         self.lines([("thought", fold.heading)])
+        self._ends_with_work = True
 
     def _think(self, text: str) -> None:
         """Print the lines that are whole by now, on a terminal those that are full too."""
@@ -320,6 +330,7 @@ class Renderer:
         self._work.calls.pop(event.call_id, None)
         name = self._fitting(self._titles.pop(event.call_id, "") or title(event.tool, ""))
         self.lines([finish_line(event, name, self.glyphs), *self._result(event, name)])
+        self._ends_with_work = True
         self.begin()
 
     def _result(self, event: ToolFinished, name: str) -> Iterable[Line]:
@@ -398,6 +409,7 @@ class Renderer:
             self._plan.is_told, self._held_heading = True, []
             self.lines(self._plan.lines(time.monotonic()), prose=True)
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
+            self._separate_answer(event.result)
             self._text.add(event.result)
         self._last_words = ""
         if self._answers:

@@ -89,6 +89,27 @@ def test_a_call_leaves_one_line_with_its_outcome_and_duration() -> None:
     assert "boom" in out.getvalue()
 
 
+def rows_of(*events: Event) -> list[str]:
+    return [row.rstrip() for row in shown(*events).splitlines()]
+
+
+def test_one_empty_line_stands_between_the_work_and_the_answer() -> None:
+    call = (
+        CALL,
+        ToolStarted("c1", "run_shell_command"),
+        ToolFinished("c1", "run_shell_command", "ok", "90 %", 1),
+    )
+    rows = rows_of(*call, *call, TextDelta("It is "), TextDelta("full."), ended())
+    answer = rows.index("It is full.")
+    assert rows[answer - 1] == ""
+    assert "" not in rows[: answer - 1]
+    rows = rows_of(ThinkingDelta("why"), TextDelta("Because."), ended())
+    assert [row[:8] for row in rows[:3]] == ["thought ", "", "Because."]
+    rows = rows_of(*call, ended(result="It is full."))
+    assert rows[rows.index("It is full.") - 1] == ""
+    assert rows_of(TextDelta("At once."), ended())[0] == "At once."
+
+
 def test_a_running_call_shows_elapsed_time_and_its_last_output_in_place() -> None:
     view, out = renderer(terminal=True)
     view.show(CALL)
