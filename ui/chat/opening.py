@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ...agent.session.session import Session
     from ..commands.chat import ChatCommand
 
+_NO_YOLO = "Yolo mode stays off: the mode is interactive."
+
 
 async def chat(command: "ChatCommand") -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
@@ -35,7 +37,7 @@ async def chat(command: "ChatCommand") -> int:
 async def _ask_first(runtime: "Runtime", command: "ChatCommand") -> "ChatCommand | None":
     """Ask what has to be asked before a session; return the command to open anew with, if it changes."""
     settings = runtime.settings
-    refuses_yolo = settings.mode == "yolo" and not await knows_yolo(settings.home)
+    refuses_yolo = settings.mode == "yolo" and not await knows_yolo(settings.home, _NO_YOLO)
     if not command.continues:
         await ask_about_links(settings.cwd)
         await ask_about_tools(settings.cwd)

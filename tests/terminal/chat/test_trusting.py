@@ -98,6 +98,7 @@ def test_a_flag_or_a_variable_is_acknowledged_too(tmp_path: Path, words: str, en
         terminal.see("Go on in yolo mode?")
         time.sleep(DEAF_S)
         terminal.keys("n")
+        terminal.see("Yolo mode stays off: the mode is interactive.")
         terminal.see("interactive · demo")
         assert not (tmp_path / "data/yolo-acknowledged").exists()
 

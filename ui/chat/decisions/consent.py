@@ -119,12 +119,17 @@ async def ask_about_texts(cwd: Path) -> None:
                 folder.trust(os.environ)
 
 
-async def knows_yolo(home: Path) -> bool:
-    """Return whether the person knows what yolo mode does; who has never said so is asked."""
+async def knows_yolo(home: Path, otherwise: str = "") -> bool:
+    """Return whether the person knows what yolo mode does; ask, unless that is recorded.
+
+    `otherwise` is printed if the answer is no: what counts instead.
+    """
     if is_acknowledged(home):
         return True
     make_console(sys.stdout).print(_YOLO.replace("\n", " "), markup=False, highlight=False)
     if not await _says_yes("Go on in yolo mode?"):
+        if otherwise:
+            _print(otherwise)
         return False
     acknowledge(home)
     return True
