@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 _FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
+_FILE_IN_LINE = re.compile(r"\s<(?:file|folder) path=\".*")
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
 SHOWN_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 """What a model looks at."""
@@ -14,6 +15,11 @@ SHOWN_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 def without_files(text: str) -> str:
     """Return a message as the person typed it."""
     return _FILE.sub("", text) if "\n</f" in text else text
+
+
+def line_without_files(line: str) -> str:
+    """Return a message that was made one line, and perhaps cut, as the person typed it."""
+    return _FILE_IN_LINE.sub("", line) if "@" in line else line
 
 
 def as_mention(pasted: str) -> str:

@@ -9,6 +9,7 @@ from ...commands.fork import restored_lines
 from ...terminal.lines import local_time
 from ...terminal.sanitize import one_line, plain
 from ..choosing import Choice, Picker
+from ..input.mentions import line_without_files, without_files
 from .command import DONE, SlashContext, SlashResult
 from .picking import wait_for_pick
 
@@ -82,7 +83,7 @@ def _since(changed: Sequence[tuple[int, str]], seq: int) -> list[str]:
 
 
 def _choice(step: "TimelineStep", files: int) -> Choice:
-    text, when = one_line(step.text), local_time(step.at)
+    text, when = line_without_files(one_line(step.text)), local_time(step.at)
     count = "" if not files else "1 file since" if files == 1 else f"{files} files since"
     line = f"{when}  {count:<14}  {text}"
     return Choice(str(step.seq), line, f"{text} {when}", f"{when[-5:]} {text}{' *' if files else ''}")
@@ -93,7 +94,8 @@ def _message_lines(
 ) -> Sequence[str]:
     """Return the message whole, as far as there is room for it, and the files that were changed since."""
     message = store.show(session_id, seq).state.chat_history.last
-    words = " ".join(plain(message.shown[:_MOST_SHOWN]).split()) if message is not None else ""
+    typed = without_files(message.shown) if message is not None else ""
+    words = " ".join(plain(typed[:_MOST_SHOWN]).split())
     names = [one_line(os.path.relpath(path, cwd)) for path in files[:_MOST_FILES]]
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
     changed = f"Changed since: {', '.join(names)}{more}" if names else "No file was changed since."
@@ -112,7 +114,7 @@ async def _rewound(context: SlashContext, step: "TimelineStep") -> tuple[str, st
         return None
     is_message = step.kind == "message"
     said = runtime.store.show(session.id, step.seq).state.chat_history.last if is_message else None
-    draft = said.text if said is not None else ""
+    draft = without_files(said.text) if said is not None else ""
     at = max(0, step.seq - is_message)
     # The mode of now stays: an earlier one may allow more.
     mode = session.state.execution_mode

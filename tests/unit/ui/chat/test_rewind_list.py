@@ -36,6 +36,16 @@ def said(command: Command, *messages: str) -> tuple[Store, str]:
     return Store.open(f"sqlite:///{command.folder / 'data/sandbur.db'}"), session_id
 
 
+def test_a_message_is_listed_without_the_text_of_its_files(command: Command) -> None:
+    text = 'look at @a.txt\n\n<file path="a.txt" has="1 line">\nwords\n</file>'
+    store, session_id = said(command, text)
+    [step] = [step for step in timeline(store.database, session_id) if step.kind == "message"]
+    assert _choice(step, 0).line.endswith(" look at @a.txt")
+    shown = _message_lines(store, session_id, step.seq, [], str(command.folder))
+    assert shown[0] == "you: look at @a.txt"
+    store.close()
+
+
 async def test_messages_are_listed_and_not_the_steps(command: Command, keys: PipeInput) -> None:
     store, session_id = said(command, "create file a.txt with one", "replace one with two in a.txt", "hello")
     steps = [step for step in timeline(store.database, session_id) if step.kind == "message"]
