@@ -1,5 +1,6 @@
 """Commands whose damage no undo reaches: they ask in every mode, whatever wraps them."""
 
+import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from ..protected_places import looks_like_repository
 from .chained_commands import LoadedFiles, names_given, with_given
 from .seen_commands import GIVEN_PROGRAM, MADE_TEXT, SeenCommand, Sight, look
 
+_MAX_MATCHES = 1000
 _DISK = re.compile(
     r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|mapper/|md|dm-|loop|disk/|zd|nbd|pmem|mem$|kmem|port$|sr\d|mtd).*"
     r"|/proc/sysrq-trigger"
@@ -104,6 +106,13 @@ def catastrophe(text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight |
     place = _Place(cwd, roots or (cwd,))
     if _is_fork_bomb(text):
         return "starts processes without end"
+    readings = (look(one) for one in islice(_with_values(plain), _MAX_READINGS))
+    return _destroys(text, sight, place) or next(
+        filter(None, (_destroys(text, reading, place) for reading in readings)), None
+    )
+
+
+def _destroys(text: str, sight: Sight, place: _Place) -> str | None:
     if MADE_TEXT in sight.doubts and any(seen.program in _FETCHERS for seen in sight.commands):
         return "runs what it loads from the network in a shell"
     if _ERASING_CALL.search(text) and (GIVEN_PROGRAM in sight.doubts or MADE_TEXT in sight.doubts):
@@ -130,6 +139,24 @@ def _with_plain_variables(text: str) -> str:
     text = _PARENT.sub(r"$\1/..", text)
     text = _VARIABLE_WITH_MORE.sub(r"${\1}", text)
     return _HOME_NOW.sub("${HOME}", _FOLDER_NOW.sub("${PWD}", text))
+
+
+_LOOP = re.compile(r"\bfor\s+(\w+)\s+in\s+([^;\n]*)[;\n]", re.ASCII)
+_DEFAULT = re.compile(r"\$\{\w+:?[-=]([^{}]*)\}", re.ASCII)
+_WHOLE_TREES = re.compile(r"\brm\s+(?:-\w+\s+)*-\w*[rR]|\brm\s.*--rec")
+_MAX_READINGS = 40
+
+
+def _with_values(text: str) -> Iterator[str]:
+    """Yield the text with what variables may stand for: the words of a loop, and what is taken if unset."""
+    if _DEFAULT.search(text):
+        yield _DEFAULT.sub(lambda found: found[1], text)
+    for found in _LOOP.finditer(text):
+        variable = re.compile(rf"\$(?:{found[1]}\b|\{{{found[1]}\}})", re.ASCII)
+        for word in dict.fromkeys(found[2].split()):
+            # All that is worth being asked about is a folder above, or a place by its name.
+            if re.search(r"[/~$.]", word) or ("*" in word and _WHOLE_TREES.search(text)):
+                yield variable.sub(lambda _, value=word: value.strip("\"'"), text)
 
 
 def _judged_with_pipe(commands: Sequence[SeenCommand], at: int, place: _Place) -> str | None:
@@ -239,6 +266,8 @@ def _meant(target: str, place: _Place) -> Iterator[tuple[str, bool]]:
     folder, _, last = target.rpartition("/")
     if "*" in last and re.fullmatch(r"[.*?\[\]!{},]+", last):
         yield place.real(folder or ("/" if target.startswith("/") else ".")), True
+    elif re.search(r"[*?\[]", last):
+        yield from ((path, True) for path in islice(glob.iglob(place.real(target)), _MAX_MATCHES))  # noqa: PTH207
 
 
 def _erased(path: str, place: _Place, is_whole: bool = True) -> str | None:

@@ -74,6 +74,9 @@ file -f list   file -m x y   jq -f .env x   tail -f src/a.py   rg --ignore-file=
 date -f .env   find . -files0-from list   git grep -f .env
 """)
 CATASTROPHES = lines(r"""
+for i in /; do rm -rf $i; done   for i in a ~; do rm -rf "$i"; done   for d in x "$HOME"; do rm -rf ${d}; done
+for d in / /x; do (cd x; rm -rf $d/*); done   rm -rf ${X:-/}   rm -rf "${X-$HOME}"   rm -rf .g*
+rm -rf .[a-z]it   for f in *; do rm -rf "$f"; done
 rm -rf ~   rm -rf /   rm -rf /*   rm -rf ~/*   rm -rf "$HOME"   rm -rf .git   rm -rf .   rm -r -f ..
 rm -fr ./.git/objects   sudo rm -rf /etc   find ~ -delete   find . -name .git -exec rm -rf {} +
 find / -type f -delete   \rm -rf ~   mv ~ /tmp/x   git push --force   git push -f origin main
@@ -91,6 +94,8 @@ echo x >> /etc/sudoers   rsync -a --delete e/ ~/   rm -rf $X/   rm -rf "$X"/*   
 timeout 5 rm -rf ~   nice -n 3 rm -rf /   (cd /; rm -rf *)
 """)
 HARMLESS = lines(r"""
+for i in ./a src/b /tmp/x; do rm -rf $i; done   for i in / ~; do ls $i; done   rm -rf ${BUILD:-build}
+rm -rf "${TMPDIR:-/tmp}/x"   rm -rf src/b*   for i in *.o; do rm -f $i; done
 rm -rf build   rm -rf node_modules dist   git push   git push --force-with-lease   git reset --hard
 curl http://x | jq .   curl x -o y   curl x | python3 -m json.tool   iptables -L -n   kill -9 123
 kill -1 123   pkill -f server.py   killall node   echo "rm -rf /"   grep "rm -rf /" x
