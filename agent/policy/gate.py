@@ -301,6 +301,8 @@ class Policy:
     def _allowing(self, call: Call) -> list[str]:
         """Return the rules that together cover the whole call; empty if any part of it is not covered."""
         rules = [rule for rule in self._allow if rule.names(call.tool)]
+        if not rules:
+            return []
         whole = next((rule for rule in rules if rule.pattern is None), None)
         if whole is not None:
             return [whole.text]
