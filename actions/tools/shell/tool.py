@@ -43,9 +43,9 @@ _DESCRIPTION = (
 )
 
 
-_BEHIND_WALL = (
-    "it only reads, but failed behind the wall that such commands run behind unasked ({line});"
-    " approved, it is run once more, without the wall"
+_FAILED_AT_WALL = (
+    "it only reads, but it failed in the read-only view in which such commands run unasked ({line});"
+    " once approved, it runs again without that view"
 )
 
 
@@ -159,7 +159,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         changed = await asyncio.to_thread(before.compare)
         found = await _found(spool.output)
         if wall is not None and ended.status and (why := failed_at_wall(found.text, cwd)):
-            return ToolOutcome("error", found.text, asks=_BEHIND_WALL.format(line=why))
+            return ToolOutcome("error", found.text, asks=_FAILED_AT_WALL.format(line=why))
         notes = filter(
             None, [advice_on(found.text, ended, self._sandbox_status(context)), self._new_note(before)]
         )

@@ -131,15 +131,17 @@ def sandboxes(settings: "Settings") -> Finding:
 
 
 def wall() -> Finding:
-    """Say whether commands that run unasked because they only read are held by a wall."""
+    """Say whether commands that run unasked because they only read have a read-only view of the machine."""
     if sys.platform == "linux":
         from ....actions.tools.shell.sandbox.wall import KINDS, wall_kind, why_no_wall
 
         if (kind := wall_kind()) is not None:
-            what = "commands that run unasked because they only read have a read-only view, without a network"
-            return Finding("good", "wall", f"stands, by {kind}: {what}")
+            what = "commands that run unasked because they only read change nothing and reach no network"
+            return Finding("good", "read-only view", f"by {kind}: {what}")
         why = "; ".join(f"{one}: {why_no_wall(one)}" for one in KINDS)
     else:
         why = "Linux only"
-    detail = f"does not stand ({why}): commands that run unasked because they only read run with your rights"
-    return Finding("note", "wall", detail, installs("bubblewrap") if sys.platform == "linux" else "")
+    detail = f"not available ({why}): commands that run unasked because they only read have your rights"
+    return Finding(
+        "note", "read-only view", detail, installs("bubblewrap") if sys.platform == "linux" else ""
+    )

@@ -56,7 +56,7 @@ async def test_a_command_that_fails_at_the_wall_asks_and_runs_without_it_when_ap
     assert (end.status, end.exit_code) == ("needs_approval", 3)
     assert not [one for one in events if isinstance(one, ToolFinished)]
     [(call_id, reason)] = waiting(session)
-    assert "without the wall" in reason
+    assert "runs again without that view" in reason
     assert "Permission denied" in reason
     assert PLANTED not in json.dumps([str(event) for event in events])
     _, end = await collect(session.decide([CallDecision(call_id=call_id, approved=True)]))
@@ -74,7 +74,7 @@ async def test_the_question_outlives_its_process(store: Store, place: Path) -> N
     _, end = await collect(again.carry_on())
     assert end.status == "needs_approval"
     [(call_id, reason)] = waiting(again)
-    assert "without the wall" in reason
+    assert "runs again without that view" in reason
     last = await open_real(reopened(store), ScriptedModel("done"), place, mode="interactive")
     _, end = await collect(last.decide([CallDecision(call_id=call_id, approved=True)]))
     assert (end.status, results(last)) == ("done", [f"{PLANTED}\nexit code: 0"])
