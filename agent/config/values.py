@@ -174,11 +174,11 @@ def parsed_value(row: Setting, entry: str, text: str) -> Any:
 
 def read_flags(said: Said) -> Values:
     """Return what the flags say about keys that files and variables know, too; raises `UsageError`."""
-    return read_said(said, "The command line", _flag)
+    return read_values(said, "The command line", _flag)
 
 
-def read_said(said: Mapping[str, Any], source: str, named: Named) -> Values:
-    """Return what somebody says in a program or by flags; raises `UsageError`, which names the `source`."""
+def read_values(said: Mapping[str, Any], source: str, named: Named) -> Values:
+    """Return the values that flags or arguments give; raises `UsageError`, which names the `source`."""
     given = {key: _plain(value) for key, value in said.items() if key in ROWS and value != ()}
     return checked(given, source, named, UsageError)
 

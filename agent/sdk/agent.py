@@ -144,7 +144,7 @@ class Agent(Generic[OutputT]):
     def stream(self, message: UserContent, *, session_id: str | None = None) -> EventStream:
         """Send a message; what happens is read from the stream, whose last event is a `RunFinished`."""
         return EventStream(
-            lambda run: self._streamed(run, message, session_id),
+            lambda run: self._stream_events(run, message, session_id),
             lambda run: self._begin_stream(run, session_id),
         )
 
@@ -183,23 +183,23 @@ class Agent(Generic[OutputT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        left = [run for run in self._streams if run.is_left]
-        await in_background(self._exit(left))
+        abandoned = [run for run in self._streams if run.is_abandoned]
+        await in_background(self._exit(abandoned))
 
-    async def _exit(self, left: Sequence[StreamedRun]) -> None:
+    async def _exit(self, abandoned: Sequence[StreamedRun]) -> None:
         try:
-            for run in left:
+            for run in abandoned:
                 await run.close()
             await cast("Runtime", self._runtime).drop_connections()
         finally:
             await self._leave()
 
     async def _begin_stream(self, run: StreamedRun, session_id: str | None) -> None:
-        await self._make_way(session_id)
+        await self._end_abandoned_runs(session_id)
         run.session_id = session_id or ""
         self._streams.add(run)
 
-    async def _streamed(
+    async def _stream_events(
         self, run: StreamedRun, message: UserContent, session_id: str | None
     ) -> AsyncGenerator[Event]:
         try:
@@ -210,17 +210,17 @@ class Agent(Generic[OutputT]):
         finally:
             self._streams.discard(run)
 
-    async def _make_way(self, session_id: str | None) -> None:
-        """Wait for the end of what nobody reads any more in a session, and until it is closed."""
+    async def _end_abandoned_runs(self, session_id: str | None) -> None:
+        """End the abandoned streams of a session, and wait until it is closed."""
         for run in [run for run in self._streams if run.session_id == session_id]:
-            if run.is_left or run.is_own:
+            if run.is_abandoned or run.is_own:
                 await run.close()
         ending = None if session_id is None else self._ending.get(session_id)
         if ending is not None and not ending.get_loop().is_closed():
             await asyncio.wait([ending])
 
     async def _opened(self, session_id: str | None, variables: Mapping[str, str] | None) -> "Session":
-        await self._make_way(session_id)
+        await self._end_abandoned_runs(session_id)
         # Two of one session in a process would not be kept apart by its lease.
         if session_id is not None and session_id in self._entered:
             raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")

@@ -1,11 +1,11 @@
-"""Looks at what an agent is made with, so that what does not fit is said where it stands, in one sentence."""
+"""Checks the arguments of `Agent(...)`: one sentence names the argument, its value and what it takes."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...state.errors import UsageError, WrongType
-from ..config.values import read_said
+from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
 from ..session.run import Limits
 
@@ -55,15 +55,15 @@ def require_fitting(given: Mapping[str, Any]) -> None:
 
 def require_values(said: Mapping[str, Any]) -> None:
     """Raise `UsageError` for a value that the setting of its name cannot have."""
-    read_said(said, "Agent(...)", lambda key: f"`{key}`")
+    read_values(said, "Agent(...)", lambda key: f"`{key}`")
 
 
 def _require_list(name: str, value: Any, of_what: str) -> None:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise _wrong(name, value, f"a list of {of_what}", f"Write {name}=[{_written(value)}].")
+        raise _wrong(name, value, f"a list of {of_what}", f"Write {name}=[{_example(value)}].")
 
 
-def _written(value: Any) -> str:
+def _example(value: Any) -> str:
     return repr(value) if isinstance(value, str) else getattr(value, "__name__", "...")
 
 

@@ -45,12 +45,12 @@ class AgentSession(Generic[OutputT]):
         self._last: RunFinished | None = None
         self._notices: list[str] = []
         """Of the last run, with those of the opening in the first one."""
-        self._untold: tuple[str, ...] = ()
-        """What the opening had to tell and no run has told yet."""
+        self._opening_notices: tuple[str, ...] = ()
+        """Those of the opening, until the first run has begun."""
 
     async def __aenter__(self) -> Self:
         self._session = await self._opened()
-        self._untold = self._session.notices
+        self._opening_notices = self._session.notices
         return self
 
     async def __aexit__(
@@ -198,13 +198,13 @@ class AgentSession(Generic[OutputT]):
         return call_ids or waiting
 
     def _stream(self, start: "Callable[[Session], AsyncIterator[Event]]") -> EventStream:
-        return EventStream(lambda run: self._followed(run, start), self._make_way)
+        return EventStream(lambda run: self._followed(run, start), self._end_abandoned_run)
 
-    async def _make_way(self, run: StreamedRun) -> None:
-        """Wait for the end of a run that nobody reads any more; raises `UsageError` for one that goes on."""
+    async def _end_abandoned_run(self, run: StreamedRun) -> None:
+        """End a run whose stream is abandoned; raises `UsageError` for one that goes on."""
         session = self._entered
         while self._run is not None and not self._run.is_over:
-            if not (self._run.is_left or self._run.is_own):
+            if not (self._run.is_abandoned or self._run.is_own):
                 raise UsageError(f"Session {session.id} is running.", "Let its run end, or call interrupt().")
             await self._run.close()
         self._run, self._last = run, None
@@ -218,19 +218,19 @@ class AgentSession(Generic[OutputT]):
         self._notices = []
         async with aclosing(events):
             async for event in events:
-                for told in (event, *self._opening_notices(event)):
-                    if isinstance(told, Notice) and len(self._notices) < _MOST_NOTICES:
-                        self._notices.append(told.message)
-                    if isinstance(told, RunFinished):
-                        self._last = told
-                    yield told
+                for one in (event, *self._notices_after(event)):
+                    if isinstance(one, Notice) and len(self._notices) < _MOST_NOTICES:
+                        self._notices.append(one.message)
+                    if isinstance(one, RunFinished):
+                        self._last = one
+                    yield one
 
-    def _opening_notices(self, event: Event) -> list[Notice]:
-        """Return what the opening had to tell, right after the beginning of the first run."""
+    def _notices_after(self, event: Event) -> list[Notice]:
+        """Return the notices of the opening after the event that begins the first run."""
         if not isinstance(event, RunStarted):
             return []
-        untold, self._untold = self._untold, ()
-        return [Notice(text) for text in untold]
+        texts, self._opening_notices = self._opening_notices, ()
+        return [Notice(text) for text in texts]
 
     async def _ended(self, stream: EventStream) -> RunResult[OutputT]:
         async with stream:

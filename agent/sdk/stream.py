@@ -1,4 +1,4 @@
-"""The events of a run as a program reads them: a stream that is left, in whatever way, ends its run."""
+"""The events of a run as a program reads them: a stream that is abandoned, in whatever way, ends its run."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -43,8 +43,8 @@ class StreamedRun:
         return self._task is None or self._task.done() or self._task.get_loop().is_closed()
 
     @property
-    def is_left(self) -> bool:
-        """True if nobody reads on: it was stopped or dropped, or the task that read it is over."""
+    def is_abandoned(self) -> bool:
+        """True if it was stopped or dropped, or the task that read it is over: no event is read any more."""
         return self._is_stopped or self._is_dropped or self._reader is None or self._reader.done()
 
     @property
@@ -114,7 +114,7 @@ class StreamedRun:
         async with aclosing(self._events(self)) as events:
             async for event in events:
                 if self._is_stopped:
-                    continue  # the rest of an interrupted run; its end is still to be taken in
+                    continue  # an interrupted run is read to its end, so that its result is recorded
                 self._asked.clear()
                 if self._answer is not None and not self._answer.done():
                     self._answer.set_result(event)
@@ -125,7 +125,7 @@ class StreamedRun:
         self._settle_answer()
 
     def _settle_answer(self) -> None:
-        """Tell the reader that nothing follows, once also why."""
+        """End the wait of the reader: the first time with the error of the run, if it had one."""
         if self._answer is None or self._answer.done():
             return
         error, self._error = self._error, None
@@ -151,7 +151,8 @@ class EventStream(AsyncIterator[Event]):
         async def begin_this() -> None:
             await begin(run)
 
-        # The run knows nothing of this object: once nobody holds it, nobody reads.
+        # The run holds no reference to this object, which is collected, and drops the run, once no program
+        # holds it.
         run = self._run = StreamedRun(events, begin_this)
 
     def __aiter__(self) -> Self:
