@@ -184,7 +184,7 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: b
 def gates_of(
     settings: Settings, env: Mapping[str, str], sandbox: "Sandbox | None"
 ) -> "Callable[[SessionSettings], Policy]":
-    """Return what makes the gate of a session here, whoever asks it: a run, a check, a look back.
+    """Return what makes the gate of a session here: the same for a run, `policy check` and `policy test`.
 
     `sandbox`: what its commands run in.
     """

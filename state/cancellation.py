@@ -78,10 +78,10 @@ _unfinished: set["asyncio.Future[Any]"] = set()
 
 
 async def in_background(work: Awaitable[ResultT]) -> ResultT:
-    """Await `work` in a task of its own, which goes on however often who waits here is cancelled.
+    """Await `work` in a task of its own, which no cancellation of the caller ends.
 
-    A first cancellation still waits for it. A second one does not: a scope of anyio cancels again and again,
-    until its task leaves.
+    A caller that is cancelled once still waits for it. Cancelled a second time it does not: a scope of anyio
+    cancels again and again, until the task returns.
     """
     task = asyncio.ensure_future(work)
     _unfinished.add(task)
@@ -97,7 +97,7 @@ async def in_background(work: Awaitable[ResultT]) -> ResultT:
 def _forget(task: "asyncio.Future[Any]") -> None:
     _unfinished.discard(task)
     if not task.cancelled():
-        task.exception()  # counts as seen, as there may be nobody left who waits
+        task.exception()  # else asyncio logs an error that no caller retrieved
 
 
 @asynccontextmanager

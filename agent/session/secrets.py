@@ -228,7 +228,7 @@ def _is_named_secret(name: str, value: str, is_file: bool) -> bool:
 
 
 def _looks_secret(name: str, value: str) -> bool:
-    """Tell whether a value gives itself away, and is no list of words."""
+    """Tell whether a value is random, or like a password and no list of words."""
     data = value.encode("utf-8", "surrogatepass")
     is_password = _PASSWORD_NAME.search(name) is not None
     return is_random(data) or (_JOINED.search(value) is None and is_quoted_secret(data, is_password))

@@ -407,7 +407,7 @@ class NetworkDatabase:
         return []
 
     def reindex(self) -> None:
-        """Do nothing: that is for who runs the server."""
+        """Do nothing: the indexes of a server are its administrator's."""
 
     def compact(self) -> None:
         """Do nothing: servers reuse space by themselves."""

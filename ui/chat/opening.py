@@ -35,7 +35,7 @@ async def chat(command: "ChatCommand") -> int:
 
 
 async def _ask_first(runtime: "Runtime", command: "ChatCommand") -> "ChatCommand | None":
-    """Ask what has to be asked before a session; return the command to open anew with, if it changes."""
+    """Ask what has to be asked before a session; return the command to open again with, if it changes."""
     settings = runtime.settings
     refuses_yolo = settings.mode == "yolo" and not await knows_yolo(settings.home, _NO_YOLO)
     if not command.continues:
