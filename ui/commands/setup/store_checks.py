@@ -3,7 +3,7 @@
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from errno import ENOSPC
 from pathlib import Path
@@ -50,9 +50,9 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     else:
         for problem in problems[:_MOST_NAMED]:
             yield Finding("bad", "store", problem, "sandbur sessions verify")
-    sessions = [summary.id for summary in store.sessions()]
+    sessions = {summary.id: summary.parent_id for summary in store.sessions()}
     count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
-    damaged = list(_records(store))
+    damaged = list(_records(store, sessions))
     unwritable = list(_writing(store, settings))
     verdict = "cannot be written" if unwritable else "intact"
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
@@ -66,11 +66,10 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     yield from _leftovers(settings.home, sessions)
 
 
-def _records(store: "Store") -> Iterator[Finding]:
+def _records(store: "Store", parents: Mapping[str, str | None]) -> Iterator[Finding]:
     """Verify every session, as `sessions verify` does."""
     from ....state.maintenance.verify import audit_all
 
-    parents = {summary.id: summary.parent_id for summary in store.sessions()}
     for session_id, breaches in audit_all(store.database, parents):
         fix = f"sandbur sessions verify {session_id}"
         for breach in breaches[:_MOST_NAMED]:
@@ -150,7 +149,7 @@ def _rights(database: Path) -> Iterator[Finding]:
             yield Finding("note", "permissions", f"others can read {path}, which is {mode:04o}", fix)
 
 
-def _leftovers(home: Path, sessions: list[str]) -> Iterator[Finding]:
+def _leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
     """Find what calls left behind whose session is gone."""
     from ....agent.session.leftovers import size_of, strays
 
