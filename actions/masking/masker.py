@@ -24,6 +24,7 @@ from .named_values import header_spans, named_spans, pair_pattern, url_spans, us
 from .references import References
 from .span import PLACEHOLDER as PLACEHOLDER
 from .span import SecretSpan, masked, matches_at, merged, outside_placeholders, replaced
+from .windows import mask_windows
 
 MOST_HELD_BYTES = 16_384
 """Of an unfinished line; of an unfinished private key it is more."""
@@ -162,6 +163,7 @@ class TextMasker:
             plain.setdefault(_bytes(value), label)
             self._pairs.append((_bytes(name), pair_pattern(name, value), label))
         self._known = tuple(known.items())
+        self._longest = max(map(len, known), default=0)
         self._plain = _by_unique_label(plain)
 
     def text(self, text: str) -> str:
@@ -177,6 +179,13 @@ class TextMasker:
         text = data.decode(wide, "surrogatepass")
         result = self.text(text)
         return data if result is text else result.encode(wide, "surrogatepass")
+
+    def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
+        """Mask what `read` returns from a place on, so many bytes, as `data` masks the whole of it."""
+        if read(0, 2) in _WIDE:
+            yield self.data(read(0, size))
+        else:
+            yield from mask_windows(read, size, self.spans, self._longest)
 
     def stream(self) -> StreamMasker:
         return StreamMasker(self.spans, [value for value, _ in self._known])

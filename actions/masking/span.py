@@ -10,7 +10,7 @@ PLACEHOLDER = compiled(r"\[masked (?P<label>[A-Za-z0-9][A-Za-z0-9 _.$-]{0,100})\
 """What stands where a secret was."""
 
 _PLACEHOLDER = compiled(PLACEHOLDER.pattern.encode())
-_MOST_PASSES = 4
+MOST_PASSES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class SecretSpan:
 def masked(data: bytes, find: Callable[[bytes], list[SecretSpan]]) -> bytes:
     """Replace what is found until nothing is; the same object if there was nothing."""
     # What stood close to a secret may look like one only when that is gone.
-    for _ in range(_MOST_PASSES):
+    for _ in range(MOST_PASSES):
         spans = find(data)
         if not spans:
             break

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ExecutionMode, InboxTaken
 from ...state.calls import Binding, FileChange, JournaledCall, KeptResult, PendingCall
+from ...state.databases.file_parts import OpenFile
 from ...state.messages import (
     NO_EQUIPMENT,
     Equipment,
@@ -105,7 +106,7 @@ class Journal(Protocol):
 
     async def changes_of(self, call_id: str) -> tuple[FileChange, ...]: ...
 
-    async def kept(self, call_id: str, output: bytes) -> None:
+    async def kept(self, call_id: str, output: bytes | OpenFile) -> None:
         """Store the whole output of a call whose result shows a part, with the session's next commit."""
 
     async def kept_result(self, call_id: str) -> KeptResult | None:
@@ -180,6 +181,10 @@ class Masker(Protocol):
 
     def text(self, text: str) -> str: ...
     def data(self, data: bytes) -> bytes: ...
+    def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
+        """Mask what `read` returns from a place on, so many bytes, as `data` masks the whole of it."""
+        ...
+
     def stream(self) -> MaskedStream:
         """Return one for live output, where a secret may come in pieces."""
         ...

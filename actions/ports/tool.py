@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ...state.calls import UNCHANGED, Changed, DecidedBy, Effect, FileChange, KeptResult
+from ...state.databases.file_parts import OpenFile
 from ...state.messages import (
     Document,
     Equipment,
@@ -47,6 +48,8 @@ class ToolOutcome:
     """The answer with which the call ends the run; None: it goes on."""
     asks: str = ""
     """Why the call, which only reads, did not get through and is asked about before it runs once more."""
+    output_file: OpenFile | None = field(default=None, compare=False)
+    """In place of `full_output`, where the context says that it may be a file: memory stays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,8 @@ class ToolContext:
     """Nothing but a proof that it only reads lets the command run: it is held to what the proof says."""
     in_sandbox: bool = False
     """The command passes because of a sandbox, and runs in one, whatever others of its session run in."""
+    takes_file: bool = False
+    """The whole output may be an open file: nothing between the tool and the store looks at it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...state.application import ApplicationState
@@ -27,6 +28,7 @@ from ..ports import (
 from ..workspace.beneath import Reach
 from .model_call import reads
 from .results.large import fitted, most_bytes
+from .results.whole_output import mask_whole_output
 from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
 from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of, temp_of
 
@@ -229,6 +231,8 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         withheld=ports.withheld,
         allowed_by=call.decided_by,
         shows=lambda file: reads(ports.model, file),
+        # Middleware reads and replaces the bytes themselves.
+        takes_file=ports.wrap_tool_call is None and ports.scratch is not None,
     )
 
 
@@ -254,27 +258,29 @@ async def record_outcome(
     """
     changes, pre_images = outcome.changed
     kept, note = await kept_contents(changes, pre_images, ports.masker)
-    outcome = await _without_secrets(noted(outcome, note), ports.masker)
+    scratch = scratch_of(ports, call.call_id) or ports.cwd
+    outcome = await _without_secrets(noted(outcome, note), ports.masker, scratch)
     outcome = fitted(outcome, call.call_id, limit_bytes, ports.toolbox)
     content = before + outcome.content
     brought = (outcome.blocks, outcome.ends_run, outcome.equips)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
-    if outcome.full_output is not None:
-        await ports.journal.kept(call.call_id, outcome.full_output)
+    if (whole := outcome.output_file or outcome.full_output) is not None:
+        await ports.journal.kept(call.call_id, whole)
     clear_once_committed(ports, call.call_id)
     await ports.journal.finished(answer, flush, changes, kept, seen=outcome.seen)
     return answer
 
 
-async def _without_secrets(outcome: ToolOutcome, masker: Masker) -> ToolOutcome:
+async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) -> ToolOutcome:
     """Mask words; in pictures and documents no secrets are looked for."""
     for text in (outcome.content, *(block.text for block in outcome.blocks if isinstance(block, Text))):
         masker.learn(text)
-    whole, said = outcome.full_output, outcome.ends_run
+    if outcome.output_file is not None or outcome.full_output is not None:
+        outcome = await asyncio.to_thread(mask_whole_output, outcome, masker, scratch)
+    said = outcome.ends_run
     return replace(
         outcome,
         content=masker.text(outcome.content),
-        full_output=None if whole is None else await asyncio.to_thread(masker.data, whole),
         blocks=tuple(_masked(block, masker) for block in outcome.blocks),
         ends_run=None if said is None else masker.text(said),
     )

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -108,6 +108,10 @@ class SecretMasker:
 
     def data(self, data: bytes) -> bytes:
         return self._current().data(data)
+
+    def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
+        """Mask piece by piece, with the values known now."""
+        return self._current().windows(read, size)
 
     def stream(self) -> StreamMasker:
         """Return one for live output, with the values known now."""

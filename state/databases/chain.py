@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .database import Database, Statement, insert
+from .file_parts import with_bytes
 from .schema import CHAINED, COLUMNS, KEYS
 
 _PAGE_ROWS = 200
@@ -30,7 +31,7 @@ def digest_of(previous: str, table: str, values: Sequence[Any]) -> str:
     Every part is written with its length, so that no two rows read the same.
     """
     parts = [previous.encode()]
-    for value in (table, *values):
+    for value in with_bytes((table, *values)):
         part = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
         parts += (b"%d:" % len(part), part)
     return hashlib.blake2b(b"".join(parts), digest_size=20).hexdigest()

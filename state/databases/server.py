@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ..errors import StoreError
 from .database import Statement
+from .file_parts import with_bytes
 from .troubles import Trouble
 
 ANSWER_S = 40.0
@@ -65,11 +66,12 @@ def with_percent(sql: str) -> str:
 
 def plain(parameters: Sequence[Any], name: str, *, allows_nul: bool) -> tuple[Any, ...]:
     """Return the parameters as a server takes them; raises `Trouble` for text that it cannot keep."""
-    for value in parameters:
+    values = with_bytes(parameters)
+    for value in values:
         if isinstance(value, str) and not _is_storable(value, allows_nul):
             reason = "a character that it cannot keep in a text (NUL, or half of a surrogate pair)"
             raise Trouble("final", StoreError(f"The store {name} was given {reason}; nothing was written."))
-    return tuple(int(value) if isinstance(value, bool) else value for value in parameters)
+    return tuple(int(value) if isinstance(value, bool) else value for value in values)
 
 
 def _is_storable(text: str, allows_nul: bool) -> bool:

@@ -27,6 +27,7 @@ from .database import (
     told_here,
     unheard,
 )
+from .file_parts import with_bytes
 from .high_water import HighWater
 from .lock_holder import LockWait, is_lock, lock_holder
 from .schema import SCHEMA_VERSION, TABLES, if_missing, index_creations
@@ -228,7 +229,7 @@ class SqliteDatabase:
             self._require_indexes()
             raise GuardFailed(f"The store {self.name} was changed by another process.")
         for sql, parameters in statements:
-            self._connection.execute(sql, parameters)
+            self._connection.execute(sql, with_bytes(parameters))
         reach("store_in_transaction")
 
     def _commit_all(self, jobs: "Sequence[Job]") -> None:

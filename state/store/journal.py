@@ -11,6 +11,7 @@ from ..content import Attachment
 from ..crashpoints import reach
 from ..databases.chain import Entry, next_number, sound_rows
 from ..databases.database import Database
+from ..databases.file_parts import FilePart, OpenFile
 from ..messages import ToolResult, ToolUse, json_object
 from ..trace import ModelCalled, TraceRecord
 from .recording import contents_of, recorded_result
@@ -197,10 +198,13 @@ class CallJournal:
             await self._writer.flush()
             reach("finished_after_commit")
 
-    async def kept(self, call_id: str, output: bytes) -> None:
-        self._kept[call_id] = len(output)
-        for number, start in enumerate(range(0, len(output), _OUTPUT_CHUNK_BYTES)):
-            chunk = output[start : start + _OUTPUT_CHUNK_BYTES]
+    async def kept(self, call_id: str, output: bytes | OpenFile) -> None:
+        size = len(output) if isinstance(output, bytes) else output.size
+        self._kept[call_id] = size
+        for number, start in enumerate(range(0, size, _OUTPUT_CHUNK_BYTES)):
+            end = min(start + _OUTPUT_CHUNK_BYTES, size)
+            is_here = isinstance(output, bytes)
+            chunk = output[start:end] if is_here else FilePart(output, start, end - start)
             self._writer.queue(Entry("outputs", (call_id, number, chunk)))
 
     async def kept_result(self, call_id: str) -> KeptResult | None:

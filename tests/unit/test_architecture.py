@@ -63,6 +63,7 @@ SHORT_IDEAS = {
 }
 """Files under 20 lines, with their reason."""
 ONE_IMPORTER = {
+    "actions/masking/windows.py": "where bytes may be cut, whatever is looked for in them",
     "agent/policy/shell/chained_commands.py": "what commands of a line give each other, and no verdict",
     "agent/history/replay/absent_tools.py": "what stands for tools that are not here, whatever walks",
     "actions/tools/http/openapi_schemas.py": "references and schemas of a description, not its requests",

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Self
 
+from ....state.databases.file_parts import OpenFile
+from ....state.messages import Outcome
 from ...ports import ToolOutcome
 from ...workspace.paths import shown, size_text
 from .spool import CommandLimits, Ended
@@ -116,12 +118,12 @@ _LONGEST_SNAP = 2000
 class Captured:
     text: str
     """Plain text; a marker stands for what is left out."""
-    full: bytes | None
+    full: bytes | OpenFile | None
     """Every byte that was kept, where `text` does not tell all of it."""
 
 
-def captured(output: int) -> Captured:
-    """Return what is in an open file; memory stays small however much it is, unless all of it is needed."""
+def captured(output: int, takes_file: bool) -> Captured:
+    """Return what is in an open file; `takes_file`: memory stays small however much it is."""
     size = os.fstat(output).st_size
     with os.fdopen(os.dup(output), "rb") as file:
         file.seek(0)
@@ -130,6 +132,8 @@ def captured(output: int) -> Captured:
             text, is_cut = cut_middle(plain(content.decode(errors="replace")), (0, 0), "")
             return Captured(text, content if is_cut or not _is_utf8(content) else None)
         text, _ = cut_middle(*_sides(file, size))
+        if takes_file:
+            return Captured(text, OpenFile(os.dup(output)))
         file.seek(0)
         return Captured(text, file.read(size))
 
@@ -196,9 +200,16 @@ def outcome_of(captured: Captured, ended: Ended, limits: CommandLimits, *remarks
     notes = [f"[{note}]" for note in (*_notes(ended, limits), *remarks)]
     content = "\n".join([output or "(no output)", *notes, f"exit code: {_exit_code(ended)}"])
     if ended.reason in ("timeout", "idle"):
-        return ToolOutcome("timeout", content, captured.full)
+        return outcome_with("timeout", content, captured)
     is_fine = ended.status == 0 and not ended.problem and not ended.too_many and not ended.asking
-    return ToolOutcome("ok" if is_fine else "error", content, captured.full)
+    return outcome_with("ok" if is_fine else "error", content, captured)
+
+
+def outcome_with(outcome: Outcome, content: str, captured: Captured) -> ToolOutcome:
+    """Return an outcome with the whole output beside it."""
+    if isinstance(captured.full, OpenFile):
+        return ToolOutcome(outcome, content, output_file=captured.full)
+    return ToolOutcome(outcome, content, captured.full)
 
 
 def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ...ports import Recovered, ToolOutcome
 from ...workspace.atomic_write import wait_for_lock
 from ...workspace.paths import opened
 from .marks import kill_marked, marked_processes
-from .output import Captured, captured, outcome_of
+from .output import Captured, captured, outcome_of, outcome_with
 from .spool import CommandLimits, Ended, call_mark, ended, this_boot
 from .supervisor.claim import ENDED, OUTPUT, READY, STARTED
 
@@ -24,12 +24,12 @@ _UNRECORDED_AND_KILLED = "How it ended is not recorded; what was left of it was 
 _NEVER_STARTED = "The command was not run: the agent died before it was started."
 
 
-async def recover(scratch: Path, limits: CommandLimits) -> Recovered | None:
+async def recover(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
     """End what is left of the command and say what is known of it; None if it left no folder."""
-    return await asyncio.to_thread(_recovered, scratch, limits)
+    return await asyncio.to_thread(_recovered, scratch, limits, takes_file)
 
 
-def _recovered(scratch: Path, limits: CommandLimits) -> Recovered | None:
+def _recovered(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
     taken_back = _take_back(scratch)
     if taken_back is not None:
         if taken_back and taken_back == this_boot():
@@ -41,11 +41,11 @@ def _recovered(scratch: Path, limits: CommandLimits) -> Recovered | None:
         return None
     if mark.boot != this_boot():
         # The supervisor's record was never synced: what is left of it may be a part.
-        return Recovered(None, _output(scratch).text, _RESTARTED)
+        return Recovered(None, _output(scratch, True).text, _RESTARTED)
     with opened(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
         wait_for_lock(started, fcntl.LOCK_SH, _PATIENCE_S)
     killed = kill_marked(mark.marker)
-    output = _output(scratch)
+    output = _output(scratch, takes_file)
     try:
         report = scratch.joinpath(ENDED).read_bytes()
     except FileNotFoundError:
@@ -71,10 +71,10 @@ def _take_back(scratch: Path) -> str | None:
     return None
 
 
-def _output(scratch: Path) -> Captured:
+def _output(scratch: Path, takes_file: bool) -> Captured:
     try:
         with opened(scratch / OUTPUT, os.O_RDONLY | os.O_NOFOLLOW) as file:
-            return captured(file)
+            return captured(file, takes_file)
     except FileNotFoundError:
         return Captured("", None)
 
@@ -88,7 +88,7 @@ def _told(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:
             f"Interrupted after {end.after_s:.1f} s and stopped; a part of it may have taken effect."
             f" Output so far:\n{output.text or '(none)'}"
         )
-        return Recovered(ToolOutcome("interrupted", content, output.full))
+        return Recovered(outcome_with("interrupted", content, output))
     return Recovered(outcome_of(output, end, limits, _AWAY))
 
 

@@ -153,11 +153,11 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
                 return _not_run(_start_problem(error, cwd))
             except asyncio.CancelledError:
                 changed = await to_the_end(asyncio.to_thread(before.compare))
-                raise asyncio.CancelledError(captured(spool.output).text, changed) from None
+                raise asyncio.CancelledError(captured(spool.output, True).text, changed) from None
         if ended.is_refused:
             return _not_run("another process took the call over")
         changed = await asyncio.to_thread(before.compare)
-        found = await _found(spool.output)
+        found = await _found(spool.output, context.takes_file)
         if wall is not None and ended.status and (why := failed_at_wall(found.text, cwd)):
             return ToolOutcome("error", found.text, asks=_FAILED_AT_WALL.format(line=why))
         notes = filter(
@@ -171,7 +171,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 
         if context.scratch is None:
             return Recovered(None)
-        found = await recover(context.scratch, self._limits(arguments)) or Recovered(None)
+        found = await recover(context.scratch, self._limits(arguments), context.takes_file) or Recovered(None)
         if found.is_not_started:
             return found
         changed = await asyncio.to_thread(_left, context, context.scratch)
@@ -271,13 +271,13 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
     return Path(stack.enter_context(folder))
 
 
-async def _found(output: int) -> "Captured":
+async def _found(output: int, takes_file: bool) -> "Captured":
     """Read what was written; what is short is read at once, which takes less than to ask a thread for it."""
     from .output import captured
 
     if os.fstat(output).st_size <= _SHORT_BYTES:
-        return captured(output)
-    return await asyncio.to_thread(captured, output)
+        return captured(output, takes_file)
+    return await asyncio.to_thread(captured, output, takes_file)
 
 
 def _not_run(why: str) -> ToolOutcome:

@@ -27,18 +27,25 @@ def fitted(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: Toolbox)
     text = "\n".join((outcome.content, *beside))
     if limit_bytes and len(text.encode(errors="replace")) > limit_bytes:
         files = tuple(block for block in outcome.blocks if not isinstance(block, Text))
-        is_whole = outcome.full_output is None
+        is_whole = not _has_whole(outcome)
         shown = _shown(text, call_id, int(limit_bytes * _SHOWN_SHARE), tools, is_whole)
-        kept = text if outcome.full_output is None else "\n".join(("", *beside))
-        full = (outcome.full_output or b"") + kept.encode(errors="replace")
-        return replace(outcome, content=shown, blocks=files, full_output=full)
-    reader = reading(tools, call_id) if outcome.full_output is not None else ""
+        outcome = replace(outcome, content=shown, blocks=files)
+        kept = (text if is_whole else "\n".join(("", *beside))).encode(errors="replace")
+        if outcome.output_file is not None:
+            outcome.output_file.append(kept)
+            return outcome
+        return replace(outcome, full_output=(outcome.full_output or b"") + kept)
+    reader = reading(tools, call_id) if _has_whole(outcome) else ""
     if not reader:
         return outcome
     # The last line is the tool's own: an exit code, or how much of a page there is.
     above, line, last = outcome.content.rpartition("\n")
     hint = f"[the whole output: {reader}]"
     return replace(outcome, content=f"{above}{line}{hint}\n{last}")
+
+
+def _has_whole(outcome: ToolOutcome) -> bool:
+    return outcome.full_output is not None or outcome.output_file is not None
 
 
 def reading(tools: Toolbox, call_id: str, offset: int = 1) -> str:

@@ -1,0 +1,83 @@
+"""Masks bytes window by window, with the same result as masking the whole of them at once."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from .key_formats import MOST_BYTES
+from .span import MOST_PASSES, SecretSpan, masked, replaced
+
+WINDOW_BYTES = 1024 * 1024
+_LEAST_AFTER_BYTES = 2 * MOST_BYTES
+"""A key whose end marker comes later than that would not be found in the whole either."""
+_CLEAR_BYTES = 256
+"""On both sides of a cut there is no secret: what is found by its surroundings is found in its window."""
+_MOST_TRIES = 1000
+
+Find = Callable[[bytes], list[SecretSpan]]
+Read = Callable[[int, int], bytes]
+"""Returns the bytes from a place on, so many of them."""
+
+
+class _Split(NamedTuple):
+    done: bytes
+    """What stands before the cut, masked."""
+    at: int
+    """The cut, in what was not masked."""
+
+
+def mask_windows(
+    read: Read, size: int, find: Find, longest: int, window_bytes: int = WINDOW_BYTES
+) -> Iterator[bytes]:
+    """Yield what `masked` returns for all `size` bytes; `longest`: bytes of the longest value known.
+
+    A window ends at the end of a line with no secret near it and none across it. Where there is no such
+    line the window grows, so that a line is never cut.
+    """
+    after = max(_LEAST_AFTER_BYTES, longest) + _CLEAR_BYTES
+    start, window = 0, window_bytes
+    while size - start > window:
+        split = _split(read(start, window), find, after)
+        if split is None:
+            window *= 2
+            continue
+        yield split.done
+        start, window = start + split.at, window_bytes
+    yield masked(read(start, size - start), find)
+
+
+def _split(data: bytes, find: Find, after: int) -> _Split | None:
+    """Mask the beginning of `data`, of which at least `after` bytes stay; None: it cannot be cut."""
+    if data.rfind(b"\n", 0, len(data) - after) < 0:
+        return None
+    spans = find(data)
+    cut = at = _last_cut(data, spans, len(data) - after)
+    # As in `masked`, with an eye on the cut: what stands near it must stay as it is in every pass.
+    for _ in range(MOST_PASSES):
+        if cut is None or not spans:
+            break
+        before = [span for span in spans if span.end <= cut]
+        grown = len(replaced(data[:cut], before)) - cut
+        data, cut = replaced(data, spans), cut + grown
+        spans = find(data)
+        if not _is_clear(spans, cut):
+            return None
+    return None if at is None or cut is None else _Split(data[:cut], at)
+
+
+def _last_cut(data: bytes, spans: list[SecretSpan], most: int) -> int | None:
+    """Return the last end of a line up to `most` that is clear."""
+    cut = most + 1
+    for _ in range(_MOST_TRIES):
+        cut = data.rfind(b"\n", 0, cut - 1) + 1
+        if not cut:
+            return None
+        if _is_clear(spans, cut):
+            return cut
+    return None
+
+
+def _is_clear(spans: list[SecretSpan], cut: int) -> bool:
+    """Tell whether no span, of those that are in order, comes near a cut."""
+    first = bisect_left(spans, cut - _CLEAR_BYTES, key=lambda span: span.end)
+    return first == len(spans) or spans[first].start > cut + _CLEAR_BYTES

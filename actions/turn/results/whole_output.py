@@ -1,0 +1,36 @@
+"""The whole output of a call on its way to the store: without secrets, and in a file where it came in one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ....state.databases.file_parts import OpenFile
+from ...ports import Masker, ToolOutcome
+
+_LOST = "[the whole output could not be kept: {why}]"
+
+
+def mask_whole_output(outcome: ToolOutcome, masker: Masker, folder: Path) -> ToolOutcome:
+    """Return the outcome with what is kept beside its content masked; a new file is made in `folder`."""
+    output = outcome.output_file
+    if output is None:
+        whole = outcome.full_output
+        return outcome if whole is None else replace(outcome, full_output=masker.data(whole))
+    try:
+        file = _masked_file(output, masker, folder)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return replace(outcome, content=f"{outcome.content}\n{_LOST.format(why=why)}", output_file=None)
+    if isinstance(file, bytes):
+        return replace(outcome, full_output=file, output_file=None)
+    return replace(outcome, output_file=file)
+
+
+def _masked_file(output: OpenFile, masker: Masker, folder: Path) -> OpenFile | bytes:
+    """Write the masked output to a file, or where there is no room for one return it."""
+    try:
+        file = OpenFile.nameless(folder)
+        for piece in masker.windows(output.read, output.size):
+            file.append(piece)
+    except OSError:
+        return b"".join(masker.windows(output.read, output.size))
+    return file
