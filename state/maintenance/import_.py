@@ -2,9 +2,10 @@
 
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import count
 from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 from pydantic import ValidationError
@@ -88,12 +89,20 @@ def is_command_like(message: WaitingMessage) -> bool:
     return message.text.lstrip().startswith(("/", "!"))
 
 
-def checked_import(database: Database, file: BinaryIO) -> CheckedImport:
-    """Read an export and check all of it; raises `UsageError`."""
+def checked_import(
+    database: Database, file: BinaryIO, watch: Callable[[int, int], object] = lambda number, total: None
+) -> CheckedImport:
+    """Read an export and check all of it; raises `UsageError`.
+
+    `watch` is called before each record is checked, with its number and how many there are.
+    """
     export = ExportFile(file)
     references = _References(tuple(export.sessions))
+    total = sum(len(part.rows) for part in export.sessions.values())
+    numbers = count(1)
     checked = {
-        name: _checked(database, export, name, part, references) for name, part in export.sessions.items()
+        name: _checked(database, export, name, part, references, lambda: watch(next(numbers), total))
+        for name, part in export.sessions.items()
     }
     references.require_messages()
     new = (name for name, part in export.sessions.items() if not _is_here(database, export, name, part))
@@ -123,14 +132,20 @@ def import_recording(database: Database, tenant: str, file: BinaryIO) -> str:
 
 
 def _checked(
-    database: Database, export: ExportFile, name: str, part: SessionPart, references: "_References"
+    database: Database,
+    export: ExportFile,
+    name: str,
+    part: SessionPart,
+    references: "_References",
+    watch: Callable[[], object],
 ) -> _Checked:
-    """Follow the hash chain from the session's first row to its head."""
+    """Follow the hash chain from the session's first row to its head; call `watch` before each row."""
     number, head = part.place.number, part.head
     settings = _checked_head(export, name, part)
     damaged = {(record.get("source"), record.get("place")) for record in part.quarantine}
     digest, traces, settings_sha256 = first_digest(name), 0, ""
     for record in range(len(part.rows)):
+        watch()
         place = part.rows[record]
         table, values, own = chained_row(place.number, export.read(place))
         if digest_of(digest, table, values) == own:

@@ -56,10 +56,19 @@ class PrunePlan:
     """How many of those would go if no call of theirs waited for a decision."""
 
 
-def plan_prune(database: Database, tenant: str, rules: PruneRules, now: datetime) -> PrunePlan:
-    """Choose the sessions that may go, and go by age or to keep the size."""
+def plan_prune(
+    database: Database,
+    tenant: str,
+    rules: PruneRules,
+    now: datetime,
+    watch: Callable[[int], object] = lambda number: None,
+) -> PrunePlan:
+    """Choose the sessions that may go, and go by age or to keep the size.
+
+    `watch` is called before a session is looked at, with how many that makes.
+    """
     sessions = _sessions(database, tenant, text_of(now))
-    choice = _Choice(database, sessions)
+    choice = _Choice(database, sessions, watch)
     oldest_first = sessions[rules.keep :][::-1]
     before = text_of(now - rules.older_than)
     choice.take("age", (s for s in oldest_first if s.updated_at < before), lambda: True)
@@ -85,8 +94,12 @@ def drop_unused_contents(database: Database) -> None:
 class _Choice:
     """What goes so far. A session goes after its forks, or not at all."""
 
-    def __init__(self, database: Database, sessions: list[StoredSession]) -> None:
+    def __init__(
+        self, database: Database, sessions: list[StoredSession], watch: Callable[[int], object]
+    ) -> None:
         self._database = database
+        self._watch = watch
+        self._examined = 0
         self._forks: dict[str, list[str]] = {}
         for session in sessions:
             if session.parent_id is not None:
@@ -114,6 +127,8 @@ class _Choice:
             left = blocked
 
     def _may_go(self, session: StoredSession) -> bool:
+        self._examined += 1
+        self._watch(self._examined)
         if session.is_busy or session.id in self.waiting:
             return False
         if not _waits(self._database, session.id):

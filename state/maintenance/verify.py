@@ -1,6 +1,6 @@
 """Verifies the record of approvals and effects: that it is what was written, and that it makes sense."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -207,13 +207,19 @@ class Audit:
     calls: tuple[AuditedCall, ...]
 
 
-def audit(database: Database, lineage: list[str]) -> Audit:
-    """Verify a session and what it was forked from, oldest first; nothing is changed."""
+def audit(
+    database: Database, lineage: list[str], watch: Callable[[int, int], object] = lambda number, total: None
+) -> Audit:
+    """Verify a session and what it was forked from, oldest first; nothing is changed.
+
+    `watch` is called before each session, with its number and how many there are.
+    """
     sessions: list[AuditedSession] = []
     breaches: list[Breach] = []
     trails: Trails = {}
     contents = _ContentChecks(database)
-    for session_id in lineage:
+    for number, session_id in enumerate(lineage, 1):
+        watch(number, len(lineage))
         audited, found, trails = _audit_session(database, session_id, trails, contents)
         sessions.append(audited)
         breaches += found

@@ -16,6 +16,7 @@ from ...state.errors import OutputLost, SandburError, UsageError
 from ..argument_types import names, one_of, position
 from ..grammar import ID, Command, Progress, flag, switch, word
 from ..open_session import opened
+from ..terminal.live import ProgressLine
 from ..terminal.sanitize import one_line
 from ..terminal.terminal import is_interactive, make_console, put, say
 from .fork import agreed, restored_lines
@@ -89,9 +90,10 @@ class ReplayCommand(Command):
                 parts = frozenset(self.live)
                 async with live_parts(parts, runtime.settings, settings, os.environ) as live:
                     today = Today(own=_own_tools(settings))
-                    replayed = await replay(
-                        store, session_id, self.from_seq, today, live, ignores_tools=self.ignore_tools
-                    )
+                    with ProgressLine("Replaying step") as progress:
+                        replayed = await replay(
+                            store, session_id, self.from_seq, today, live, self.ignore_tools, progress.show
+                        )
                 code = 0 if replayed.is_same else 4
                 if self.json:
                     put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
@@ -225,7 +227,8 @@ class AddTestCommand(Command):
             folder = Path(self.to)
             recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
             _refuse_taken((recording, test), self.force)
-            replayed = await replay(runtime.store, session_id)
+            with ProgressLine("Replaying step") as progress:
+                replayed = await replay(runtime.store, session_id, watch=progress.show)
             records = export_session(runtime.store.database, session_id)
             write_whole(recording, (encoded(record) + "\n" for record in records))
         write_whole(test, [_TEST.format(name=name)])

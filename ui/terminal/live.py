@@ -1,18 +1,26 @@
 """Rows at the end of the screen that change in place: only cells that differ are written."""
 
+import os
 import re
+import stat
+import sys
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Self, TextIO
 
-from .terminal import can_redraw
+from .terminal import can_redraw, glyphs_for, make_console, shortened
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 MAX_LINES = 24
+_REDRAW_S = 0.1
+"""The shortest time between two states of a progress line."""
 _SHORT_GAP = 4
 """So many equal cells are written again rather than passed over by a sequence."""
 
@@ -197,6 +205,66 @@ class LiveRegion:
             pen.put("\x1b[J")
         self._body, self._foot = body, foot
         return pen.text
+
+
+class ProgressLine:
+    """One line on stderr that says how far a long command is; it is redrawn in place, and gone at the end.
+
+    Nothing is drawn before `delay_s` has passed, where lines cannot be redrawn, or where stdout goes into a
+    pipe: the program at its other end may use the same screen.
+    """
+
+    def __init__(
+        self, what: str, total: int = 0, delay_s: float = 1.0, is_wanted: bool = True,
+        file: TextIO | None = None,
+    ) -> None:  # fmt: skip
+        """`what` is followed by the numbers: `Checking session`; a `total` of 0 is not known."""
+        self._what = what
+        self._total = total
+        self._file = file or sys.stderr
+        self._console: Console | None = None
+        self._next_at = time.monotonic() + delay_s if is_wanted and self._file.isatty() else inf
+        self._is_drawn = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_drawn:
+            self._write("\r\x1b[K")
+
+    def show(self, done: int, total: int = 0) -> None:
+        """Say that this many are done, or that this one is being worked on; at most ten times a second."""
+        self._total = total or self._total
+        if time.monotonic() < self._next_at:
+            return
+        self._next_at = time.monotonic() + _REDRAW_S if self._can_draw() else inf
+        if self._next_at == inf or self._console is None:
+            return
+        of = f" of {max(done, self._total):,}" if self._total else ""
+        rest = glyphs_for(self._file.encoding).rest
+        self._is_drawn = True
+        # In the last column a cursor would stand before or after the line's end, as terminals like.
+        self._write(f"\r{shortened(f'{self._what} {done:,}{of}', self._console.width - 1, rest)}\x1b[K")
+
+    def _can_draw(self) -> bool:
+        if self._console is None:
+            self._console = make_console(self._file)
+        return can_redraw(self._console) and not _is_piped(sys.stdout)
+
+    def _write(self, text: str) -> None:
+        # A lost terminal is no reason to fail.
+        with suppress(OSError, ValueError):
+            self._file.write(text)
+            self._file.flush()
+
+
+def _is_piped(stream: TextIO) -> bool:
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 class _Pen:

@@ -218,7 +218,7 @@ def is_far_behind() -> bool:
 def wait_for_room() -> None:
     """Wait while much waits for its reader; a signal ends the process."""
     if is_far_behind():
-        with _exit_on_signals():
+        with exit_on_signals():
             for writer in _writers():
                 while not writer.wait(_MOST_WAITING_BYTES):
                     pass
@@ -227,7 +227,7 @@ def wait_for_room() -> None:
 def finish(is_stopped: bool) -> None:
     """Wait until all is written; once stopped, or by a signal now, only for readers that read."""
     grace = Grace()
-    with _exit_on_signals():
+    with exit_on_signals():
         for writer in _writers():
             while not writer.wait() and not (is_stopped and grace.is_over()):
                 pass
@@ -256,7 +256,7 @@ class Grace:
 
 
 @contextmanager
-def _exit_on_signals() -> Generator[None]:
+def exit_on_signals() -> Generator[None]:
     """Let a signal raise `SystemExit`: here no event loop hears it."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
 """Replays a session, or a recording file, and says where today's program first does something else."""
 
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,10 +38,12 @@ async def replay(
     today: Today | None = None,
     live: Live | None = None,
     ignores_tools: bool = False,
+    watch: Callable[[int, int], object] = lambda number, total: None,
 ) -> Replayed:
     """Walk a session through today's program, after step `from_seq`; nothing is written.
 
     `ignores_tools`: tools in other words, new ones and gone ones are no difference by themselves.
+    `watch` is called before each step, with its number and how many steps there are to look at.
     Raises `UsageError` if there is nothing to replay, `StoreError` if the records are damaged.
     """
     recording = await store.database.offload(lambda: read_recording(store, session_id))
@@ -53,6 +55,7 @@ async def replay(
         if moment.seq < first:
             continue
         seq = moment.seq
+        watch(seq - first + 1, recording.last_seq - first + 1)
         if moment.began is None or moment.began.conditions is None:
             skipped.append(seq)
             continue

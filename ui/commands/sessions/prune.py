@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...open_session import opened
 from ...terminal.lines import local_time
+from ...terminal.live import ProgressLine
+from ...terminal.output import exit_on_signals
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import put, say
 
@@ -24,8 +26,10 @@ async def prune_sessions(command: "SessionsCommand") -> int:
     rules = PruneRules(command.older_than, command.keep, command.max_size)
     async with opened(command) as runtime:
         store = runtime.store
-        plan = plan_prune(store.database, store.tenant, rules, datetime.now(UTC))
-        busy: set[str] = set() if command.dry_run else _delete(store, plan, runtime.settings.home)
+        with exit_on_signals():
+            with ProgressLine("Looking at session") as progress:
+                plan = plan_prune(store.database, store.tenant, rules, datetime.now(UTC), progress.show)
+            busy: set[str] = set() if command.dry_run else _delete(store, plan, runtime.settings.home)
     goes = [choice for choice in plan.goes if choice[0].id not in busy]
     if command.json:
         put(json.dumps(_object(goes, plan.stays + len(busy), command.dry_run), indent=1))
@@ -42,16 +46,18 @@ def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
     from ....state.maintenance.prune import delete, drop_unused_contents
 
     kept: set[str] = set()
-    for session, _ in plan.goes:
-        has_kept_fork = any(other.parent_id == session.id for other, _ in plan.goes if other.id in kept)
-        if has_kept_fork or not delete(store.database, session):
-            kept.add(session.id)
-        else:
-            store.forget(session.id)
-            clear_scratch(home, session.id)
-    if len(kept) < len(plan.goes):
-        drop_unused_contents(store.database)
-        store.database.compact()
+    with ProgressLine("Deleting session", len(plan.goes)) as progress:
+        for number, (session, _) in enumerate(plan.goes, 1):
+            progress.show(number)
+            has_kept_fork = any(other.parent_id == session.id for other, _ in plan.goes if other.id in kept)
+            if has_kept_fork or not delete(store.database, session):
+                kept.add(session.id)
+            else:
+                store.forget(session.id)
+                clear_scratch(home, session.id)
+        if len(kept) < len(plan.goes):
+            drop_unused_contents(store.database)
+            store.database.compact()
     return kept
 
 

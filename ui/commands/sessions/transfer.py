@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from ....state.errors import OutputLost, UsageError
 from ...json_output import encoded
 from ...open_session import opened
+from ...terminal.live import ProgressLine
+from ...terminal.output import exit_on_signals
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import is_interactive, put, say
 
@@ -22,14 +24,21 @@ if TYPE_CHECKING:
 
 
 async def export_session(command: "SessionsCommand") -> int:
+    to_stdout = command.file in ("", "-")
+    # On a terminal the session itself is what moves.
+    is_wanted = not (to_stdout and sys.stdout.isatty())
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
-        pieces = _pieces(runtime.store, session_id, command.export_format, command.as_recorded)
-        if command.file in ("", "-"):
-            for piece in pieces:
-                put(piece, end="")
-            return 0
-        lines = _write(Path(command.file), pieces)
+        with exit_on_signals():
+            with ProgressLine("Looking for secrets in record", is_wanted=is_wanted) as looking:
+                form, as_recorded = command.export_format, command.as_recorded
+                pieces = _pieces(runtime.store, session_id, form, as_recorded, looking.show)
+            with ProgressLine("Exporting line", is_wanted=is_wanted) as progress:
+                if to_stdout:
+                    for piece in _counted(pieces, progress.show):
+                        put(piece, end="")
+                    return 0
+                lines = _write(Path(command.file), pieces, progress.show)
     say(f"Exported session {session_id}: {lines} lines in {one_line(command.file)}.")
     return 0
 
@@ -39,8 +48,30 @@ def written_export(store: "Store", session_id: str, form: str, file: Path) -> in
     return _write(file, _pieces(store, session_id, form))
 
 
-def _pieces(store: "Store", session_id: str, form: str, as_recorded: bool = False) -> Iterable[str]:
-    """Return what the file holds: every record as a line of JSON, or the report, which is masked."""
+def _ignore(number: int) -> None:
+    """Watch nothing."""
+
+
+def _counted(pieces: Iterable[str], watch: Callable[[int], object]) -> Iterable[str]:
+    """Yield the pieces, and call `watch` with the number of lines after each."""
+    lines = 0
+    for piece in pieces:
+        yield piece
+        lines += piece.count("\n")
+        watch(lines)
+
+
+def _pieces(
+    store: "Store",
+    session_id: str,
+    form: str,
+    as_recorded: bool = False,
+    watch: Callable[[int], object] = _ignore,
+) -> Iterable[str]:
+    """Return what the file holds: every record as a line of JSON, or the report, which is masked.
+
+    `watch` is called with the number of each record that is searched for secrets.
+    """
     if form != "jsonl":
         from ...report.html import report
 
@@ -48,18 +79,20 @@ def _pieces(store: "Store", session_id: str, form: str, as_recorded: bool = Fals
     from ....state.maintenance.export import export_session
 
     if not as_recorded:
-        _refuse_secrets(store, session_id)
+        _refuse_secrets(store, session_id, watch)
     return (encoded(record) + "\n" for record in export_session(store.database, session_id))
 
 
-def _refuse_secrets(store: "Store", session_id: str) -> None:
+def _refuse_secrets(store: "Store", session_id: str, watch: Callable[[int], object]) -> None:
     """Refuse to write what would be masked if it were recorded today; masking it would break its chain."""
     from ....agent.session.secrets import masker_for
     from ....state.maintenance.export import export_session, recorded_texts
 
     masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
-    texts = (text for record in export_session(store.database, session_id) for text in recorded_texts(record))
-    number = sum(masker.text(text) != text for text in texts)
+    number = 0
+    for place, record in enumerate(export_session(store.database, session_id), 1):
+        watch(place)
+        number += sum(masker.text(text) != text for text in recorded_texts(record))
     if number:
         what = "1 record holds" if number == 1 else f"{number} records hold"
         raise UsageError(
@@ -75,7 +108,8 @@ async def import_session(command: "SessionsCommand") -> int:
 
     with _source(command.session) as file:
         async with opened(command) as runtime:
-            checked = checked_import(runtime.store.database, file)
+            with exit_on_signals(), ProgressLine("Checking record") as progress:
+                checked = checked_import(runtime.store.database, file, progress.show)
             for line in _brought(checked.imported):
                 say(line)
             if not command.yes:
@@ -117,8 +151,11 @@ async def _confirm(name: str) -> None:
         raise UsageError("Nothing was imported.")
 
 
-def _write(path: Path, pieces: Iterable[str]) -> int:
-    """Write a new file that only its owner can read; a half-written one goes. Return the lines."""
+def _write(path: Path, pieces: Iterable[str], watch: Callable[[int], object] = _ignore) -> int:
+    """Write a new file that only its owner can read; a half-written one goes. Return the lines.
+
+    `watch` is called with the number of lines after each piece.
+    """
     try:
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -133,6 +170,7 @@ def _write(path: Path, pieces: Iterable[str]) -> int:
                 for piece in pieces:
                     file.write(piece)
                     lines += piece.count("\n")
+                    watch(lines)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...open_session import opened
 from ...terminal.lines import local_time
+from ...terminal.live import ProgressLine
+from ...terminal.output import exit_on_signals
 from ...terminal.sanitize import one_line
 from ...terminal.terminal import make_console, put, say
 
@@ -25,7 +27,9 @@ async def verify_session(command: "SessionsCommand") -> int:
     async with opened(command) as runtime:
         store = runtime.store
         session_id = store.find(command.session)
-        found = audit(store.database, [*store.index.ancestors(session_id), session_id])
+        lineage = [*store.index.ancestors(session_id), session_id]
+        with exit_on_signals(), ProgressLine("Checking session") as progress:
+            found = audit(store.database, lineage, progress.show)
     if command.json:
         put(json.dumps(_object(session_id, found), indent=1))
     else:

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from ....state.errors import SandburError
 from ...open_session import tell_notice
+from ...terminal.live import ProgressLine
+from ...terminal.output import exit_on_signals
 from ..sessions.prune import size_text
 from ..sessions.verify import breach_line
 from .installation import Finding
 
 if TYPE_CHECKING:
     from ....agent.config.settings import Settings
+    from ....state.maintenance.verify import Breach
     from ....state.store.store import Store
 
 _MOST_NAMED = 5
@@ -52,7 +55,8 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
             yield Finding("bad", "store", problem, "sandbur sessions verify")
     sessions = {summary.id: summary.parent_id for summary in store.sessions()}
     count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
-    damaged = list(_records(store, sessions))
+    with exit_on_signals():
+        damaged = list(_records(store, sessions, shows_progress=not settings.plain))
     unwritable = list(_writing(store, settings))
     verdict = "cannot be written" if unwritable else "intact"
     verdict = "damaged" if problems or any(f.verdict == "bad" for f in damaged) else verdict
@@ -66,18 +70,24 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     yield from _leftovers(settings.home, sessions)
 
 
-def _records(store: "Store", parents: Mapping[str, str | None]) -> Iterator[Finding]:
+def _records(store: "Store", parents: Mapping[str, str | None], shows_progress: bool) -> Iterator[Finding]:
     """Verify every session, as `sessions verify` does."""
     from ....state.maintenance.verify import audit_all
 
-    for session_id, breaches in audit_all(store.database, parents):
-        fix = f"sandbur sessions verify {session_id}"
-        for breach in breaches[:_MOST_NAMED]:
-            detail = f"{session_id[:8]}: {breach_line(breach, session_id)}"
-            yield Finding("note" if breach.is_set_aside else "bad", "session", detail, fix)
-        if rest := breaches[_MOST_NAMED:]:
-            verdict = "note" if all(breach.is_set_aside for breach in rest) else "bad"
-            yield Finding(verdict, "session", f"{session_id[:8]}: {len(rest)} more problems", fix)
+    with ProgressLine("Checking session", len(parents), is_wanted=shows_progress) as progress:
+        for number, (session_id, breaches) in enumerate(audit_all(store.database, parents), 1):
+            progress.show(number)
+            yield from _breach_findings(session_id, breaches)
+
+
+def _breach_findings(session_id: str, breaches: "list[Breach]") -> Iterator[Finding]:
+    fix = f"sandbur sessions verify {session_id}"
+    for breach in breaches[:_MOST_NAMED]:
+        detail = f"{session_id[:8]}: {breach_line(breach, session_id)}"
+        yield Finding("note" if breach.is_set_aside else "bad", "session", detail, fix)
+    if rest := breaches[_MOST_NAMED:]:
+        verdict = "note" if all(breach.is_set_aside for breach in rest) else "bad"
+        yield Finding(verdict, "session", f"{session_id[:8]}: {len(rest)} more problems", fix)
 
 
 def _key(settings: "Settings") -> Finding:
