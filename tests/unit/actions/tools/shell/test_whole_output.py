@@ -1,12 +1,14 @@
 """What is kept beside a result goes to the store without secrets, even where no file can be made for it."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.samples.secret import drawn
 
-from sandbur.actions.ports import ToolOutcome
+from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.tool import RunShellCommand
 from sandbur.actions.turn.results.whole_output import mask_whole_output
 from sandbur.agent.session.secrets import masker_for
 from sandbur.state.databases.file_parts import FilePart, OpenFile, with_bytes
@@ -78,3 +80,19 @@ def test_a_part_of_a_file_that_became_shorter_is_an_error_of_the_store(tmp_path:
     os.truncate(path, 7)
     with pytest.raises(StoreError, match="its file became shorter"):
         part.read()
+
+
+async def test_the_output_of_a_command_whose_agent_died_comes_from_its_file_too(tmp_path: Path) -> None:
+    (tmp_path / "output.bin").write_bytes(OUTPUT)
+    tool, scratch = RunShellCommand(), tmp_path / "c"
+    arguments = tool.parse('{"command": "cat output.bin"}')
+    context = ToolContext("c1", tmp_path, lambda text: None, scratch=scratch)
+    ran = await tool.run(arguments, context)
+    in_memory = (await tool.recover(arguments, context)).outcome
+    in_file = (await tool.recover(arguments, replace(context, takes_file=True))).outcome
+    assert in_memory is not None
+    assert in_file is not None
+    assert in_file.output_file is not None
+    assert ran.full_output == in_memory.full_output == OUTPUT
+    assert in_file.output_file.read(0, len(OUTPUT) + 1) == OUTPUT
+    assert (in_file.content, in_file.outcome) == (in_memory.content, in_memory.outcome)
