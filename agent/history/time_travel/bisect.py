@@ -193,7 +193,7 @@ class Bisector:
             ended = await run_supervised(
                 self._command, place, self._limits, spool, lambda: False, self._withheld
             )
-            output = (await to_the_end(asyncio.to_thread(captured, spool.output))).text
+            output = (await to_the_end(asyncio.to_thread(captured, spool.output, False))).text
         verdict, ending = _judged(ended, self._limits)
         return Trial(step, verdict, ending, time.monotonic() - began, output)
 
