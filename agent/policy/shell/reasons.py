@@ -45,6 +45,10 @@ _RUNS_REPOSITORY = re.compile(
     r"|xcodebuild|just|task|python[\d.]*|pypy[\d.]*|ruby|php|lua|Rscript|java|bash|sh|zsh|dash|source|\.|cc|gcc|g\+\+"
     r"|clang|rustc|javac|sed)"
 )
+_GIVEN_CODE = re.compile(
+    r"(?:bash|sh|zsh|dash|python[\d.]*|pypy[\d.]*) -\w*c|(?:node|ruby|lua|Rscript) -\w*e|php -r"
+)
+"""A program and the option behind which its code stands."""
 _GIT: Mapping[str, str] = {
     "uses the network": "push pull fetch clone ls-remote submodule remote send-email lfs",
     "changes the repository": (
@@ -131,6 +135,8 @@ def _of_program(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
     elif program in ("npm", "yarn", "pnpm", "cargo", "go") and _INSTALLS.intersection(seen.words[1:2]):
         yield "installs software"
         yield "uses the network"
+    elif any(_GIVEN_CODE.fullmatch(f"{program} {word}") for word in seen.words[1:]):
+        yield "runs code that the command holds"
     elif _RUNS_REPOSITORY.fullmatch(program) or ("/" in seen.words[0] and seen.words[0] != program):
         yield (
             f"runs a program: {seen.words[0]}"

@@ -25,6 +25,11 @@ REASONS = {
     "gh issue list": "looks at a service: gh",
     "gh pr merge 1": "uses the network",
     "cargo build": "runs a program of the repository",
+    "python3 tool.py": "runs a program of the repository",
+    "python3 -c 'print(1)'": (
+        "runs code that the command holds, cannot be read off: an interpreter is given a program of its own"
+    ),
+    "bash -ec 'make'": "runs code that the command holds, runs a program of the repository",
     "frobnicate --version": (
         "may do more than read: whether frobnicate loads something of the folder to tell its version is not"
         " known"
