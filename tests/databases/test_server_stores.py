@@ -73,7 +73,7 @@ def without_version_6(place: Place, is_begun: bool) -> None:
 def test_a_store_of_version_5_is_brought_up_to_date(place: Place, is_begun: bool) -> None:
     store = Store.open(place.url, "ada")
     for number in range(3):
-        store.index.create(f"s{number}", SessionSettings(model="m", cwd=f"/work/{number % 2}"))
+        store.index.create(f"s{number}", SessionSettings(model="m", cwd=f"/srv/{number % 2}"))
     store.close()
     without_version_6(place, is_begun)
     both = [threading.Thread(target=lambda: Store.open(place.url).close()) for _ in range(2)]
@@ -82,7 +82,7 @@ def test_a_store_of_version_5_is_brought_up_to_date(place: Place, is_begun: bool
     for thread in both:
         thread.join()
     store = Store.open(place.url, "ada")
-    assert {one.id for one in store.sessions(cwd="/work/0")} == {"s0", "s2"}
+    assert {one.id for one in store.sessions(cwd="/srv/0")} == {"s0", "s2"}
     assert store.count_sessions() == 3
     assert store.database.problems() == []
     assert store.database.query("SELECT value FROM meta WHERE name = 'schema'") == [(str(SCHEMA_VERSION),)]

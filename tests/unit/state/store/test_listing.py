@@ -17,11 +17,11 @@ from sandbur.state.store.store import Store
 LARGE = "x" * 50_000
 
 
-def settings(cwd: str = "/work", prompt: str = "") -> SessionSettings:
+def settings(cwd: str = "/srv", prompt: str = "") -> SessionSettings:
     return SessionSettings(model="openai/m", cwd=cwd, system_prompt=prompt)
 
 
-def made(store: Store, session_id: str, minute: int, cwd: str = "/work", status: str = "done") -> None:
+def made(store: Store, session_id: str, minute: int, cwd: str = "/srv", status: str = "done") -> None:
     """Make a session that was used in this minute."""
     store.index.create(session_id, settings(cwd), f"title of {session_id}")
     when = f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00.000+00:00"
@@ -42,13 +42,13 @@ def test_all_pages_together_are_every_session_once_the_newest_first(store: Store
 
 
 def test_the_sessions_of_a_folder_are_those_that_work_in_it(store: Store) -> None:
-    long, odd = f"/{'deep/' * 80}", "/srv/ä%_"
-    for number, cwd in enumerate(("/work", "/work/a", "/workers", "/work", long, f"{long}x", odd)):
+    long, odd = f"/{'deep/' * 80}", "/opt/ä%_"
+    for number, cwd in enumerate(("/srv", "/srv/a", "/srvers", "/srv", long, f"{long}x", odd)):
         made(store, f"s{number}", number, cwd)
-    assert [one.id for one in store.sessions(cwd="/work")] == ["s3", "s0"]
+    assert [one.id for one in store.sessions(cwd="/srv")] == ["s3", "s0"]
     assert [one.id for one in store.sessions(cwd=long)] == ["s4"]
     assert [one.id for one in store.sessions(cwd=odd)] == ["s6"]
-    assert [one.id for one in store.newest_sessions(FolderFilter("/work/a", "/work"))] == ["s3", "s1", "s0"]
+    assert [one.id for one in store.newest_sessions(FolderFilter("/srv/a", "/srv"))] == ["s3", "s1", "s0"]
     assert [one.id for one in store.newest_sessions(FolderFilter("/x", long.rstrip("/")))] == ["s5", "s4"]
     assert store.sessions(cwd="/nowhere") == []
 
@@ -58,13 +58,13 @@ async def test_a_session_that_moves_to_another_folder_is_found_there(store: Stor
     session = await open_session(store, ScriptedModel("done"), Recorder())
     await collect(session.send("hello"))
     assert [one.id for one in store.sessions(cwd=str(Path.cwd()))] == ["s1"]
-    assert store.sessions(cwd="/work") == []
+    assert store.sessions(cwd="/srv") == []
 
 
 def test_a_session_that_an_older_version_made_meanwhile_is_found(store: Store) -> None:
     made(store, "s1", 1)
     store.database.commit([("UPDATE heads SET folder = ''", ())])
-    assert [one.id for one in store.sessions(cwd="/work")] == ["s1"]
+    assert [one.id for one in store.sessions(cwd="/srv")] == ["s1"]
     assert store.sessions(cwd="/other") == []
 
 
@@ -79,13 +79,13 @@ def test_a_session_whose_settings_are_damaged_is_listed_and_not_opened(store: St
     made(store, "s1", 1)
     made(store, "s2", 2)
     store.database.commit([("UPDATE sessions SET settings = ? WHERE id = 's1'", ('{"cwd": "/wo',))])
-    assert [(one.id, one.cwd) for one in store.sessions()] == [("s2", "/work"), ("s1", "")]
+    assert [(one.id, one.cwd) for one in store.sessions()] == [("s2", "/srv"), ("s1", "")]
     with pytest.raises(StoreError, match="settings of session s1 are damaged"):
         store.index.settings("s1")
 
 
 LOOKS: dict[str, Callable[[Store], object]] = {
-    "the newest of a folder": lambda store: next(store.newest_sessions(FolderFilter("/work"))),
+    "the newest of a folder": lambda store: next(store.newest_sessions(FolderFilter("/srv"))),
     "one of no folder": lambda store: next(store.newest_sessions(FolderFilter("/nowhere")), None),
     "a page": lambda store: store.sessions(most=10),
     "how many": lambda store: store.count_sessions(),
@@ -120,5 +120,5 @@ def test_the_indexes_answer_without_the_rows(large: Store) -> None:
     """What decides which rows are read is in an index, whole: it is not looked up row by row."""
     sql = "SELECT session_id FROM heads WHERE tenant = ? AND status <> 'running' AND folder IN (?, '')"
     order = " ORDER BY updated_at DESC, session_id DESC LIMIT 20"
-    plan = large.database.query(f"EXPLAIN QUERY PLAN {sql}{order}", ("", folder_key("/work")))
+    plan = large.database.query(f"EXPLAIN QUERY PLAN {sql}{order}", ("", folder_key("/srv")))
     assert [row[3] for row in plan] == ["SEARCH heads USING COVERING INDEX heads_at_rest (tenant=?)"]
