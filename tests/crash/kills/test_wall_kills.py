@@ -53,7 +53,7 @@ def test_after_a_kill_it_runs_again_behind_the_wall_and_asks_where_it_fails_ther
     result = json.loads(out.splitlines()[-1])
     assert (result["status"], again.returncode) == ("needs_approval", 3), err
     [pending] = result["pending"]
-    assert "without the wall" in pending["reason"]
+    assert "without that view" in pending["reason"]
     assert b"planted-words" not in b"".join(
         path.read_bytes() for path in command.folder.glob("data/sandbur.db*") if path.is_file()
     )

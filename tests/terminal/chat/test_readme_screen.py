@@ -14,5 +14,5 @@ def test_the_first_screen_is_the_one_in_the_readme() -> None:
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as terminal:
         terminal.start("", width=80, ANTHROPIC_API_KEY="x")
         screen = terminal.see("ctx 0%")
-    lines = [line.rstrip() for line in screen.replace(folder, "~/your-project").splitlines()]
+    lines = [line.rstrip() for line in screen.replace(folder, "/home/you/your-project").splitlines()]
     assert [line for line in lines if line] == [line for line in shown.splitlines() if line]

@@ -35,6 +35,7 @@ NO_VARIABLES = {
     "BURR_BACKEND_IMPL": "from the command to the server of Burr",
     "BURR_STORE": "the same", "BURR_TENANT": "the same",
     "GIT_OPTIONAL_LOCKS": "for a git of our own",
+    "PIP_NO_CACHE_DIR": "for a pip that may write nowhere",
     "LC_CTYPE": "for a ripgrep of our own", "LD_LIBRARY_PATH": "for programs of our own",
 }  # fmt: skip
 

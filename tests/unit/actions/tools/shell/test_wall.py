@@ -238,7 +238,7 @@ async def test_a_failure_of_its_own_asks_nothing(site: Site):
 
 async def test_a_failure_that_the_wall_makes_says_so(site: Site):
     outcome = await site.run(f"cat {site.outside}/notes")
-    assert "without the wall" in outcome.asks
+    assert "without that view" in outcome.asks
     assert f"{site.outside}/notes" in outcome.asks
     unhindered = await site.run(f"cat {site.outside}/notes", is_walled=False)
     assert unhindered.content == f"{PLANTED}\nexit code: 0"
