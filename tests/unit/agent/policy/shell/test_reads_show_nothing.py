@@ -9,12 +9,14 @@ from itertools import cycle, islice, product
 from pathlib import Path
 
 import pytest
+from support.required import lacks
 from support.samples.commands import DENIED, READS, UNSAFE
 from support.samples.hostile import CONFIGS, PLANTED, make_hostile
 from support.tools.gate import command
 
 from sandbur.actions.tools.shell.programs.git_tables import GIT
 from sandbur.actions.tools.shell.programs.tables import PROGRAMS
+from sandbur.actions.tools.shell.sandbox.wall import Wall, why_no_wall
 
 Run = Callable[[str], str]
 """Runs a command line in the hostile workspace, and returns all that it prints."""
@@ -123,6 +125,23 @@ def run_plainly(workspace: Path) -> Run:
     return run
 
 
+def run_behind_the_wall(workspace: Path) -> Run:
+    """Return what runs a command in the read-only view that commands have which pass unasked."""
+    home = workspace.parent / "home"
+    wall = Wall("bubblewrap", (workspace,), home)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"}
+
+    def run(text: str) -> str:
+        with wall.prepared(workspace) as launch:
+            done = subprocess.run([*launch.words, "bash", "-c", text], cwd=workspace, timeout=60,
+                                  env=environment | launch.environment, pass_fds=launch.descriptors,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  check=False)  # fmt: skip
+        return done.stdout.decode(errors="replace")
+
+    return run
+
+
 @pytest.fixture(params=[run_plainly])
 def run(request: pytest.FixtureRequest, workspace: Path) -> Run:
     return request.param(workspace)
@@ -164,6 +183,19 @@ def test_what_is_planted_would_be_seen(workspace: Path, run: Run) -> None:
     mark = workspace.parent / "ran"
     assert PLANTED in mark.read_text()
     mark.unlink()
+
+
+@pytest.mark.slow
+def test_behind_the_wall_a_wrong_verdict_shows_nothing(workspace: Path) -> None:
+    if trouble := why_no_wall("bubblewrap"):
+        lacks(f"a wall of bubblewrap does not stand on this machine: {trouble}")
+    run = run_behind_the_wall(workspace)
+    ways = (".env", "way_out/secret.txt", "~/notes.txt", "s*", "../outside/secret.txt")
+    texts = [*SHOWING, *(frame.format(*[way] * frame.count("{}")) for frame, way in product(FRAMES, ways))]
+    with ThreadPoolExecutor(4) as threads:
+        outputs = list(threads.map(run, texts))
+    assert [text for text, output in zip(texts, outputs, strict=True) if shows_planted(output)] == []
+    assert run("cat README.md") == (workspace / "README.md").read_text()
 
 
 def test_the_traps_are_many(workspace: Path) -> None:
