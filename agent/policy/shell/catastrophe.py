@@ -26,8 +26,10 @@ _WHOLE_FOLDERS = frozenset((
     "/usr/sbin", "/usr/share", "/var", "/var/lib", "/Applications", "/Library", "/System", "/Users",
     "/Volumes",
 ))  # fmt: skip
+# A name can begin only where a word begins: without that, a long word takes quadratic time.
 _BOMB = re.compile(
-    r"([^\s(){};&|<>]+)\s*\(\s*\)\s*\{([^{}]*)\}|function\s+(\S+)\s*(?:\(\s*\))?\s*\{([^{}]*)\}"
+    r"(?<![^\s(){};&|<>])([^\s(){};&|<>]++)\s*\(\s*\)\s*\{([^{}]*)\}"
+    r"|function\s+(\S+)\s*(?:\(\s*\))?\s*\{([^{}]*)\}"
 )
 _FORKS = re.compile(
     r"\bfork\s*(?:\(\s*\))?\s*(?:while|until)\b|while\s*[(:]?\s*(?:1|True|true)?\s*[):{]*\s*(?:os\.)?fork\b"
