@@ -11,7 +11,7 @@ class FaceHook(BuildHookInterface[Any]):
         # An editable install takes `sandbur.py` as it lies there: a copy in site-packages would win over it.
         if version == "standard":
             build_data["force_include"]["sandbur.py"] = "sandbur/__init__.py"
-            build_data["force_include"]["agent/testing/public/testing.py"] = "sandbur/testing.py"
+            build_data["force_include"]["agent/sdk/testing/public/testing.py"] = "sandbur/testing.py"
             build_data["force_include"]["ui/__main__.py"] = "sandbur/__main__.py"
             build_data["force_include"]["state/py.typed"] = "sandbur/py.typed"
         elif version == "editable":
@@ -28,7 +28,7 @@ def link_package(root: Path) -> None:
     names = {name: name for name in ("agent", "actions", "state", "ui")}
     names |= {
         "__init__.py": "sandbur.py",
-        "testing.py": "agent/testing/public/testing.py",
+        "testing.py": "agent/sdk/testing/public/testing.py",
         "py.typed": "state/py.typed",
     }
     for name, source in names.items():

@@ -11,9 +11,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .actions import events
-    from .actions.events import Notice, TextDelta, ThinkingDelta
-    from .actions.ports import Model, ModelEvent, ModelRequest, Reply, TokenCounter, ToolOutcome, ToolSpec
+    from .actions.ports import (
+        Model,
+        ModelEvent,
+        ModelRequest,
+        Reply,
+        TokenCounter,
+        ToolOutcome,
+        ToolSpec,
+        events,
+    )
+    from .actions.ports.events import Notice, TextDelta, ThinkingDelta
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
     from .actions.tools.functions.injection import Depends
@@ -31,8 +39,8 @@ if TYPE_CHECKING:
         ToolCallRequest,
     )
     from .agent.extensions.middleware.model_router import ModelRouter, Route
-    from .agent.extensions.middleware.patience import Retry, TimeLimit
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
+    from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
     from .agent.sdk.agent import Agent
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
     from .agent.sdk.session import AgentSession
@@ -42,7 +50,8 @@ if TYPE_CHECKING:
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
-    from .state.content import Document, Image
+    from .state.conversation.content import Document, Image
+    from .state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
     from .state.errors import (
         ContextFull,
         CredentialsError,
@@ -54,7 +63,6 @@ if TYPE_CHECKING:
         SessionNotFound,
         Unreachable,
     )
-    from .state.messages import Message, Text, Thinking, ToolResult, ToolUse
 
 __all__ = [
     "Agent",
@@ -126,7 +134,7 @@ __all__ = [
 # In an installed package the folders lie beside this file, too: there it is `sandbur/__init__.py`, and
 # `sandbur.testing` beside it.
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120
-__path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "testing", "public")]  # noqa: PTH118
+__path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "sdk", "testing", "public")]  # noqa: PTH118
 
 _HOMES = {
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
@@ -137,13 +145,13 @@ _HOMES = {
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
-    "Document": ("sandbur.state.content", "Document"),
+    "Document": ("sandbur.state.conversation.content", "Document"),
     "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
-    "Image": ("sandbur.state.content", "Image"),
+    "Image": ("sandbur.state.conversation.content", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
-    "Message": ("sandbur.state.messages", "Message"),
+    "Message": ("sandbur.state.conversation.messages", "Message"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
     "MiddlewareError": ("sandbur.state.errors", "MiddlewareError"),
     "MiddlewareSession": ("sandbur.agent.extensions.middleware.middleware", "MiddlewareSession"),
@@ -154,11 +162,11 @@ _HOMES = {
     "ModelRouter": ("sandbur.agent.extensions.middleware.model_router", "ModelRouter"),
     "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
-    "Notice": ("sandbur.actions.events", "Notice"),
+    "Notice": ("sandbur.actions.ports.events", "Notice"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
     "Reply": ("sandbur.actions.ports", "Reply"),
-    "Retry": ("sandbur.agent.extensions.middleware.patience", "Retry"),
+    "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
     "RunContext": ("sandbur.actions.tools.functions.run_context", "RunContext"),
     "RunFailed": ("sandbur.agent.sdk.result", "RunFailed"),
@@ -170,23 +178,23 @@ _HOMES = {
     "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
     "StoreFiles": ("sandbur.actions.workspace.backends.backend", "StoreFiles"),
     "TaskComplete": ("sandbur.actions.tools.functions.results", "TaskComplete"),
-    "Text": ("sandbur.state.messages", "Text"),
-    "TextDelta": ("sandbur.actions.events", "TextDelta"),
-    "Thinking": ("sandbur.state.messages", "Thinking"),
-    "ThinkingDelta": ("sandbur.actions.events", "ThinkingDelta"),
-    "TimeLimit": ("sandbur.agent.extensions.middleware.patience", "TimeLimit"),
+    "Text": ("sandbur.state.conversation.messages", "Text"),
+    "TextDelta": ("sandbur.actions.ports.events", "TextDelta"),
+    "Thinking": ("sandbur.state.conversation.messages", "Thinking"),
+    "ThinkingDelta": ("sandbur.actions.ports.events", "ThinkingDelta"),
+    "TimeLimit": ("sandbur.agent.extensions.middleware.retry_and_timeout", "TimeLimit"),
     "TokenCounter": ("sandbur.actions.ports", "TokenCounter"),
     "ToolCallRequest": ("sandbur.agent.extensions.middleware.middleware", "ToolCallRequest"),
     "ToolError": ("sandbur.actions.tools.functions.results", "ToolError"),
     "ToolOutcome": ("sandbur.actions.ports", "ToolOutcome"),
-    "ToolResult": ("sandbur.state.messages", "ToolResult"),
+    "ToolResult": ("sandbur.state.conversation.messages", "ToolResult"),
     "ToolSpec": ("sandbur.actions.ports", "ToolSpec"),
-    "ToolUse": ("sandbur.state.messages", "ToolUse"),
+    "ToolUse": ("sandbur.state.conversation.messages", "ToolUse"),
     "Unreachable": ("sandbur.state.errors", "Unreachable"),
     "Usage": ("sandbur.state.application", "Usage"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
-    "events": ("sandbur.actions.events", ""),
+    "events": ("sandbur.actions.ports.events", ""),
     "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
@@ -213,4 +221,4 @@ def __dir__() -> list[str]:
 if __name__ == "__main__":
     import sys
 
-    sys.exit(import_module("sandbur.ui.cli").main())
+    sys.exit(import_module("sandbur.ui.cli.main").main())

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from ..state.application import ApplicationState, Usage
-from ..state.crashpoints import reach
+from ..state.conversation.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_said
+from ..state.conversation.transcript import Transcript
 from ..state.errors import ContextFull
-from ..state.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_said
-from ..state.transcript import Transcript
-from .events import Notice, UsageChanged
+from ..state.process.crashpoints import reach
 from .ports import ModelRequest, Ports, Reply, Toolbox
+from .ports.events import Notice, UsageChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.model_call import MAX_COMPRESSIONS, called
 
@@ -46,7 +46,7 @@ _ASK = (
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger one of the active histories, then hand back."""
-    from .turn.results.put_away import shortened
+    from .turn.calls.result_eviction import shortened
 
     found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
     history, count = shortened(found, ports.toolbox, 1)

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..state.application import ASKED_ONCE_MORE, ApplicationState
-from ..state.messages import ToolResult
-from .events import ToolFinished
+from ..state.conversation.messages import ToolResult
 from .ports import Ports
+from .ports.events import ToolFinished
 from .turn.burr_action import Changes, graph_action
 
 if TYPE_CHECKING:
-    from .turn.tool_runner import ReadyCall, ToolRunner
+    from .turn.calls.tool_runner import ReadyCall, ToolRunner
 
 
 @graph_action(
@@ -45,10 +45,10 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     A call that is not covered any more by what allowed it stops the round: it waits for a new decision, and
     with it every call after it. A call that ends the run stops it for good.
     """
-    from .turn.results.put_away import with_old_ones_put_away
+    from .turn.calls.result_eviction import with_old_ones_put_away
+    from .turn.calls.tool_results import with_results
+    from .turn.calls.tool_runner import ReadyCall, ToolRunner
     from .turn.run_end import ending
-    from .turn.tool_results import with_results
-    from .turn.tool_runner import ReadyCall, ToolRunner
 
     calls = state.pending_tool_calls
     if state.undecided_calls:
@@ -77,7 +77,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
 def _told(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
     """Tell which tools there are from now on, if that changes."""
     if "equipment" in changes:
-        from .turn.results.equipping import tell_of_change
+        from .turn.calls.equipping import tell_of_change
 
         tell_of_change(state.equipment, changes["equipment"], ports)
     return changes
@@ -87,9 +87,9 @@ async def _ended_by(
     last: ToolResult, state: ApplicationState, ports: Ports, results: dict[int, ToolResult]
 ) -> Changes:
     """Answer the calls that have no result, then the person."""
+    from .turn.calls.tool_results import result, with_results
+    from .turn.calls.tool_runner import refused
     from .turn.run_end import NOT_RUN, ended, going_on
-    from .turn.tool_results import result, with_results
-    from .turn.tool_runner import refused
 
     for offset, call in enumerate(state.pending_tool_calls):
         if offset not in results:
@@ -108,8 +108,8 @@ def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
 
 async def _known(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
     """Return the results of the calls that do not run: known from before, denied, unusable."""
-    from .turn.tool_results import refusal, settled
-    from .turn.tool_runner import refused
+    from .turn.calls.tool_results import refusal, settled
+    from .turn.calls.tool_runner import refused
 
     calls = state.pending_tool_calls
     recorded = await ports.journal.recorded(call.call_id for call in calls)

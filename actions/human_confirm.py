@@ -2,12 +2,12 @@
 
 from ..state.application import ApplicationState, ExecutionMode
 from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, recovering
-from ..state.messages import encodable
-from .events import Notice
+from ..state.conversation.messages import encodable
 from .masking.references import masked_wish
 from .ports import Ports
+from .ports.events import Notice
 from .turn.burr_action import Changes, graph_action
-from .turn.proposals import judge, why_lost
+from .turn.calls.proposals import judge, why_lost
 
 
 @graph_action(reads=["pending_tool_calls", "execution_mode"], writes=["pending_tool_calls"])

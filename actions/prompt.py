@@ -4,9 +4,9 @@ from typing import Any
 
 from ..state.application import ApplicationState, Usage, VibeStep
 from ..state.calls import Origin
-from ..state.messages import UserContent, assistant_said, person_said, runtime_said
-from .events import MessageAdded, Notice
+from ..state.conversation.messages import UserContent, assistant_said, person_said, runtime_said
 from .ports import Ports
+from .ports.events import MessageAdded, Notice
 from .turn.burr_action import Changes, graph_action
 from .turn.steering import HEARD_FIELDS, heard_in, with_heard
 
@@ -66,7 +66,7 @@ async def prompt(
     """
     said = user_input.strip() if isinstance(user_input, str) else user_input
     if runs is not None and isinstance(said, str):
-        from .turn.results.own_command import taken_in
+        from .turn.calls.user_command import taken_in
 
         closed = await _close_open_turn(state, ports)
         return {**_NEW_TURN, "turn_open": False, **await taken_in(said, runs, closed, ports)}
@@ -93,7 +93,7 @@ async def prompt(
         history = history.append(runtime_said(advice.context))
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
-        from .turn.results.equipping import tell_of_change
+        from .turn.calls.equipping import tell_of_change
 
         tell_of_change(state.equipment, closed.equipment, ports)
     kept = {"equipment": closed.equipment, "inbox_taken": closed.inbox_taken}
@@ -104,8 +104,8 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
     """Give what was interrupted its end, so that every call has a result and the model knows."""
     if not state.turn_open and not state.pending_tool_calls:
         return state
+    from .turn.calls.tool_results import close_calls
     from .turn.step_turn import with_step
-    from .turn.tool_results import close_calls
 
     is_open = state.turn_open
     state = await close_calls(state, ports)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from ..state.application import ApplicationState
 from ..state.calls import PendingCall
-from ..state.messages import Message
-from .events import MessageAdded, Notice, ToolRequested
+from ..state.conversation.messages import Message
 from .ports import Ports, Reply
+from .ports.events import MessageAdded, Notice, ToolRequested
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
@@ -72,14 +72,14 @@ async def router(
 def _with_unique_ids(message: Message, ports: Ports) -> Message:
     if not message.tool_uses:
         return message
-    from .turn.proposals import with_unique_ids
+    from .turn.calls.proposals import with_unique_ids
 
     return with_unique_ids(message, ports)
 
 
 async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
     if message.tool_uses:
-        from .turn.proposals import record_wishes
+        from .turn.calls.proposals import record_wishes
 
         await record_wishes(message, pending, ports)
 
@@ -128,7 +128,7 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
         if reply.finish == "stop" and (more := await _going_on(before, ports, message.text)):
             return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
-    from .turn.proposals import answer_all, count_bad_rounds, propose
+    from .turn.calls.proposals import answer_all, count_bad_rounds, propose
 
     may_plan = ports.has_planning and before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ..state.application import ApplicationState, VibeStep
-from ..state.messages import assistant_said, runtime_said
-from .events import MessageAdded, Notice, StepChanged
+from ..state.conversation.messages import assistant_said, runtime_said
 from .ports import Ports
+from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
 from .turn.steering import heard_in

@@ -1,11 +1,12 @@
 """Turns the goal into steps, and revises the steps that have not started after one has failed."""
 
 from ..state.application import ApplicationState, VibeStep
-from ..state.messages import Message, runtime_said
-from ..state.transcript import Transcript
-from .events import MessageAdded, PlanChanged
+from ..state.conversation.messages import Message, runtime_said
+from ..state.conversation.transcript import Transcript
 from .ports import Ports, Reply
+from .ports.events import MessageAdded, PlanChanged
 from .turn.burr_action import Changes, graph_action
+from .turn.calls.proposals import answer_all, record_wishes, with_unique_ids
 from .turn.decision_tools import (
     PLAN_FINISHED,
     SUBMIT_PLAN,
@@ -15,7 +16,6 @@ from .turn.decision_tools import (
     why_unusable,
 )
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
-from .turn.proposals import answer_all, record_wishes, with_unique_ids
 from .turn.steering import HEARD_FIELDS, with_heard
 
 MAX_TRIES = 3

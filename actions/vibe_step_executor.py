@@ -1,10 +1,10 @@
 """Starts the next pending step with a history of its own, and makes the step's first model call."""
 
 from ..state.application import ApplicationState, VibeStep
-from ..state.messages import Message, runtime_said
-from ..state.transcript import Transcript
-from .events import StepChanged
+from ..state.conversation.messages import Message, runtime_said
+from ..state.conversation.transcript import Transcript
 from .ports import Ports
+from .ports.events import StepChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import FINISH_STEP
 from .turn.model_call import REPLIED_FIELDS, CutReply, KeptReply

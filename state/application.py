@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .calls import PendingCall
-from .messages import NO_EQUIPMENT, Equipment, Record
-from .transcript import Transcript
+from .conversation.messages import NO_EQUIPMENT, Equipment, Record
+from .conversation.transcript import Transcript
 
 StepStatus = Literal["pending", "in_progress", "completed", "failed"]
 

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from .messages import Message, Record, ToolResult
+from .conversation.messages import Message, Record, ToolResult
 
 Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """What running a call twice would mean: nothing, nothing, checkable, unknown."""

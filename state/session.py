@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
-from .messages import Record
-from .store.listing import SessionSummary
+from .conversation.messages import Record
+from .store.sessions.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

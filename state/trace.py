@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_serializer
 
 from .application import Usage
-from .messages import Message, Record
+from .conversation.messages import Message, Record
 from .session import EVERY_TOOL, ToolChoice
 
 

@@ -4,4 +4,4 @@ import sys
 from importlib import import_module
 
 if __name__ == "__main__":
-    sys.exit(import_module("sandbur.ui.cli").main())
+    sys.exit(import_module("sandbur.ui.cli.main").main())

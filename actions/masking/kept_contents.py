@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ...state.calls import FileChange
-from ..workspace.secret_files import is_secret_file
+from ..workspace.protected.secret_files import is_secret_file
 
 NOT_KEPT = (
     "(What was in {names} before was not kept, because it holds secrets: a rewind cannot bring it back.)"

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Any, Protocol, cast
 
-from ...state.messages import json_object
+from ...state.conversation.messages import json_object
 from ..workspace.paths import FileProblem
 from .key_formats import LABEL as PRIVATE_KEY
 from .key_formats import is_as_in_its_file, key_body

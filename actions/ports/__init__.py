@@ -1,4 +1,4 @@
-"""What the actions need from outside; implementations live above and are bound in `agent/wiring.py`."""
+"""What the actions need from outside; implementations stand above, bound in `agent/runtime/wiring.py`."""
 
 from ...state.calls import UNCHANGED as UNCHANGED
 from ...state.calls import Changed as Changed

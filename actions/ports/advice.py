@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...state.calls import HookSaid, PendingCall
-from ...state.messages import Message, ToolUse
-from ..ports import ToolOutcome
+from ...state.conversation.messages import Message, ToolUse
+from . import ToolOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from ...state.application import Usage
-from ...state.messages import (
+from ...state.conversation.messages import (
     Message,
 )
-from ...state.transcript import Transcript
-from ..events import Notice, TextDelta, ThinkingDelta
+from ...state.conversation.transcript import Transcript
+from .events import Notice, TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:
     from ..turn.output.format import OutputFormat

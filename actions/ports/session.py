@@ -1,4 +1,4 @@
-"""What the actions of a session are bound to: model, tools, gate, journal; assembled in `agent/wiring.py`."""
+"""What the actions of a session are bound to: model, tools, gate, journal; see `agent/runtime/wiring.py`."""
 
 import hashlib
 import json
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ExecutionMode, InboxTaken
 from ...state.calls import Binding, FileChange, JournaledCall, KeptResult, PendingCall
-from ...state.databases.file_parts import OpenFile
-from ...state.messages import (
+from ...state.conversation.messages import (
     NO_EQUIPMENT,
     Equipment,
     ToolResult,
     ToolUse,
 )
+from ...state.databases.file_parts import OpenFile
 from ...state.session import WaitingMessage
 from ...state.trace import TraceRecord
-from ..events import Event, Notice
 from ..masking.references import References
+from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ...state.calls import UNCHANGED, Changed, DecidedBy, Effect, FileChange, KeptResult
-from ...state.databases.file_parts import OpenFile
-from ...state.messages import (
+from ...state.conversation.messages import (
     Document,
     Equipment,
     Image,
     Outcome,
     Text,
 )
-from ..workspace.beneath import ANYWHERE, Reach
+from ...state.databases.file_parts import OpenFile
+from ..workspace.safe_open import ANYWHERE, Reach
 from .model import ToolSpec
 
 if TYPE_CHECKING:

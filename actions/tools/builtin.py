@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 from ...state.calls import Effect, FileChange
 from ..masking.references import filled, placeholder_in
 from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
-from ..workspace.beneath import Reach
 from ..workspace.paths import located, resolved
+from ..workspace.safe_open import Reach
 from .schema import ToolArguments, parsed, spec_of
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)

@@ -52,7 +52,7 @@ class ReadResult(BuiltinTool[ReadResultArguments]):
 
 
 def _read(kept: KeptResult, arguments: ReadResultArguments, most_bytes: int) -> ToolOutcome:
-    from ..turn.results.large import rows_of
+    from ..turn.calls.result_limit import rows_of
 
     is_gone = kept.output is None and kept.output_bytes > 0
     text = kept.content if kept.output is None else kept.output.decode(errors="replace")
@@ -106,7 +106,7 @@ def _matching(rows: Sequence[str], pattern: str) -> list[int]:
 
 def _searched(rows: Sequence[str]) -> Iterator[str]:
     """Yield each row with what belongs to the same line behind it, so that nothing is missed in between."""
-    from ..turn.results.large import MAX_ROW_CHARACTERS
+    from ..turn.calls.result_limit import MAX_ROW_CHARACTERS
 
     for row, following in zip(rows, (*rows[1:], ""), strict=True):
         yield row + following[:_OVERLAP_CHARACTERS] if len(row) == MAX_ROW_CHARACTERS else row

@@ -9,8 +9,8 @@ from ..ports import Tool, Toolbox, ToolTraits
 
 if TYPE_CHECKING:
     from ...state.session import SessionSettings
-    from .network.search_services import SearchService
     from .shell.sandbox.sandbox import Sandbox
+    from .web.search_services import SearchService
 
 FindsService = Callable[[], "SearchService"]
 """Returns what a search asks, when it is needed."""
@@ -18,13 +18,13 @@ FindsService = Callable[[], "SearchService"]
 
 def builtin_tools(sandbox: "Sandbox | None" = None) -> dict[str, Tool]:
     """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
-    from .edit_file import EditFile
-    from .glob import Glob
-    from .grep import Grep
-    from .list_directory import ListDirectory
-    from .read_file import ReadFile
+    from .files.edit_file import EditFile
+    from .files.glob import Glob
+    from .files.grep import Grep
+    from .files.list_directory import ListDirectory
+    from .files.read_file import ReadFile
+    from .files.write_file import WriteFile
     from .shell.tool import RunShellCommand
-    from .write_file import WriteFile
 
     tools: tuple[Tool, ...] = (
         RunShellCommand(sandbox=sandbox),
@@ -43,19 +43,19 @@ SERVER_PREFIX = "mcp__"
 
 
 def _http_request(search: "FindsService | None") -> Tool:
-    from .network.http_request import HttpRequest
+    from .web.http_request import HttpRequest
 
     return HttpRequest()
 
 
 def _web_fetch(search: "FindsService | None") -> Tool:
-    from .network.web_fetch import WebFetch
+    from .web.web_fetch import WebFetch
 
     return WebFetch()
 
 
 def _web_search(search: "FindsService | None") -> Tool:
-    from .network.web_search import WebSearch
+    from .web.web_search import WebSearch
 
     return WebSearch(search)
 

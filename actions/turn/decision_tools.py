@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...state.messages import Message, ToolUse
+from ...state.conversation.messages import Message, ToolUse
 from ..ports import ToolSpec, closed_object
 
 MAX_STEPS = 30

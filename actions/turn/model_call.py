@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ApplicationState, Usage
-from ...state.clock import now
-from ...state.crashpoints import reach
+from ...state.conversation.messages import Block, Document, Image, Message, Text, Thinking, ToolUse
+from ...state.conversation.transcript import Transcript
 from ...state.errors import ContextFull, ModelError, SandburError
-from ...state.messages import Block, Document, Image, Message, Text, Thinking, ToolUse
+from ...state.process.clock import now
+from ...state.process.crashpoints import reach
 from ...state.trace import Failure, ModelCalled, RequestShape
-from ...state.transcript import Transcript
-from ..events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 from ..masking.references import masked_arguments
 from ..ports import Discarded, MaskedStream, Masker, Model, ModelEvent, ModelRequest, Ports, Reply
+from ..ports.events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 
 if TYPE_CHECKING:
     from .output.format import OutputFormat

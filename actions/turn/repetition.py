@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from ...state.application import NOTICES_CYCLES, ApplicationState
 from ...state.calls import JournaledCall, PendingCall
-from ...state.clock import milliseconds
+from ...state.conversation.messages import Document, Image, Message, Text, ToolResult
+from ...state.conversation.transcript import Transcript
 from ...state.errors import Repeated
-from ...state.messages import Document, Image, Message, Text, ToolResult
-from ...state.transcript import Transcript
+from ...state.process.clock import milliseconds
 
 MOST_IN_A_ROW = 3
 """Turns of a cycle without time in between."""

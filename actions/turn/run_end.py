@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping
 
 from ...state.application import ENDED_BY_TOOL, ApplicationState
-from ...state.messages import Message, ToolResult, assistant_said, runtime_said
-from ..events import MessageAdded, Notice, PlanChanged, StepChanged
+from ...state.conversation.messages import Message, ToolResult, assistant_said, runtime_said
 from ..ports import Ports
+from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged
 from .burr_action import Changes
 from .steering import heard_in
 from .step_turn import step_line, with_step

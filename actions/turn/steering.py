@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from ...state.application import ApplicationState, InboxTaken, VibeStep
-from ...state.crashpoints import reach
-from ...state.messages import Message, person_said, runtime_said
+from ...state.conversation.messages import Message, person_said, runtime_said
+from ...state.conversation.transcript import Transcript
+from ...state.process.crashpoints import reach
 from ...state.session import WaitingMessage
-from ...state.transcript import Transcript
-from ..events import MessageAdded
 from ..ports import Ports
+from ..ports.events import MessageAdded
 
 HEARD_FIELDS = ["inbox_taken"]
 """What an action reads and writes that lets messages in."""

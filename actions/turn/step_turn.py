@@ -1,13 +1,13 @@
 """A model call inside a plan step, as the step's first and as its further turns make it."""
 
 from ...state.application import ApplicationState, VibeStep
-from ...state.messages import Message
-from ..events import MessageAdded, ToolRequested
+from ...state.conversation.messages import Message
 from ..ports import Ports, Reply
+from ..ports.events import MessageAdded, ToolRequested
 from .burr_action import Changes
+from .calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
 from .model_call import CALL_READS, CutReply, KeptReply, ask, overflow, replied
-from .proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .steering import HEARD_FIELDS, heard
 
 STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS, *HEARD_FIELDS]

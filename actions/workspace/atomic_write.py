@@ -12,9 +12,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from ...state.crashpoints import reach
-from .beneath import folder_at, folder_made_at, open_in
+from ...state.process.crashpoints import reach
 from .paths import FileProblem, FileStat, require_regular, shown, translated
+from .safe_open import folder_at, folder_made_at, open_in
 
 _PATIENCE_S = 2.0
 _PAUSE_S = 0.001

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ...state.crashpoints import reach
-from ...state.store.lease import new_runner
-from ...state.store.listing import is_gone
-from .beneath import link_at, status_at
+from ...state.process.crashpoints import reach
+from ...state.store.sessions.lease import new_runner
+from ...state.store.sessions.listing import is_gone
 from .paths import FileProblem, FileStat, open_regular
+from .safe_open import link_at, status_at
 from .text import MAX_BYTES
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from .beneath import real_path
 from .paths import FileProblem, open_regular
 from .patterns import BadPattern, Parts, alternatives_of, compiled, fits
+from .safe_open import real_path
 
 _MOST_BYTES = 1_000_000
 _TRAILING_BLANKS = re.compile(r"(?<!\\)[ \t]+$")

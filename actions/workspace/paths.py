@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from .beneath import LinkInTheWay, OutOfReach, Reach, folder_at, open_in, real_path, split
+from .safe_open import LinkInTheWay, OutOfReach, Reach, folder_at, open_in, real_path, split
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 

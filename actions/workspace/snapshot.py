@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ...state.calls import UNCHANGED, Changed, FileChange
-from .beneath import link_at, opened_at
 from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
 from .paths import FileProblem, FileStat, counted, open_regular, size_text
-from .secret_files import is_secret_file
+from .protected.secret_files import is_secret_file
+from .safe_open import link_at, opened_at
 from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, tree_below
 
 MAX_FILE_BYTES = 1_000_000

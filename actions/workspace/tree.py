@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from .beneath import folder_at
 from .gitignore import FolderRules, rules_above, rules_in
 from .paths import FileStat
+from .safe_open import folder_at
 
 MOST_SNAPSHOT_FILES = 5000
 MOST_SECONDS = 10.0

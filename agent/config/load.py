@@ -376,7 +376,7 @@ def _as_it_is(value: Any, layer: _Layer, env: Mapping[str, str]) -> Any:
 
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
     from ...actions.tools.registry import declared
-    from ..policy.rules import parse_rule
+    from ..policy.rules.rules import parse_rule
 
     try:
         return parse_rule(text, declared()).text

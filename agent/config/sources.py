@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from ...state.application import ExecutionMode
+from ...state.conversation.messages import Record
 from ...state.databases.database import Durability
 from ...state.errors import ConfigError, SandburError
-from ...state.messages import Record
 from ...state.session import Effort, SandboxWish
 from ..models.providers import TransportName, WireFormat
 from .paths import decoded

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from ...state.conversation.messages import Record
 from ...state.errors import ConfigError
-from ...state.messages import Record
 from .paths import CONFIG_NAME, MAX_CONFIG_BYTES, config_home, decoded, read_bytes, refuse_if_world_writable
 
 _MAX_LIST_BYTES = 16 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...state.errors import ConfigError, UsageError
-from .brought_texts import TextFolder, brought, marked
+from .markdown_files import TextFolder, brought, marked
 
 _NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w-]+)*")
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9]\d?)")

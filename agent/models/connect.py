@@ -23,8 +23,8 @@ from .providers import context_window as family_window
 
 if TYPE_CHECKING:
     from ...state.session import Effort
-    from ..pricing import PriceOf
     from .model import RetryPolicy, Transport, TryLimits, WireModel
+    from .prices.pricing import PriceOf
     from .requests import Dialect
     from .transport.clients import Clients
 
@@ -219,11 +219,11 @@ def _dialect(endpoint: Endpoint, max_output_tokens: int | None, effort: "Effort 
     # Each is imported for those alone who speak it.
     match endpoint.profile.wire:
         case "chat":
-            from .openai_chat import OpenAIChatDialect as Spoken
+            from .wires.openai_chat import OpenAIChatDialect as Spoken
         case "responses":
-            from .openai_responses import OpenAIResponsesDialect as Spoken
+            from .wires.openai_responses import OpenAIResponsesDialect as Spoken
         case "messages":
-            from .anthropic_messages import AnthropicMessagesDialect as Spoken
+            from .wires.anthropic_messages import AnthropicMessagesDialect as Spoken
     return Spoken(endpoint, max_output_tokens, effort)
 
 

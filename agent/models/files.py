@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...state.content import MAX_IMAGE_BYTES, spoken_size
+from ...state.conversation.content import MAX_IMAGE_BYTES, spoken_size
+from ...state.conversation.messages import Document, Image, Text
 from ...state.errors import UsageError
-from ...state.messages import Document, Image, Text
 from .providers import Endpoint, takes
 
 FileKind = Literal["image", "document"]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from ...actions.events import Notice
 from ...actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
+from ...actions.ports.events import Notice
 from ...actions.turn.model_call import refusal_of
 from ...state.application import Usage
+from ...state.conversation.messages import Document, Image, Message, Wire
 from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded, Unreachable
-from ...state.messages import Document, Image, Message, Wire
 from .failures import Rejected, Transient
 from .providers import Endpoint
 from .requests import Bodies, Body, Dialect, Draft, ReplyReader
@@ -23,7 +23,7 @@ from .transport.events import StreamPatience, read_events
 if TYPE_CHECKING:
     from httpx2 import Response
 
-    from ..pricing import PriceOf
+    from .prices.pricing import PriceOf
 
 _LONG_S = 2 * 3600
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from ...state.messages import Wire
+from ...state.conversation.messages import Wire
 
 WireFormat = Literal["chat", "responses", "messages"]
 Cloud = Literal["azure", "bedrock", "vertex"]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from re import Pattern
 from typing import TYPE_CHECKING, Any, cast
 
-from ...actions.events import TextDelta, ThinkingDelta
 from ...actions.ports import FinishReason, ModelRequest, ToolSpec
+from ...actions.ports.events import TextDelta, ThinkingDelta
 from ...state.application import Usage
-from ...state.content import MAX_IMAGE_BYTES
-from ...state.messages import Block, Document, Image, Message, Text, refuse_constant
+from ...state.conversation.content import MAX_IMAGE_BYTES
+from ...state.conversation.messages import Block, Document, Image, Message, Text, refuse_constant
+from ...state.conversation.transcript import Transcript, TranscriptRange
 from ...state.session import Effort
-from ...state.transcript import Transcript, TranscriptRange
 from .files import FileKind, Files, SentFile
 from .providers import Endpoint
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ...state.application import Usage
+from ...state.conversation.messages import Image, Text, ToolUse
 from ...state.errors import ModelError
-from ...state.messages import Image, Text, ToolUse
 from .failures import Transient
 from .requests import Draft, legal_id, parse_object, without_surrogates
 

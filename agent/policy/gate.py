@@ -8,16 +8,16 @@ from pathlib import Path
 from posixpath import basename, join, realpath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...actions.bugs_logged import BugsLogged
 from ...actions.ports import Searching, Tool, Verdict
 from ...actions.tools.registry import declared
-from ...actions.workspace.secret_files import is_secret_file
+from ...actions.turn.bugs_logged import BugsLogged
+from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode
-from . import path_rules
 from .call import Call
-from .path_rules import Workspace
 from .protected_places import why_always_asked, why_protected
-from .rules import SANDBOXED, Rule, by_precision, literal_of
+from .rules import path_rules
+from .rules.path_rules import Workspace
+from .rules.rules import SANDBOXED, Rule, by_precision, literal_of
 
 if TYPE_CHECKING:
     from .hidden_files import HiddenFiles
@@ -147,7 +147,7 @@ class Policy:
     def _catastrophe(self, call: Call) -> Verdict | None:
         if self._runs_catastrophes:
             return None
-        from .shell.catastrophe import catastrophe
+        from .shell.destructive_commands import catastrophe
 
         why = catastrophe(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
         return None if why is None else Verdict("ask", f"no undo reaches it: {why}")
@@ -156,7 +156,7 @@ class Policy:
         """Judge what goes over the network; None for what does not."""
         if call.traits.reaches not in ("address", "service"):
             return None
-        from . import web_rules
+        from .rules import web_rules
 
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
         return judge(call.tool, call.subject, mode, [rule for rule in self._allow if rule.names(call.tool)])
@@ -235,7 +235,7 @@ class Policy:
 
     def _concern_of_command(self, call: Call) -> str | None:
         from ...actions.tools.shell.read_only import prove
-        from .shell.reads import why_not_read_only
+        from .shell.read_paths import why_not_read_only
         from .shell.reasons import purpose
 
         if outside := self._outside(call):
@@ -274,7 +274,7 @@ class Policy:
         return None if path is None else f"leads outside the workspace: {_shown(self._workspace.real(path))}"
 
     def _secret(self, call: Call) -> str | None:
-        from .shell.reads import secret_below
+        from .shell.read_paths import secret_below
 
         for path in call.paths:
             real = self._workspace.real(path)
@@ -326,7 +326,7 @@ class Policy:
         exact = next((rule for rule in rules if literal_of(rule.pattern or "") == call.subject.strip()), None)
         if exact is not None:
             return [exact.text]
-        from . import shell_rules
+        from .rules import shell_rules
 
         commands, doubts = shell_rules.read_commands(call.subject)
         if doubts or self._why_protected_write(call) or self._why_git_runs_more(call):
@@ -356,11 +356,11 @@ class Policy:
         if rule.pattern is None:
             return True
         if call.traits.runs_commands:
-            from . import shell_rules
+            from .rules import shell_rules
 
             return shell_rules.hits(rule.pattern, call.subject, call.sight)
         if call.traits.reaches in ("address", "configured"):
-            from . import web_rules
+            from .rules import web_rules
 
             return web_rules.hits(rule.pattern, call.subject)
         if fnmatchcase(call.subject, rule.pattern):

@@ -18,7 +18,7 @@ from ...state.application import ApplicationState, Phase, VibeStep
 from ...state.calls import PendingCall
 from ...state.errors import SandburError
 from ..graph import TransitionCondition
-from .call_fates import CallKind, made_by_a_person, made_by_the_gate
+from .past.gate_outcomes import CallKind, made_by_a_person, made_by_the_gate
 
 EFFECT = "execute_tools"
 """The one action that runs calls."""

@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from posixpath import expanduser, isabs, join, realpath
 
-from . import path_rules
-from .path_rules import Workspace
-from .rules import Rule
-from .shell.reads import below
+from .rules import path_rules
+from .rules.path_rules import Workspace
+from .rules.rules import Rule
+from .shell.read_paths import below
 from .shell.seen_commands import SeenCommand, Sight
 
 _MAX_MATCHES = 1000

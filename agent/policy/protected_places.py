@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from posixpath import dirname, expanduser, join, lexists, realpath
 
-from ...actions.workspace.protected_places import protected_part
+from ...actions.workspace.protected.protected_places import protected_part
 
 _REPOSITORY_FOLDERS = ("objects", "refs")
 _REPOSITORY_ENTRIES = ("HEAD", *_REPOSITORY_FOLDERS)

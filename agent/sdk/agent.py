@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from typing_extensions import TypeForm
 
-from ...actions.events import Event
 from ...actions.ports import Tool
+from ...actions.ports.events import Event
 from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
-from ...state.cancellation import in_background
+from ...state.conversation.messages import Message, UserContent
 from ...state.errors import ConfigError, SessionHeld, UsageError
-from ...state.messages import Message, UserContent
+from ...state.process.cancellation import in_background
 from ...state.session import Effort, SandboxWish
-from ..extensions.definition import Definition, Instructions
+from ..runtime.agent_definition import Definition, Instructions
 from ..session.run import Limits
 from .arguments import require_fitting, require_values
 from .result import OutputT, RunResult
@@ -32,7 +32,7 @@ from .stream import EventStream, StreamedRun
 if TYPE_CHECKING:
     from ...actions.ports import Model, TokenCounter
     from ..extensions.middleware.middleware import Middleware
-    from ..runtime import Runtime
+    from ..runtime.runtime import Runtime
     from ..session.session import Session
 
 
@@ -257,7 +257,7 @@ class Agent(Generic[OutputT]):
 
     async def _use(self) -> None:
         if self._runtime is None:
-            from ..runtime import Runtime
+            from ..runtime.runtime import Runtime
 
             env = os.environ if self._env is None else self._env
             self._runtime = Runtime.open({}, env, definition=self.definition)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...state.errors import ConfigError, SandburError, UsageError
 from ..config.trust import is_trusted_agent, trust_agent
-from ..extensions.definition import PLAIN, Definition
+from ..runtime.agent_definition import PLAIN, Definition
 from .agent import Agent
 
 _STARTS_A_RUN = frozenset(

@@ -6,7 +6,7 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ...actions.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
+from ...actions.ports.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
 from ...state.application import Usage
 from ...state.errors import SandburError
 

@@ -5,12 +5,12 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
-from ...actions.events import Event, Notice, PendingDecision, RunFinished, RunStarted
+from ...actions.ports.events import Event, Notice, PendingDecision, RunFinished, RunStarted
 from ...state.calls import CallDecision, Settlement
+from ...state.conversation.messages import Message, UserContent
+from ...state.conversation.transcript import Transcript
 from ...state.errors import UsageError
-from ...state.messages import Message, UserContent
 from ...state.session import WaitingMessage
-from ...state.transcript import Transcript
 from .result import OutputT, RunResult, result_of
 from .stream import EventStream, StreamedRun
 

@@ -40,9 +40,9 @@ def web_tools(
     `search_url` and `search_key_env` are where the service is and which variable holds its key, if not the
     usual ones; `env` is read instead of the environment of the process. Raises `UsageError`.
     """
-    from ...actions.tools.network.search_services import SEARCH_PROVIDERS, search_service
-    from ...actions.tools.network.web_url import UnfitUrl
     from ...actions.tools.registry import network_tools, usual_network_tools
+    from ...actions.tools.web.search_services import SEARCH_PROVIDERS, search_service
+    from ...actions.tools.web.web_url import UnfitUrl
 
     if search is None:
         if search_url is not None or search_key_env is not None:

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from ...actions.events import Event
+from ...actions.ports.events import Event
 from ...state.errors import UsageError
 
 _driving: set[asyncio.Task[None]] = set()

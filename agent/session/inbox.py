@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...state.application import InboxTaken
+from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
-from ...state.messages import encodable
 from ...state.session import InboxKind, WaitingMessage
 
 if TYPE_CHECKING:
     from ...actions.ports import Masker
     from ...actions.ports.advice import Advice
-    from ...state.store.inbox import Inbox
+    from ...state.store.sessions.inbox import Inbox
 
 
 class SessionInbox:

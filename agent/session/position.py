@@ -6,15 +6,15 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...actions.events import Notice
+from ...actions.ports.events import Notice
 from ...state.application import ApplicationState
-from ...state.cancellation import to_the_end
 from ...state.databases.database import overheard
 from ...state.errors import SandburError, SessionHeld, StoreError
+from ...state.process.cancellation import to_the_end
 from ...state.session import SessionSettings, short_title
 from ...state.store.journal import unused_reply
-from ...state.store.lease import new_runner
-from ...state.store.listing import beat_s
+from ...state.store.sessions.lease import new_runner
+from ...state.store.sessions.listing import beat_s
 from ...state.trace import ModelCalled
 
 if TYPE_CHECKING:

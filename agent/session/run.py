@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ...actions.events import (
+from ...actions.ports import PORTS, Ports
+from ...actions.ports.events import (
     RETRIES,
     ApprovalNeeded,
     CommittedEvents,
@@ -26,13 +27,12 @@ from ...actions.events import (
     ToolStarted,
     UsageChanged,
 )
-from ...actions.ports import PORTS, Ports
+from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
 from ...actions.turn.repetition import require_progress
-from ...actions.turn.tool_results import remove_if_empty
 from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
-from ...state.clock import now, text_of
+from ...state.conversation.messages import cut_answer
 from ...state.databases.database import overheard
 from ...state.errors import (
     BudgetLimit,
@@ -44,7 +44,7 @@ from ...state.errors import (
     TurnLimit,
     exhausted,
 )
-from ...state.messages import cut_answer
+from ...state.process.clock import now, text_of
 from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
 from .open_request import MODEL_ACTIONS, OpenRequest
@@ -439,7 +439,7 @@ class Run:
         if self._last != "execute_tools" or self._position.next_action != "human_confirm":
             return ()
         self._last = ""
-        from ...actions.turn.proposals import denied_by_hooks
+        from ...actions.turn.calls.proposals import denied_by_hooks
 
         denied = await denied_by_hooks(self._position.state.pending_tool_calls, self._ports)
         self._check_hooks()

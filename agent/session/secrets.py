@@ -127,7 +127,7 @@ class SecretMasker:
         return self._current().named(label)
 
     def learn(self, text: str) -> None:
-        from ...actions.workspace.secret_files import is_secret_file
+        from ...actions.workspace.protected.secret_files import is_secret_file
 
         for word in set(_PATH_WORD.findall(text[:MOST_FILE_BYTES])):
             if is_secret_file(word):

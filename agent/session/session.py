@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ...actions.bugs_logged import BugsLogged
-from ...actions.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.masking.references import masked_arguments
 from ...actions.ports import Gate, Model, Ports, Toolbox, ToolOffer, Verdict
+from ...actions.ports.events import Event, Notice, PlanResumed, RunStarted
+from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.turn.model_call import refusal_of
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin, PendingCall
+from ...state.conversation.messages import UserContent, encodable, person_said
+from ...state.conversation.transcript import Transcript
 from ...state.errors import StoreError, UsageError
-from ...state.messages import UserContent, encodable, person_said
 from ...state.session import SessionSettings, WaitingMessage, given_title
 from ...state.trace import RunBegan, RunEnded
-from ...state.transcript import Transcript
+from ..runtime.wiring import conditions_of
 from ..version import VERSION
-from ..wiring import conditions_of
 from .inbox import SessionInbox
 from .open_request import OpenRequest, find_open_request
 from .position import Position
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from ...actions.ports import Tool
     from ...state.store.store import Store
-    from ..policy.circumstances import Circumstances
-    from ..policy.offers import Offer
-    from .aftermath import Aftermath
-    from .companion import Companion
+    from ..policy.approval_context import Circumstances
+    from ..policy.rules.rule_suggestions import Offer
+    from .run_observer import Companion
+    from .unknown_outcome import Aftermath
 
 _MAX_CHARS = 120
 
@@ -155,7 +155,7 @@ class Session:
         Who types it has approved it by that; what a file says, `command`, is judged as a model's call. It
         ends an open turn, as a message does. Raises `UsageError` if there is nothing to run, or no tool.
         """
-        from ...actions.turn.results.own_command import shell_of, without_secrets
+        from ...actions.turn.calls.user_command import shell_of, without_secrets
 
         tool = shell_of(self._ports.toolbox)
         if not command.strip():
@@ -264,7 +264,7 @@ class Session:
         if not self._is_examined:
             self._is_examined = True
             if self.state.pending_tool_calls:
-                from ...actions.turn.recovery import triage
+                from ...actions.turn.calls.recovery import triage
 
                 self._change_calls(await triage(self.state, self._ports))
             self._open_request = await find_open_request(self._position, self._ports)
@@ -286,7 +286,7 @@ class Session:
 
     def accept(self, offer: "Offer") -> None:
         """Let what was offered pass unasked for the rest of this session."""
-        from ..policy.offers import EDITING
+        from ..policy.rules.rule_suggestions import EDITING
 
         if offer.rule:
             self.allow_always(offer.rule)
@@ -328,7 +328,7 @@ class Session:
 
     def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
-        from ..policy.offers import offers_for
+        from ..policy.rules.rule_suggestions import offers_for
 
         with BugsLogged(f"the rules that would let a call of {call.tool} pass"):
             return offers_for(call, self._ports, self.settings, self._gate_of, self.state.execution_mode)
@@ -336,7 +336,7 @@ class Session:
 
     def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
         """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
-        from ..policy.circumstances import Circumstances, circumstances
+        from ..policy.approval_context import Circumstances, circumstances
 
         with BugsLogged(f"what a person is told of a call of {call.tool}") as border:
             return circumstances(call, self._ports, self.state.execution_mode, is_edited)
@@ -344,7 +344,7 @@ class Session:
 
     async def aftermath(self, call: PendingCall) -> "Aftermath":
         """Look, for a moment, at what a call of unknown outcome may have left."""
-        from .aftermath import Aftermath, aftermath
+        from .unknown_outcome import Aftermath, aftermath
 
         with BugsLogged(f"what a call of {call.tool} has left"):
             return await aftermath(call, self._ports)
@@ -374,14 +374,14 @@ class Session:
     def _judged_again(self, call: PendingCall) -> PendingCall:
         mode = self.state.execution_mode
         if call.kind == "outcome_unknown":
-            from ...actions.turn.recovery import waiting_or_told
+            from ...actions.turn.calls.recovery import waiting_or_told
 
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
         is_typed = call.origin == "person" and call.decision == "approved" and call.binding is None
         is_persons = call.decided_by == "person" and not is_typed
         if call.decision == "invalid" or is_persons or call.recovery.starts:
             return call
-        from ...actions.turn.proposals import judge
+        from ...actions.turn.calls.proposals import judge
 
         again = judge(call, self._ports, mode)
         if call.decision == again.decision == "undecided" and call.binding is not None:
@@ -399,7 +399,7 @@ class Session:
         events = self._running(first, inputs, record_only, is_command)
         if not self.companions or is_command:
             return events
-        from .companion import accompanied
+        from .run_observer import accompanied
 
         said = None if inputs.get("runs") else inputs.get("user_input")
         return accompanied(events, said, self.companions)
@@ -427,7 +427,7 @@ class Session:
             self._open_request = self._open_request if is_command else OpenRequest()
             self._record_beginning(first)
             if self._ports.scratch is not None and self._ports.scratch.is_dir():
-                from ...actions.turn.tool_results import sweep
+                from ...actions.turn.calls.tool_results import sweep
 
                 await sweep(self.state, self._ports)
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()

@@ -11,7 +11,7 @@ from ..errors import StoreError
 from .schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from .server import Server
+    from .servers.requirements import Server
     from .url import ServerUrl
 
 ResultT = TypeVar("ResultT")
@@ -262,7 +262,7 @@ def open_database(
             "This is no store URL.",
             "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
         )
-    from .network import NetworkDatabase
+    from .servers.network import NetworkDatabase
 
     return NetworkDatabase(_server(server_url(url)), on_notice)
 
@@ -270,16 +270,16 @@ def open_database(
 def _server(url: "ServerUrl") -> "Server":
     try:
         if url.kind == "postgresql":
-            from .postgres import PostgresServer
+            from .servers.postgres import PostgresServer
 
             return PostgresServer(url)
-        from .mysql import MysqlServer
+        from .servers.mysql import MysqlServer
 
         return MysqlServer(url)
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("psycopg", "pymysql"):
             raise
-        from ..installation import install_command
+        from ..process.installation import install_command
 
         extra = "postgres" if url.kind == "postgresql" else "mysql"
         raise StoreError(

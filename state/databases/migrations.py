@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from ..crashpoints import reach
+from ..process.crashpoints import reach
 from .chain import digest_of, first_digest
 from .schema import CHAINED, SCHEMA_VERSION, TABLES, folder_of, index_creations
 

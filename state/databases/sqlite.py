@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..crashpoints import reach
 from ..errors import GuardFailed, StoreError, UntrustedFolder
+from ..process.crashpoints import reach
 from .database import (
     Durability,
     GuardedUpdate,
@@ -33,7 +33,7 @@ from .lock_holder import LockWait, is_lock, lock_holder
 from .schema import SCHEMA_VERSION, TABLES, if_missing, index_creations
 
 if TYPE_CHECKING:
-    from .grouped import GroupWriter, Job
+    from .group_commit import GroupWriter, Job
 
 _FEW_BLOCKS = 64
 _PAGE_BYTES = 1024
@@ -97,7 +97,7 @@ class SqliteDatabase:
         # Who only reads needs none of this.
         import asyncio
 
-        from .grouped import Job
+        from .group_commit import Job
 
         job = Job(statements, guard, told_here(listener(self.on_notice)))
         with self._translated():
@@ -164,7 +164,7 @@ class SqliteDatabase:
     def _group_writer(self) -> "GroupWriter":
         with self._making_writer:
             if self._writer is None:
-                from .grouped import GroupWriter
+                from .group_commit import GroupWriter
 
                 self._writer = GroupWriter(self._commit_all)
             return self._writer
@@ -270,7 +270,7 @@ class SqliteDatabase:
             self._commit_alone(job)
 
     def _commit_alone(self, job: "Job") -> None:
-        from .grouped import failure_of
+        from .group_commit import failure_of
 
         error = failure_of(partial(self._commit, job.statements, job.guard))
         if isinstance(error, sqlite3.OperationalError) and is_lock(error):
@@ -280,7 +280,7 @@ class SqliteDatabase:
     def _failure_of(self, job: "Job") -> Exception | None:
         """Run a job as a part of the transaction; return why it is none."""
         self._connection.execute("SAVEPOINT job")
-        from .grouped import failure_of
+        from .group_commit import failure_of
 
         error = failure_of(partial(self._apply, job.statements, job.guard))
         if self._connection.in_transaction:

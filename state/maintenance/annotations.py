@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..clock import now
 from ..databases.database import Database, insert, update
 from ..errors import SessionNotFound, StoreError
+from ..process.clock import now
 
 _COLUMNS = "a.session_id, a.id, a.seq, a.created_at, a.updated_at, a.body"
 _FROM = "FROM annotations a JOIN sessions s ON s.id = a.session_id AND s.tenant = ?"

@@ -8,17 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple, cast, get_args
 
+from ..conversation.messages import encodable, values_in
 from ..databases.chain import WHOLE_ROWS, rows_in_order
 from ..databases.database import Database
 from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
-from ..messages import encodable, values_in
 from ..session import InboxKind, SessionSettings, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
-from ..store.inbox import MOST_CHARS, Inbox
 from ..store.integrity import AFTER_THE_END
-from ..store.listing import lineage_of
 from ..store.seals import exported, head_with_seals
+from ..store.sessions.inbox import MOST_CHARS, Inbox
+from ..store.sessions.listing import lineage_of
 
 FORMAT = 1
 TABLES = {

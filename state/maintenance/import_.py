@@ -10,19 +10,19 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 from pydantic import ValidationError
 
-from ..clock import now
+from ..conversation.messages import json_object
 from ..databases.chain import Chain, Entry, digest_of, first_digest, place_of, row_of
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED
 from ..errors import UsageError
-from ..messages import json_object
+from ..process.clock import now
 from ..session import SessionSettings, WaitingMessage
 from ..store.deltas import PATCH
 from ..store.files.contents import stored_chunk, used
-from ..store.inbox import brought
 from ..store.recording import files_of
 from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
-from ..store.sessions import new_head, new_session, rows_deleted
+from ..store.sessions.inbox import brought
+from ..store.sessions.session_rows import new_head, new_session, rows_deleted
 from ..trace import SessionImported
 from .export import BadLine, ExportedRecord, ExportFile, SessionPart, chained_row, content_chunk
 

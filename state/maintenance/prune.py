@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from ..clock import text_of
 from ..databases.database import Database
 from ..errors import GuardFailed
+from ..process.clock import text_of
 from ..store.files.contents import UNUSED_CONTENTS
-from ..store.listing import seems_held
 from ..store.recording import elements, last_moves, stored_state
-from ..store.sessions import delete_session
+from ..store.sessions.listing import seems_held
+from ..store.sessions.session_rows import delete_session
 
 _ROW_BYTES = 100
 """What a row takes besides its texts, about."""

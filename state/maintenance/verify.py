@@ -7,12 +7,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..calls import arguments_digest
+from ..conversation.messages import json_object
 from ..databases.chain import Chain, sound_rows
 from ..databases.database import Database
-from ..messages import json_object
 from ..session import SessionSettings
 from ..store.files.contents import Copies, count_copies
-from ..store.inbox import Inbox
 from ..store.integrity import Health, examine, numbered_rows
 from ..store.recording import (
     CallMove,
@@ -25,6 +24,7 @@ from ..store.recording import (
     tool_uses,
 )
 from ..store.seals import SealedPart, head_with_seals, stretches
+from ..store.sessions.inbox import Inbox
 from ..trace import RunBegan, SessionImported
 
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ..content import Source
-from ..messages import Message
-from ..transcript import LogBook, Transcript
+from ..conversation.content import Source
+from ..conversation.messages import Message
+from ..conversation.transcript import LogBook, Transcript
 
 
 @cache

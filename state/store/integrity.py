@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..clock import now
 from ..databases.chain import (
     WHOLE_ROWS,
     Chain,
@@ -17,6 +16,7 @@ from ..databases.chain import (
 )
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
+from ..process.clock import now
 from .seals import BrokenSeal, broken_seals, head_with_seals, vouch
 
 _MOST_NAMED = 5

@@ -6,19 +6,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ..calls import Effect, FileChange, JournaledCall, KeptResult, PendingCall, arguments_digest
-from ..clock import now
-from ..content import Attachment
-from ..crashpoints import reach
+from ..conversation.content import Attachment
+from ..conversation.messages import ToolResult, ToolUse, json_object
 from ..databases.chain import Entry, next_number, sound_rows
 from ..databases.database import Database
 from ..databases.file_parts import FilePart, OpenFile
-from ..messages import ToolResult, ToolUse, json_object
+from ..process.clock import now
+from ..process.crashpoints import reach
 from ..trace import ModelCalled, TraceRecord
 from .recording import contents_of, recorded_result
 from .writer import SessionWriter
 
 if TYPE_CHECKING:
-    from .file_history import FileHistory
+    from .files.file_history import FileHistory
 
 _DIGEST = "arguments_sha256"
 _SEEN = "seen"
@@ -109,7 +109,7 @@ class CallJournal:
 
     @cached_property
     def _files(self) -> "FileHistory":
-        from .file_history import FileHistory
+        from .files.file_history import FileHistory
 
         return FileHistory(self._database, self._writer.session_id)
 

@@ -6,11 +6,8 @@ from typing import cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..calls import PendingCall
-from ..content import Attachment
-from ..databases.chain import Entry, next_number, places_set_aside, rows_in_order
-from ..databases.database import Database
-from ..errors import damaged
-from ..messages import (
+from ..conversation.content import Attachment
+from ..conversation.messages import (
     Message,
     ToolResult,
     ToolUse,
@@ -19,7 +16,10 @@ from ..messages import (
     runtime_said,
     tool_answered,
 )
-from ..transcript import Log, Transcript, TranscriptRange
+from ..conversation.transcript import Log, Transcript, TranscriptRange
+from ..databases.chain import Entry, next_number, places_set_aside, rows_in_order
+from ..databases.database import Database
+from ..errors import damaged
 from .deltas import encode_message, message_of
 from .recording import contents_of, message_rows
 

@@ -8,8 +8,8 @@ from burr.core.persistence import AsyncBaseStatePersister, PersistedStateData
 
 from ..application import ApplicationState
 from ..calls import PendingCall, restore_arguments
+from ..conversation.messages import runtime_said
 from ..databases.database import Database
-from ..messages import runtime_said
 from .message_log import SessionLogs, is_stand_in, lost_note
 from .writer import SessionWriter
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..content import Attachment, Source
+from ..conversation.content import Attachment, Source
+from ..conversation.messages import Message, ToolResult, ToolUse, json_object
 from ..databases.chain import EVERY_ROW, places_set_aside, rows_in_order, sound_rows
 from ..databases.database import Database
-from ..messages import Message, ToolResult, ToolUse, json_object
 from ..session import SessionSettings
 from ..trace import TraceRecord
 from .deltas import merge, message_of, voided
-from .listing import lineage_of, upwards
+from .sessions.listing import lineage_of, upwards
 
 Lineage = Sequence[tuple[str, int | None]]
 """A session after those that it was forked from, each with its last step that counts (None: all)."""

@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from ..crashpoints import reach
 from ..databases.chain import Chain, first_digest, row_of
 from ..databases.database import Database, Sealer, Statement, update
 from ..databases.high_water import HighWater
 from ..databases.schema import SCHEMA_VERSION
 from ..errors import StoreError
+from ..process.crashpoints import reach
 
 _COLUMNS = ("n", "maker", "since", "records", "mac")
 

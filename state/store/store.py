@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..application import ApplicationState
+from ..conversation.transcript import Transcript, TranscriptRange
 from ..databases.database import Database, Durability, insert, open_database
 from ..errors import StoreError, UsageError
 from ..session import SessionSummary, SessionView
-from ..transcript import Transcript, TranscriptRange
-from .inbox import Inbox
 from .journal import CallJournal, TraceLog, stored_output
-from .lease import Heart
-from .listing import FolderFilter, count_sessions, lease_s, newest, summaries
 from .persister import DeltaPersister, load_histories
 from .seals import KeySealer, end_at_rest, vouch, vouched
-from .sessions import SessionIndex
+from .sessions.inbox import Inbox
+from .sessions.lease import Heart
+from .sessions.listing import FolderFilter, count_sessions, lease_s, newest, summaries
+from .sessions.session_rows import SessionIndex
 from .writer import SessionWriter
 
 if TYPE_CHECKING:
-    from .file_history import FileHistory, LineageFiles
+    from .files.file_history import FileHistory, LineageFiles
     from .files.session_files import SessionFiles
     from .files.shared_files import SharedFiles
 
@@ -111,13 +111,13 @@ class Store:
             raise
 
     def files(self, session_id: str) -> "FileHistory":
-        from .file_history import FileHistory
+        from .files.file_history import FileHistory
 
         return FileHistory(self.database, session_id)
 
     def file_changes(self, session_id: str) -> "LineageFiles":
         """Return the file changes of a session with those of its past in the sessions it was forked from."""
-        from .file_history import LineageFiles
+        from .files.file_history import LineageFiles
 
         return LineageFiles(self.database, self.index.lineage(session_id))
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ..content import labels
+from ..conversation.content import labels
+from ..conversation.messages import Message, Text, ToolResult, ToolUse, subject_of
 from ..databases.database import Database
-from ..messages import Message, Text, ToolResult, ToolUse, subject_of
 from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps, said_early
 
 StepKind = Literal[

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ..application import ApplicationState
-from ..cancellation import to_the_end
-from ..clock import now
-from ..content import Attachment
-from ..crashpoints import reach
+from ..conversation.content import Attachment
 from ..databases.chain import Chain, Entry, first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
 from ..errors import GuardFailed, SessionHeld, StoreError, damaged
+from ..process.cancellation import to_the_end
+from ..process.clock import now
+from ..process.crashpoints import reach
 from .deltas import WrittenFields, decode_fields
-from .lease import Claim, head_update, held, lease_end, went_on
 from .message_log import SessionLogs, calls_after
 from .recording import stored_state
 from .seals import AT_REST, Seal, SealedEnd, head_with_seals, mark, vouch
+from .sessions.lease import Claim, head_update, held, lease_end, went_on
 
 _MIN_SNAPSHOT_GAP_BYTES = 8192
 _LONGEST_HELD_S = 1.0

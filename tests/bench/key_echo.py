@@ -96,7 +96,7 @@ def echoes_ms(server: Server, pace: int, keys: int) -> list[float]:
             "TERM": "xterm-256color",
             "OPENAI_BASE_URL": f"http://127.0.0.1:{server.server_port}/v1", "LC_ALL": "C.UTF-8",
         }  # fmt: skip
-        command = [sys.executable, "-m", "sandbur.ui.cli", "-C", folder, "-m", "openai-chat/some"]
+        command = [sys.executable, "-m", "sandbur.ui.cli.main", "-C", folder, "-m", "openai-chat/some"]
         with subprocess.Popen(command, start_new_session=True, env=env, **terminal.streams) as process:
             terminal.see("/help")
             terminal.type("tell me\r")

@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from support.victims.link_races import SECRET, Race, race
 
-from sandbur.actions.tools.edit_file import EditFile
-from sandbur.actions.tools.glob import Glob
-from sandbur.actions.tools.grep import Grep
-from sandbur.actions.tools.list_directory import ListDirectory
-from sandbur.actions.tools.read_file import ReadFile
-from sandbur.actions.tools.write_file import WriteFile
+from sandbur.actions.tools.files.edit_file import EditFile
+from sandbur.actions.tools.files.glob import Glob
+from sandbur.actions.tools.files.grep import Grep
+from sandbur.actions.tools.files.list_directory import ListDirectory
+from sandbur.actions.tools.files.read_file import ReadFile
+from sandbur.actions.tools.files.write_file import WriteFile
 
 CALLS: tuple[tuple[str, Any, dict[str, str], int], ...] = (
     ("read_file", ReadFile(), {"path": "folder/file"}, 1),

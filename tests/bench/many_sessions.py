@@ -21,7 +21,7 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from support.stores.databases import fresh_url  # noqa: E402
 
 from sandbur.agent.session.session import Session  # noqa: E402
-from sandbur.state.databases.network import CONNECTIONS  # noqa: E402
+from sandbur.state.databases.servers.network import CONNECTIONS  # noqa: E402
 from sandbur.state.store.store import Store  # noqa: E402
 
 TURNS = 3

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.models.scripted import open_session
 from turns import Answer, TimedModel, tool_server
 
-from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.agent.extensions.middleware.middleware import Middleware
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.providers import ProviderOverride

@@ -17,10 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 11
 COMMANDS = {
     "a bare interpreter": ("-c", "pass"),
-    "--help": ("-m", "sandbur.ui.cli", "--help"),
-    "--version": ("-m", "sandbur.ui.cli", "--version"),
-    "sessions list": ("-m", "sandbur.ui.cli", "sessions", "list"),
-    "-m demo -p hello": ("-m", "sandbur.ui.cli", "-m", "demo", "-p", "hello", "-q"),
+    "--help": ("-m", "sandbur.ui.cli.main", "--help"),
+    "--version": ("-m", "sandbur.ui.cli.main", "--version"),
+    "sessions list": ("-m", "sandbur.ui.cli.main", "sessions", "list"),
+    "-m demo -p hello": ("-m", "sandbur.ui.cli.main", "-m", "demo", "-p", "hello", "-q"),
 }
 LIMITS_MS = {"--help": 35, "--version": 35, "sessions list": 150, "-m demo -p hello": 350}
 OVER_BARE = ("--help", "--version")

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from rich.console import Console
 
-from sandbur.actions.events import (
+from sandbur.actions.ports.events import (
     Event,
     MessageAdded,
     PlanChanged,

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 
 from sandbur.actions.ports import ToolOutcome
-from sandbur.agent.history.insight.stats import stats_of
+from sandbur.agent.history.reports.stats import stats_of
 from sandbur.state.databases.schema import CHAINED
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store

@@ -57,7 +57,7 @@ def turns(server: str, folder: Path, runs: int) -> None:
     (folder / "bot.py").write_text(MODULE)
     ways = {
         "agent": ["bot.py"],
-        "command": ["-m", "sandbur.ui.cli", "--agent", "bot:agent", "-p", "go"],
+        "command": ["-m", "sandbur.ui.cli.main", "--agent", "bot:agent", "-p", "go"],
     }
     found: dict[str, list[float]] = {way: [] for way in ways}
     for number in range(runs):

@@ -18,7 +18,7 @@ sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.par
 
 from figures import tell  # noqa: E402
 
-from sandbur.actions.tools.search.engine import Search  # noqa: E402
+from sandbur.actions.tools.files.search.engine import Search  # noqa: E402
 from sandbur.actions.workspace.tree import Wanted  # noqa: E402
 
 FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000

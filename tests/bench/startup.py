@@ -57,7 +57,7 @@ def first_prompt() -> float:
     main_end, chat_end = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "sandbur.ui.cli", "-m", "demo"],
+        [sys.executable, "-m", "sandbur.ui.cli.main", "-m", "demo"],
         stdin=chat_end, stdout=chat_end, stderr=chat_end, env=environment(), start_new_session=True,
     )  # fmt: skip
     seen = b""
@@ -82,8 +82,8 @@ def environment() -> dict[str, str]:
 
 CONTENDERS: dict[str, Callable[[], float]] = {
     "bare interpreter": lambda: ended("-c", "pass"),
-    "sandbur --help": lambda: ended("-m", "sandbur.ui.cli", "--help"),
-    "sandbur --version": lambda: ended("-m", "sandbur.ui.cli", "--version"),
+    "sandbur --help": lambda: ended("-m", "sandbur.ui.cli.main", "--help"),
+    "sandbur --version": lambda: ended("-m", "sandbur.ui.cli.main", "--version"),
     "first prompt": first_prompt,
 }
 
@@ -129,7 +129,7 @@ class FirstRequest:
 def first_requests(server: ModelServer, first: FirstRequest) -> None:
     env = environment() | {f"{name}_BASE_URL": server.base_url for name in ("OPENAI", "ANTHROPIC")}
     env |= {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
-    hello = ["-m", "sandbur.ui.cli", "-p", "hi", "-m"]
+    hello = ["-m", "sandbur.ui.cli.main", "-p", "hi", "-m"]
     contenders = {
         "httpx2 and one post": (["-c", POST, f"{server.base_url}/chat/completions"], env),
         "-p hi, demo": ([*hello, "demo"], env),

@@ -25,10 +25,10 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from sandbur.actions.ports import ToolOutcome  # noqa: E402
 from sandbur.state.application import ApplicationState  # noqa: E402
 from sandbur.state.calls import Effect  # noqa: E402
+from sandbur.state.conversation.messages import person_said  # noqa: E402
 from sandbur.state.databases.chain import Entry  # noqa: E402
-from sandbur.state.messages import person_said  # noqa: E402
 from sandbur.state.session import SessionSettings  # noqa: E402
-from sandbur.state.store.lease import new_runner  # noqa: E402
+from sandbur.state.store.sessions.lease import new_runner  # noqa: E402
 from sandbur.state.store.store import Store  # noqa: E402
 
 TURNS, RESULT_BYTES, STEPS = 800, 2000, 400
@@ -198,7 +198,7 @@ async def opened(url: str, session_id: str, home: Path) -> float:
 def command(url: str, *words: str) -> float:
     """Return the milliseconds of the whole command `sandbur`, answered by the demo model."""
     env = {**os.environ, "PYTHONPATH": str(TESTS.parent), "SANDBUR_STORE": url}
-    line = [sys.executable, "-m", "sandbur.ui.cli", "-p", *words, "/mode plan", "-m", "demo"]
+    line = [sys.executable, "-m", "sandbur.ui.cli.main", "-p", *words, "/mode plan", "-m", "demo"]
     began = time.perf_counter()
     subprocess.run(line, env=env, check=True, capture_output=True, cwd="/")
     return (time.perf_counter() - began) * 1000

@@ -68,7 +68,7 @@ class Place:
     def cost(self, *words: str) -> Cost:
         """Run the command; return what it took."""
         nowhere = os.open(os.devnull, os.O_RDWR)
-        line = [sys.executable, "-m", "sandbur.ui.cli", *words]
+        line = [sys.executable, "-m", "sandbur.ui.cli.main", *words]
         child = os.fork()
         if not child:
             os.chdir(self.work)

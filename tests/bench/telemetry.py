@@ -24,10 +24,10 @@ from support.commands.command import Command
 from support.models.scripted import open_session
 from turns import Answer, TimedModel, tool_server
 
-from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports.events import ToolFinished
+from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.providers import ProviderOverride
-from sandbur.agent.telemetry.telemetry import Telemetry
 from sandbur.state.store.store import Store
 
 TURNS = 50

@@ -21,7 +21,7 @@ from support.tools.foreign_tools import tool_from_schema
 from support.tools.tool_calls import context
 
 from sandbur import Depends, RunContext, tool
-from sandbur.actions.tools.functions.reading import ToolOptions
+from sandbur.actions.tools.functions.parameters import ToolOptions
 from sandbur.actions.tools.functions.run_scope import RunScope
 
 ROUNDS, CALLS = 60, 400

@@ -25,8 +25,8 @@ from support.models.scripted import Recorder, ScriptedModel, open_session
 from support.screens.browser import opened_browser
 from support.screens.tracked import Served, served
 
-from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import ToolOutcome
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.state.store.store import Store
 
 TURNS = 800

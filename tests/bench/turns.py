@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from figures import tell
 from support.models.scripted import Recorder, open_session
 
-from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolOutcome
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.providers import ProviderOverride, TransportName
 from sandbur.state.store.store import Store

@@ -13,7 +13,7 @@ from support.samples.commands import CATASTROPHES, DENIED, HARMLESS, MENTIONS, R
 from support.tools.gate import TOOLS, command
 
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
+from sandbur.agent.policy.rules.rules import parse_rules
 from sandbur.state.application import ExecutionMode
 
 DENY = ["run_shell_command(rm *)"]

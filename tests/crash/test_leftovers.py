@@ -12,7 +12,7 @@ from support.commands.command import Command
 from support.tools.processes import parent_of, supervisors
 from support.waiting import wait_for
 
-from sandbur.state.store.lease import new_runner
+from sandbur.state.store.sessions.lease import new_runner
 
 WAIT_S = 120
 

@@ -290,7 +290,7 @@ def test_a_thread_that_the_end_of_the_interpreter_stopped_holds_nothing_up(tmp_p
     # The interpreter stops its threads anywhere, so also where one holds the lock of the output.
     program = (
         "import sys, threading\n"
-        "from sandbur.ui.cli import main\n"
+        "from sandbur.ui.cli.main import main\n"
         "main(['--version'])\n"
         "writer = sys.stdout.buffer.writer\n"
         "held = threading.Event()\n"

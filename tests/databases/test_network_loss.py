@@ -12,9 +12,9 @@ from support.stores.databases import SERVERS, Place, fresh_place
 from support.stores.rows import head, keys, put, step
 
 from sandbur.state.databases.database import Database, open_database, overheard
-from sandbur.state.databases.mysql import MysqlServer
-from sandbur.state.databases.network import OPENING_PATIENCE_S, PATIENCE_S, NetworkDatabase
-from sandbur.state.databases.postgres import PostgresServer
+from sandbur.state.databases.servers.mysql import MysqlServer
+from sandbur.state.databases.servers.network import OPENING_PATIENCE_S, PATIENCE_S, NetworkDatabase
+from sandbur.state.databases.servers.postgres import PostgresServer
 from sandbur.state.databases.url import server_url
 from sandbur.state.errors import GuardFailed, StoreError
 

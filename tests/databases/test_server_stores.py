@@ -17,7 +17,7 @@ from support.stores.rows import head, put, step
 from sandbur.state.databases.database import open_database
 from sandbur.state.databases.schema import INDEXES, SCHEMA_VERSION
 from sandbur.state.errors import StoreError
-from sandbur.state.installation import install_command
+from sandbur.state.process.installation import install_command
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 
@@ -204,8 +204,8 @@ def test_a_nul_in_a_text_is_refused_with_a_sentence() -> None:
     ],
 )
 def test_what_a_server_says_to_a_connection_is_understood(message: str, expected: str) -> None:
-    from sandbur.state.databases.postgres import PostgresServer
-    from sandbur.state.databases.troubles import Trouble
+    from sandbur.state.databases.servers.postgres import PostgresServer
+    from sandbur.state.databases.servers.server_errors import Trouble
     from sandbur.state.databases.url import server_url
 
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -14,8 +14,8 @@ from support.screens.terminal_pair import Terminal as Pair
 
 from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.live import LiveRegion
-from sandbur.ui.terminal.markdown import BlockSplitter, rendered
 from sandbur.ui.terminal.terminal import Glyphs
+from sandbur.ui.terminal.text.markdown import BlockSplitter, rendered
 from sandbur.ui.terminal.work import WorkView
 
 MOST = 3

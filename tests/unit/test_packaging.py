@@ -28,7 +28,7 @@ assert not hasattr(sandbur, "Nothing")
 import sandbur.testing
 from sandbur.testing import ScriptedModel
 assert sandbur.testing.__file__ == sandbur.__file__.replace("__init__", "testing")
-assert ScriptedModel is importlib.import_module("sandbur.agent.testing.scripted_model").ScriptedModel
+assert ScriptedModel is importlib.import_module("sandbur.agent.sdk.testing.scripted_model").ScriptedModel
 assert set(sandbur.__all__) <= set(dir(sandbur))
 with SandburPersister.from_url("sqlite:///runs.db") as persister:
     persister.initialize()
@@ -104,7 +104,7 @@ def test_the_wheel_brings_one_package_and_its_command(wheel: Path) -> None:
         names
     )
     assert not [name for name in names if "/public/" in name]
-    assert "sandbur = sandbur.ui.cli:main" in scripts
+    assert "sandbur = sandbur.ui.cli.main:main" in scripts
     assert "sandbur-replay = sandbur.ui.pytest_plugin" in scripts
 
 
@@ -198,7 +198,7 @@ def test_importing_sandbur_touches_nothing_of_the_host() -> None:
 SESSION = """
 import asyncio, importlib, logging, os, signal, sys, threading
 from pathlib import Path
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.runtime.runtime import Runtime
 
 def host():
     signals = {number: signal.getsignal(number) for number in signal.valid_signals()}

@@ -35,11 +35,11 @@ from acp.schema import (
 )
 
 from ...actions.turn.commands import MODES
-from ...agent.runtime import Runtime
+from ...agent.runtime.runtime import Runtime
 from ...agent.version import VERSION
 from ...state.errors import SessionNotFound, UsageError
-from ..open_session import tell_notice
-from ..terminal.sanitize import one_line
+from ..cli.open_session import tell_notice
+from ..terminal.text.sanitize import one_line
 from .conversation import Conversation
 from .handed import HandedServer, PromptBlock, servers_of_editor
 from .refusals import protocol_errors

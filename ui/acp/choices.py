@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from acp.schema import SessionConfigOptionSelect, SessionConfigSelectOption, SessionMode, SessionModeState
 
-from ..terminal.sanitize import one_line
+from ..terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from ...agent.runtime import Runtime
+    from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
 

@@ -8,15 +8,15 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 
 from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.turn.commands import chosen_mode, is_command, parted
+from ...state.conversation.messages import UserContent
 from ...state.errors import UsageError
-from ...state.messages import UserContent
 from ..chat.slash.server_prompts import prompt_lines, written
 
 if TYPE_CHECKING:
-    from ...actions.events import Event
+    from ...actions.ports.events import Event
     from ...agent.extensions.mcp.prompts import ServerPrompt
     from ...agent.extensions.prompt_commands import PromptCommand
-    from ...agent.runtime import Runtime
+    from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
 

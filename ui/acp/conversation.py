@@ -19,12 +19,12 @@ from acp.schema import (
     StopReason,
 )
 
-from ...actions.events import Event, RunFinished
+from ...actions.ports.events import Event, RunFinished
 from ...actions.turn.commands import is_command
 from ...state.calls import CallDecision, PendingCall
+from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
-from ...state.messages import UserContent
-from ..terminal.sanitize import one_line, plain
+from ..terminal.text.sanitize import one_line, plain
 from .choices import MODE, MODEL, config_options, mode_state
 from .commands import CONTINUE, CommandAnswered, ModelAsked, available, events_of, model_for
 from .handed import PromptBlock, message_of
@@ -35,7 +35,7 @@ from .updates import Update, Updates, history_updates, message_updates
 if TYPE_CHECKING:
     from acp import Client
 
-    from ...agent.runtime import Runtime
+    from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
 

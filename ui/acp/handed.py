@@ -21,9 +21,9 @@ from acp.schema import (
 )
 
 from ...agent.config.mcp_servers import SERVER_NAME
-from ...state.content import MAX_TEXT_BYTES, Document, Image, attached, spoken_size
+from ...state.conversation.content import MAX_TEXT_BYTES, Document, Image, attached, spoken_size
+from ...state.conversation.messages import UserContent
 from ...state.errors import UsageError
-from ...state.messages import UserContent
 
 PromptBlock = (
     TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock

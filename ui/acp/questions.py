@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
-from ...agent.policy.offers import EDITING, Offer
+from ...agent.policy.rules.rule_suggestions import EDITING, Offer
 from ...agent.session.session import whoami
 from ...state.calls import CallDecision, PendingCall, Settlement
-from ..terminal.sanitize import exposed
+from ..terminal.text.sanitize import exposed
 
 if TYPE_CHECKING:
     from ...agent.session.session import Session

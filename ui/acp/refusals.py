@@ -9,7 +9,7 @@ from acp import RequestError
 from ...state.errors import CredentialsError, SandburError, SessionNotFound, UsageError
 
 if TYPE_CHECKING:
-    from ...actions.events import RunFinished
+    from ...actions.ports.events import RunFinished
 
 _AUTH_REQUIRED, _NOT_FOUND, _INVALID_PARAMS, _INTERNAL = -32000, -32002, -32602, -32603
 _CODES = {

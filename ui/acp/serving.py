@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from acp.agent.connection import AgentSideConnection
 
 from ...state.errors import UsageError
-from ..open_session import opened, said_by
+from ..cli.open_session import opened, said_by
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import say
 from .agent import EditorAgent
@@ -17,7 +17,7 @@ from .agent import EditorAgent
 if TYPE_CHECKING:
     from acp import Agent
 
-    from ..grammar import Command
+    from ..cli.grammar import Command
 
 _MOST_LINE_BYTES = 64 << 20
 """Of one message: pictures come in them."""

@@ -24,12 +24,12 @@ from acp.schema import (
     ToolKind,
 )
 
-from ...actions.events import ToolFinished, ToolRequested
 from ...actions.ports import BadArguments, Tool
+from ...actions.ports.events import ToolFinished, ToolRequested
 from ...state.calls import PendingCall
-from ...state.messages import Outcome, json_object
+from ...state.conversation.messages import Outcome, json_object
 from ..terminal.lines import preview, title, unknown_lines
-from ..terminal.sanitize import one_line, plain
+from ..terminal.text.sanitize import one_line, plain
 
 FindTool = Callable[[str], Tool | None]
 _Content = ContentToolCallContent | FileEditToolCallContent

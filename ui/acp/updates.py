@@ -29,7 +29,7 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from ...actions.events import (
+from ...actions.ports.events import (
     Event,
     MessageAdded,
     Notice,
@@ -46,10 +46,10 @@ from ...actions.events import (
     ToolStarted,
 )
 from ...state.application import ApplicationState, StepStatus, VibeStep
-from ...state.content import Image
-from ...state.messages import Message, Text, Thinking, ToolResult, ToolUse
+from ...state.conversation.content import Image
+from ...state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
 from ..terminal.lines import tools_line
-from ..terminal.sanitize import one_line, plain
+from ..terminal.text.sanitize import one_line, plain
 from .tool_calls import FindTool, ToolCalls
 
 Update = (

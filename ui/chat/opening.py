@@ -4,17 +4,17 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..headless import DEMO_GOAL, clean, refuse_yolo
-from ..open_session import attached, open_session, opened
+from ..cli.open_session import attached, open_session, opened
+from ..headless.headless import DEMO_GOAL, clean, refuse_yolo
 from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .input.composer import Leave
-from .input.waiting import at_prompt
+from .input.wait_for_input import at_prompt
 from .picker import pick_session
 from .repl import Chat
 from .sending import Sending
 
 if TYPE_CHECKING:
-    from ...agent.runtime import Runtime
+    from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
     from ..commands.chat import ChatCommand
 

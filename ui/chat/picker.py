@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from ...agent.config.paths import repository_root
 from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
-from ...state.store.listing import FolderFilter
+from ...state.store.sessions.listing import FolderFilter
 from ..terminal.lines import local_time
-from ..terminal.sanitize import one_line, plain
-from .choosing import Choice, ChoiceList, Pages, Picker
+from ..terminal.text.sanitize import one_line, plain
+from .menu import Choice, ChoiceList, Pages, Picker
 
 if TYPE_CHECKING:
     from ...state.application import ApplicationState
-    from ...state.messages import Message
+    from ...state.conversation.messages import Message
     from ...state.store.store import Store
 
 _MOST_TITLE = 60

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from ...actions.events import ToolFinished
+from ...actions.ports.events import ToolFinished
 from ...state.application import ApplicationState
 from ...state.calls import PendingCall
-from ...state.messages import Message, ToolResult
+from ...state.conversation.messages import Message, ToolResult
+from ...state.conversation.transcript import Transcript
 from ...state.store.recording import CallMove, call_moves, last_moves
 from ...state.store.store import Store
-from ...state.transcript import Transcript
 from ..terminal.lines import Line, finish_line, local_time, plan_lines, result_lines, title
-from ..terminal.sanitize import one_line, plain
 from ..terminal.terminal import Glyphs
+from ..terminal.text.sanitize import one_line, plain
 
 _LAST_MESSAGES = 4
 _MAX_CHARS = 600

@@ -12,29 +12,29 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from ...actions.events import Event, RunFinished
+from ...actions.ports.events import Event, RunFinished
 from ...actions.turn.commands import MODES, own_command
 from ...agent.config.paths import data_home
 from ...agent.config.yolo import is_acknowledged
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
-from ..headless import resume_line
+from ..headless.headless import resume_line
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
-from ..terminal.sanitize import one_line, plain
 from ..terminal.status import StatusFacts, tokens_of
 from ..terminal.terminal import make_console, say
+from ..terminal.text.sanitize import one_line, plain
 from .decisions.always import Always
 from .decisions.approvals import Approvals
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
 from .input.completion import completer_for
 from .input.composer import Composer, Leave, show_above
+from .input.files.mentions import without_files
 from .input.history import input_history
 from .input.keys import Does, key_lines
-from .input.live import LiveLine
-from .input.mentions import without_files
+from .input.live_line import LiveLine
 from .input.suspend import Waking
-from .input.waiting import END_S, AnswerT, at_prompt
+from .input.wait_for_input import END_S, AnswerT, at_prompt
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .sending import Sending
 from .slash.dispatch import commanded
@@ -42,7 +42,7 @@ from .slash.extras import more_commands
 
 if TYPE_CHECKING:
     from ...agent.config.settings import Settings
-    from ...agent.runtime import Runtime
+    from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.application import ExecutionMode
     from ...state.calls import CallDecision

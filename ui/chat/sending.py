@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...actions.events import Event
-from ..terminal.sanitize import one_line
+from ...actions.ports.events import Event
+from ..terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ...agent.session.session import Session
-    from ...state.messages import Document, Image
+    from ...state.conversation.messages import Document, Image
     from ..terminal.render import Renderer
 
 
@@ -27,7 +27,7 @@ class Sending:
         A command leaves those for what comes after it.
         """
         from ...actions.turn.model_call import refusal_of
-        from .input.named_files import with_named_files
+        from .input.files.attached_files import with_named_files
 
         self._sent_files = () if text.startswith("/") else self._files
         refusal = partial(refusal_of, session.model)

@@ -1,8 +1,8 @@
 """`sandbur acp`: sessions in an editor that speaks the Agent Client Protocol."""
 
 from ...state.errors import ConfigError
-from ...state.installation import install_command
-from ..grammar import Command
+from ...state.process.installation import install_command
+from ..cli.grammar import Command
 
 
 class AcpCommand(Command):

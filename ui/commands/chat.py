@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from ...agent.config.settings import Said
 from ...state.errors import UsageError
-from ..argument_types import one_of, path, uuid
-from ..grammar import RunCommand, flag, switch, word
+from ..cli.argument_types import one_of, path, uuid
+from ..cli.grammar import RunCommand, flag, switch, word
 from ..terminal.terminal import is_interactive
 
 if TYPE_CHECKING:
@@ -95,17 +95,17 @@ class ChatCommand(RunCommand):
     def run_at_once(self) -> int | None:
         if not self.version:
             return None
-        from ..cli import print_version
+        from ..cli.main import print_version
 
         return print_version()
 
     async def run(self) -> int:
         if self.input_format == "stream-json":
-            from ..conversation.dialogue import run_conversation
+            from ..headless.stream_json.dialogue import run_conversation
 
             return await run_conversation(self)
         is_headless = self.print or self.output_format != "text" or not is_interactive()
-        module, function = ("headless", "run_headless") if is_headless else ("chat.opening", "chat")
+        module, function = ("headless.headless", "run_headless") if is_headless else ("chat.opening", "chat")
         return await getattr(import_module(f"..{module}", __package__), function)(self)
 
 

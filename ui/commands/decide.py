@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...state.errors import UsageError
-from ..argument_types import one_of
-from ..grammar import ID, RunCommand, flag, switch, word
-from ..open_session import opened
+from ..cli.argument_types import one_of
+from ..cli.grammar import ID, RunCommand, flag, switch, word
+from ..cli.open_session import opened
 
 if TYPE_CHECKING:
     from ...state.calls import CallDecision, PendingCall, Settlement
@@ -42,7 +42,7 @@ class DecideCommand(RunCommand):
 
     async def run(self) -> int:
         """Record the decision of the flags; run on from there unless it is only to be recorded."""
-        from ..headless import run_to_end, warn
+        from ..headless.headless import run_to_end, warn
 
         edited = _edited(self.edit)
         async with opened(self) as runtime:
@@ -175,7 +175,7 @@ def _edited(path: Path | None) -> str | None:
     """Return the JSON arguments in the file, or on stdin for `-`."""
     if path is None:
         return None
-    from ..json_output import arguments_object
+    from ..headless.json_output import arguments_object
 
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")

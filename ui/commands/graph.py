@@ -1,8 +1,8 @@
 """`sandbur graph`: the state machine as text for a drawing tool, or the proof that it keeps its promise."""
 
 from ...state.errors import UsageError
-from ..argument_types import one_of
-from ..grammar import Command, flag, switch
+from ..cli.argument_types import one_of
+from ..cli.grammar import Command, flag, switch
 from ..terminal.terminal import put
 
 

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ...state.errors import SandburError, SessionHeld, UsageError
-from ..argument_types import count
-from ..grammar import RunCommand, flag, switch
-from ..open_session import opened
-from ..terminal.sanitize import one_line, plain
+from ..cli.argument_types import count
+from ..cli.grammar import RunCommand, flag, switch
+from ..cli.open_session import opened
 from ..terminal.terminal import put, say
+from ..terminal.text.sanitize import one_line, plain
 
 if TYPE_CHECKING:
-    from ...actions.events import Event, RunFinished
-    from ...agent.runtime import Runtime
+    from ...actions.ports.events import Event, RunFinished
+    from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
-    from ...state.store.sessions import WaitingRun
+    from ...state.store.sessions.session_rows import WaitingRun
 
 
 class ResumeCommand(RunCommand):
@@ -29,7 +29,7 @@ class ResumeCommand(RunCommand):
 
     async def run(self) -> int:
         """Carry them on; return the exit code of the first that did not end well."""
-        from ...state.store.sessions import due_runs
+        from ...state.store.sessions.session_rows import due_runs
 
         # Each run keeps its own folder, whatever -C says.
         async with opened(self.but(said={**self.said, "cwd": None})) as runtime:
@@ -49,8 +49,8 @@ class ResumeCommand(RunCommand):
 
 async def _carry_on(runtime: "Runtime", run: "WaitingRun", report: "_Report") -> bool:
     """Carry one run on; return whether the next may follow: not if this one was interrupted."""
-    from ..headless import resume_line, warn
-    from ..json_output import failed
+    from ..headless.headless import resume_line, warn
+    from ..headless.json_output import failed
     from ..terminal.drive import drive
 
     try:
@@ -76,7 +76,7 @@ class _Report:
     """What is said about the runs, in the asked-for format; it is the view of each of them."""
 
     def __init__(self, command: ResumeCommand) -> None:
-        from ..headless import StreamView
+        from ..headless.headless import StreamView
 
         self.command = command
         self._format = command.output_format
@@ -103,7 +103,7 @@ class _Report:
             say(f"Skipped: {plain(reason)}")
 
     def add(self, run: "WaitingRun", finished: "RunFinished") -> None:
-        from ..json_output import result_object
+        from ..headless.json_output import result_object
 
         self._code = self._code or finished.exit_code
         self._runs.append(result_object(finished))
@@ -112,14 +112,14 @@ class _Report:
 
     def explain(self, finished: "RunFinished", session: "Session") -> None:
         """Say on stderr what a run waits for or failed at."""
-        from ..headless import explain
+        from ..headless.headless import explain
 
         if not self.command.quiet:
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
 
     def end(self) -> int:
         """Print what comes last; return the exit code of all."""
-        from ..json_output import encoded
+        from ..headless.json_output import encoded
 
         if self._format == "json":
             found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}

@@ -3,8 +3,8 @@
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..grammar import ID, Command, switch, word
-from ..open_session import opened
+from ..cli.grammar import ID, Command, switch, word
+from ..cli.open_session import opened
 from ..terminal.terminal import put, say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SteerCommand(Command):
 
     async def run(self) -> int:
         """Keep the message, and say what becomes of it."""
-        from ..headless import clean, read_stdin
+        from ..headless.headless import clean, read_stdin
 
         kind: InboxKind = "queue" if self.queue else "steer"
         text = clean(read_stdin("message") if self.text == "-" else self.text)
@@ -75,7 +75,7 @@ class _RunState(NamedTuple):
 
 def _run_state(store: "Store", session_id: str) -> _RunState:
     from ...agent.graph import next_action
-    from ...state.store.lease import held
+    from ...state.store.sessions.lease import held
 
     head = store.index.head(session_id)
     if head.life == "running":

@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...state.errors import ConfigError, UsageError
-from ...state.installation import install_command
-from ..argument_types import port
-from ..grammar import Command, flag, switch
-from ..open_session import said_by
+from ...state.process.installation import install_command
+from ..cli.argument_types import port
+from ..cli.grammar import Command, flag, switch
+from ..cli.open_session import said_by
 from ..terminal.terminal import put, say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
     from ...agent.config.settings import Said
-    from ...agent.tracking.backend import StoreBackend
+    from ...agent.history.tracking.backend import StoreBackend
     from ...state.store.store import Store
 
 _TOKEN = "SANDBUR_UI_TOKEN"
@@ -120,7 +120,7 @@ class UiCommand(Command):
         settings = load_settings(said_by(self), os.environ)
         with listen(self.host, self.port) as listener:
             token = token_for(listener, os.environ, not self.no_token)
-            from ..tracking.guard import Guard
+            from ..web.guard import Guard
 
             app, backend = tracking_app(settings.store, settings.tenant)
             try:
@@ -144,7 +144,7 @@ async def served_beside(store_url: str, tenant: str) -> str:
     before = dict(os.environ)
     app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
     # What it imports is loaded by now: the chat does not stand still for it.
-    from ..tracking.guard import Guard
+    from ..web.guard import Guard
 
     # Commands of the agent get none of what the server is told by.
     for name in os.environ.keys() - before.keys():
@@ -217,7 +217,7 @@ def _has_display(env: Mapping[str, str]) -> bool:
     return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
 
 
-BACKEND = "sandbur.agent.tracking.backend.StoreBackend"
+BACKEND = "sandbur.agent.history.tracking.backend.StoreBackend"
 EXAMPLES = (
     "email-assistant",
     "multi-modal-chatbot",
@@ -255,7 +255,7 @@ def tracking_app(store_url: str, tenant: str) -> "tuple[FastAPI, StoreBackend]":
 
 def add_page(app: "FastAPI", store: "Store", said: "Said") -> None:
     """Put the page of what waits in front of Burr's, which begins at `/projects`."""
-    from ..tracking.decisions import add_decisions
+    from ..web.decisions import add_decisions
 
     routes = app.router.routes
     before = len(routes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...actions.workspace.paths import counted
-from ...agent.history.insight import account as told
+from ...agent.history.reports import run_report as told
 from ...agent.version import VERSION
 from ...state.application import Usage
 from ..commands.sessions.prune import size_text
@@ -395,7 +395,7 @@ def _mark(*content: str, is_bad: bool = False) -> Html:
 
 def report(store: "Store", session_id: str, form: str) -> Iterator[str]:
     """Yield the report as `html` or `md`, piece by piece."""
-    from ...agent.history.insight.read_account import read_account
+    from ...agent.history.reports.read_report import read_account
 
     account = read_account(store, session_id)
     if form == "html":

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from ...actions.workspace.paths import counted
-from ...agent.history.insight import account as told
-from ..terminal.sanitize import one_line, plain
+from ...agent.history.reports import run_report as told
+from ..terminal.text.sanitize import one_line, plain
 from . import words
 
 _TICKS = re.compile(r"`+")

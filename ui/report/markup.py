@@ -7,7 +7,7 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ..terminal.sanitize import one_line, plain
+from ..terminal.text.sanitize import one_line, plain
 
 _NONCHARACTERS = re.compile(r"[\ufdd0-\ufdef\ufffe\uffff]")
 _EMPTY = {"meta", "br", "hr", "input", "rect", "line"}

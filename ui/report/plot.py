@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...agent.history.insight.account import StepCost
+from ...agent.history.reports.run_report import StepCost
 from .markup import Html, block, joined, tag
 from .words import cost, duration, number
 

@@ -6,11 +6,18 @@ from typing import Any
 
 from ...actions.tools.registry import traits_of
 from ...actions.workspace.paths import counted
-from ...agent.history.insight.account import CallAccount, CutText, Facts, ModelUsed, RunBoundary, ShownVerdict
+from ...agent.history.reports.run_report import (
+    CallAccount,
+    CutText,
+    Facts,
+    ModelUsed,
+    RunBoundary,
+    ShownVerdict,
+)
 from ...state.application import Usage
-from ...state.messages import json_object
+from ...state.conversation.messages import json_object
 from ..terminal.lines import elapsed
-from ..terminal.sanitize import one_line
+from ..terminal.text.sanitize import one_line
 
 STATUS_WORDS = {
     "needs_approval": "waits for an approval",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .live import LiveRegion, ScreenRow, is_marked
-from .markdown import BlockSplitter, decided, lasting, preview, rendered, unrendered
 from .terminal import can_redraw
-from .theme import LOOK
+from .text.markdown import BlockSplitter, decided, lasting, preview, rendered, unrendered
+from .text.theme import LOOK
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, Self
 
-from ...actions.events import Event, RunFinished
-from ...state.cancellation import task_group
+from ...actions.ports.events import Event, RunFinished
+from ...state.process.cancellation import task_group
 from .output import Grace, is_behind, is_far_behind
 from .terminal import drop_stdout, output_lost, reader_has_gone, stdout_problem
 

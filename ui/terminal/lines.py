@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.bugs_logged import BugsLogged
-from .diffs import Line, behind, changed_text, cut, numbered_diff
-from .sanitize import exposed, lookalikes, one_line, plain
+from ...actions.turn.bugs_logged import BugsLogged
 from .terminal import Glyphs
-from .wrap import hanging, wrap
+from .text.diffs import Line, behind, changed_text, cut, numbered_diff
+from .text.sanitize import exposed, lookalikes, one_line, plain
+from .text.wrap import hanging, wrap
 
 if TYPE_CHECKING:
-    from ...actions.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
+    from ...actions.ports.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
     from ...state.application import StepStatus, Usage, VibeStep
     from ...state.calls import PendingCall
     from ...state.store.timeline import TimelineStep
@@ -28,7 +28,7 @@ _MAX_COMPARED_BYTES = 1 << 20
 
 def title(tool: str, arguments: str) -> str:
     """Return the tool and what it is about, on one line that may be cut."""
-    from ...state.messages import json_object
+    from ...state.conversation.messages import json_object
 
     values = json_object(arguments) or {}
     text = _about(tool, arguments, values).strip()
@@ -59,7 +59,7 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
     """Return what an approval is about, nothing left out: a command or a difference where the tool declares
     that it is one, else its arguments.
     """
-    from ...state.messages import json_object
+    from ...state.conversation.messages import json_object
 
     lines: list[Line] | None = None
     with BugsLogged(f"how a call of {tool} is shown"):

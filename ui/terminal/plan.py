@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .lines import Line, elapsed, step_sign
-from .sanitize import one_line
 from .status import short_count, tokens_of
 from .terminal import Glyphs
+from .text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ...state.application import StepStatus, Usage, VibeStep

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...actions.events import (
+from ...actions.ports.events import (
     ApprovalNeeded,
     Event,
     MessageAdded,
@@ -28,7 +28,6 @@ from ...actions.events import (
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
 from .answer import AnswerView
-from .diffs import Emphasized, cut
 from .folds import Fold, Folds
 from .lines import (
     Line,
@@ -47,10 +46,11 @@ from .lines import (
 )
 from .live import LiveRegion, ScreenRow
 from .plan import MOST_STEPS, PlanView
-from .sanitize import one_line, plain
 from .status import StatusFacts, status_cells
 from .terminal import can_redraw, glyphs_for
-from .theme import LOOK, Theme, code_theme, put_on
+from .text.diffs import Emphasized, cut
+from .text.sanitize import one_line, plain
+from .text.theme import LOOK, Theme, code_theme, put_on
 from .work import LiveRow, RunningCall, WorkView
 
 if TYPE_CHECKING:

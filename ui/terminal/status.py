@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .sanitize import one_line
 from .terminal import Glyphs, shortened
+from .text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ...state.application import Usage

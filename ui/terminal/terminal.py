@@ -103,7 +103,7 @@ def make_console(file: TextIO) -> "Console":
     """Return a rich console that never interprets text as markup, and knows the roles of the theme."""
     from rich.console import Console
 
-    from .theme import LOOK, put_on
+    from .text.theme import LOOK, put_on
 
     # What a shell has exported of a size says nothing after the window was resized.
     told = ("COLUMNS", "LINES") if file.isatty() else ()
@@ -150,7 +150,7 @@ _WORDS = Glyphs(
 
 def glyphs_for(encoding: str | None) -> Glyphs:
     """Return signs that the encoding can write; words where the screen is read aloud."""
-    from .theme import LOOK
+    from .text.theme import LOOK
 
     if LOOK.is_plain:
         return _WORDS

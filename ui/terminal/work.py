@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from .folds import Fold
 from .lines import elapsed, whole_seconds
-from .sanitize import plain
 from .terminal import Glyphs, shortened
+from .text.sanitize import plain
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -13,8 +13,8 @@ from ....state.calls import VIRTUAL
 from ...ports import ToolContext, ToolOutcome
 from ...workspace.backends.backend import MAX_FILE_BYTES
 from ...workspace.backends.composite import FilePlace, plain_path
-from ...workspace.beneath import Reach
 from ...workspace.paths import FileProblem
+from ...workspace.safe_open import Reach
 
 Contents = Literal["none", "one", "all"]
 """Whether a call looks at names only, into the file that it names, or into all files below what it names."""

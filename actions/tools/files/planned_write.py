@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ....state.calls import FileChange
-from ....state.cancellation import over
-from ....state.messages import encodable
+from ....state.conversation.messages import encodable
+from ....state.process.cancellation import over
 from ...ports import Prepared, ToolOutcome, Verified
 from ...workspace.atomic_write import missing_folders, remove_leftovers, replace_content
 from ...workspace.content_cache import digest_of, large_version, state_at

@@ -18,10 +18,10 @@ from ...ports import (
 )
 from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
 from ...workspace.backends.composite import Composite, FilePlace
-from ...workspace.beneath import Reach
 from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, shown, size_text
 from ...workspace.patterns import split_fixed
+from ...workspace.safe_open import Reach
 from .layout import Contents, Layout, laid_out
 from .planned_write import PlannedWrite, prepared_in_thread
 
@@ -209,12 +209,12 @@ class WritingFileTool(FileTool):
 
 def file_tools_of(files: Composite) -> tuple[Tool, ...]:
     """Return the six file tools over back ends; over nothing but the folder, those that ship."""
-    from ..edit_file import EditFile
-    from ..glob import Glob
-    from ..grep import Grep
-    from ..list_directory import ListDirectory
-    from ..read_file import ReadFile
-    from ..write_file import WriteFile
+    from .edit_file import EditFile
+    from .glob import Glob
+    from .grep import Grep
+    from .list_directory import ListDirectory
+    from .read_file import ReadFile
+    from .write_file import WriteFile
 
     if not files.prefixes:
         return (ReadFile(), WriteFile(), EditFile(), ListDirectory(), Glob(), Grep())

@@ -13,8 +13,8 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator
 from ....state.errors import UsageError
 from ...ports import BadArguments, ToolSpec, closed_object
 from ..schema import expected, given_object, quoted, shown
+from .callee import Parameter, Unresolved
 from .flat_schema import flat
-from .signature import Parameter, Unresolved
 
 _CONFIG = ConfigDict(allow_inf_nan=False)
 _MOST_PROBLEMS = 3

@@ -9,9 +9,9 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 from ....state.calls import Effect
 from ....state.errors import UsageError, WrongType
 from ...ports import Tool, ToolTraits
+from .callee import name_of
 from .function_tool import FunctionTool
-from .reading import ToolOptions
-from .signature import name_of
+from .parameters import ToolOptions
 
 ParametersT = ParamSpec("ParametersT")
 ReturnT = TypeVar("ReturnT")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from ....state.messages import values_in
+from ....state.conversation.messages import values_in
 
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")

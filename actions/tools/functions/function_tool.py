@@ -12,11 +12,11 @@ from pydantic_core import to_json
 
 from ....state.calls import Effect
 from ...ports import Recovered, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verified
+from .callee import Unresolved, name_of
 from .named_files import placed
-from .reading import Check, FunctionReading, Given, ToolOptions, read
+from .parameters import Check, FunctionReading, Given, ToolOptions, read
 from .results import TaskComplete, ToolError, outcome_of
 from .run_context import RunContext
-from .signature import Unresolved, name_of
 
 ParametersT = ParamSpec("ParametersT")
 ReturnT = TypeVar("ReturnT")

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ....state.errors import UsageError
+from .callee import Dependency, Parameter, name_of, parameters_of
 from .calling import in_thread
 from .run_context import RunContext
 from .run_scope import RunScope
-from .signature import Dependency, Parameter, name_of, parameters_of
 
 
 def Depends(provider: Callable[..., Any], *, per: Literal["run", "call"] = "run") -> Any:  # noqa: N802

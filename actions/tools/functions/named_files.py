@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from ....state.messages import values_in
+from ....state.conversation.messages import values_in
 
 _FORMATS = ("path", "file-path", "directory-path")
 _DEFINED = "#/$defs/"

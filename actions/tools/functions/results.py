@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from ....state.messages import Document, Image, Text
+from ....state.conversation.messages import Document, Image, Text
 from ...ports import ToolOutcome
 from .calling import Pieces
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
-from ....state.cancellation import to_the_end
+from ....state.process.cancellation import to_the_end
 
 _CLOSE_S = 10.0
 """How long closing one thing may take."""

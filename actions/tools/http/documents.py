@@ -10,7 +10,7 @@ from typing import Any, cast
 from ....state.errors import ConfigError, UsageError
 from ...ports import Tool
 from .openapi import endpoints_of
-from .reading import endpoint_of
+from .table_parser import endpoint_of
 from .tables import Ask, HttpToolTable, OpenApiTable, SafeEffect, checked_tables
 from .tool import HttpTool
 

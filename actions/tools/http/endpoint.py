@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ....state.calls import Effect
-from ..network.headers import checked_header
-from ..network.reaching import READING_METHODS
-from ..network.web_url import UnfitUrl, WebUrl, web_url
+from ..web.headers import checked_header
+from ..web.web_tool import READING_METHODS
+from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .tables import Ask
 from .template import (
     ABSENT,
@@ -24,7 +24,7 @@ from .template import (
 )
 
 if TYPE_CHECKING:
-    from ..network.client import WebRequest
+    from ..web.client import WebRequest
 
 Style = Literal["form", "comma", "space", "pipe", "deep", "json"]
 """How a list or an object stands in a query: as fields of one name, joined, as `name[key]`, or as JSON."""
@@ -90,7 +90,7 @@ class HttpEndpoint:
 
     def request(self, lookup: Lookup, idempotency_key: str = "") -> "WebRequest":
         """Return what is sent; raises `Unfillable`."""
-        from ..network.client import WebRequest
+        from ..web.client import WebRequest
 
         headers, body = self.content(lookup, idempotency_key)
         return WebRequest(self.address(lookup), self.method, headers, body)

@@ -13,10 +13,10 @@ from ....state.calls import Effect
 from ....state.errors import ConfigError
 from ...ports import closed_object
 from ..functions.schema_tool import usable_name, usual
-from ..network.web_url import UnfitUrl, WebUrl, web_url
+from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import BodyKind, HttpEndpoint, QueryField, Style
 from .openapi_schemas import ApiDescription, Problem
-from .reading import Fault, check_name, effect_of_method, header_templates
+from .table_parser import Fault, check_name, effect_of_method, header_templates
 from .tables import OpenApiTable
 from .template import Node, Placeholder, Template, Unfillable, node_of, template_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ....state.calls import Effect
-from ....state.crashpoints import reach
+from ....state.process.crashpoints import reach
 from ...masking.masker import SHORTEST_VALUE, value_label
 from ...ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits
 from ...workspace.paths import size_text
@@ -17,7 +17,7 @@ from .endpoint import HttpEndpoint, defaults_of
 from .template import ABSENT, Lookup, Placeholder, Unfillable
 
 if TYPE_CHECKING:
-    from ..network.client import Judgements, WebAnswer, WebClient
+    from ..web.client import Judgements, WebAnswer, WebClient
 
 _MOST_BYTES = 4_000_000
 _MOST_HEADER_CHARS = 2000
@@ -99,7 +99,7 @@ class HttpTool:
         return replace(outcome, content=_without(secrets, outcome.content))
 
     async def _sent(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
-        from ..network.guard import AddressRefused, NotSent, TookTooLong, WebProblem
+        from ..web.guard import AddressRefused, NotSent, TookTooLong, WebProblem
 
         name, endpoint = self.spec.name, self.endpoint
         try:
@@ -157,8 +157,8 @@ class HttpTool:
         return value
 
     def _judgements(self, arguments: HttpCall, context: ToolContext) -> "Judgements":
-        from ..network.addresses import private_host
-        from ..network.client import Judgements, WebUrl
+        from ..web.addresses import private_host
+        from ..web.client import Judgements, WebUrl
 
         site = self.endpoint.site
         names_private = private_host(site.host) is not None
@@ -184,7 +184,7 @@ def _names(endpoint: HttpEndpoint, source: str) -> tuple[str, ...]:
 @cache
 def _client(timeout_s: float) -> "WebClient":
     """Return the one client of all tools with this limit: they share what TLS needs."""
-    from ..network.client import WebClient, WebLimits
+    from ..web.client import WebClient, WebLimits
 
     return WebClient(
         limits=WebLimits(total_s=timeout_s, connect_s=min(timeout_s, 10.0), most_bytes=_MOST_BYTES)
@@ -200,7 +200,7 @@ def _without(secrets: Mapping[str, str], text: str) -> str:
 
 
 def _outcome(answer: "WebAnswer", method: str) -> ToolOutcome:
-    from ..network.reaching import READING_METHODS, body_text, kind_text
+    from ..web.web_tool import READING_METHODS, body_text, kind_text
 
     outcome = "ok" if answer.status < 400 else "error"
     head = "\n".join((f"HTTP {answer.status}", *_told_headers(answer, method)))

@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Self
 
+from ....state.conversation.messages import Outcome
 from ....state.databases.file_parts import OpenFile
-from ....state.messages import Outcome
 from ...ports import ToolOutcome
 from ...workspace.paths import shown, size_text
-from .spool import CommandLimits, Ended
+from .execution.spool import CommandLimits, Ended
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from .parser import (
+from .language.parser import (
     HOLDS_BRACES,
     HOLDS_CONTROL,
     HOLDS_SUBSHELL,
@@ -15,12 +15,12 @@ from .parser import (
     READS_A_FILE,
     ShellReader,
 )
-from .programs.control import CommandStep, UnclearStructure, read_steps
-from .programs.expansion import MarkedWord, UnclearWord, expand, turns
-from .programs.git_tables import GIT
-from .programs.options import Program, UnknownOption, read_arguments
-from .programs.tables import PROGRAMS, SUBCOMMANDS
-from .programs.versions import tells_version
+from .language.programs.control import CommandStep, UnclearStructure, read_steps
+from .language.programs.expansion import MarkedWord, UnclearWord, expand, turns
+from .language.programs.git_tables import GIT
+from .language.programs.options import Program, UnknownOption, read_arguments
+from .language.programs.tables import PROGRAMS, SUBCOMMANDS
+from .language.programs.versions import tells_version
 
 _MAX_CHARS = 20_000
 _EXPLAINED = (HOLDS_BRACES, HOLDS_CONTROL, HOLDS_SUBSHELL, HOLDS_VARIABLE, READS_A_FILE)

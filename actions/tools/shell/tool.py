@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from ....state.calls import UNCHANGED, Changed, Effect
-from ....state.cancellation import to_the_end
-from ....state.crashpoints import reach
+from ....state.process.cancellation import to_the_end
+from ....state.process.crashpoints import reach
 from ...ports import FilesRun, Recovered, ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import FileProblem, require_folder, resolved, shown
 from ..builtin import BuiltinTool
@@ -23,11 +23,11 @@ from ..schema import PlainText, ToolArguments, whole
 
 if TYPE_CHECKING:
     from ...workspace.snapshot import FilesBefore
+    from .execution.spool import CommandLimits, Spool
     from .output import Captured
     from .sandbox.launch import Launch
     from .sandbox.sandbox import Sandbox
     from .sandbox.wall import Wall, WallKind
-    from .spool import CommandLimits, Spool
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 3600
@@ -90,14 +90,14 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return () if arguments.cwd is None else (arguments.cwd,)
 
     def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> FilesRun:
-        from .scripts import files_named
+        from .language.scripts import files_named
 
         return files_named(arguments.command, resolved(arguments.cwd or ".", cwd), cwd)
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         from ...workspace.snapshot import FilesBefore
-        from .spares import prepare
-        from .spool import Spool
+        from .execution.spool import Spool
+        from .execution.supervisor_pool import prepare
 
         try:
             cwd = require_folder(resolved(arguments.cwd or ".", context.cwd))
@@ -123,9 +123,9 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         before: "FilesBefore",
         context: ToolContext,
     ) -> ToolOutcome:
-        from .advice import advice_on
+        from .execution.process import run_supervised
+        from .failure_hints import advice_on
         from .output import MAX_EVENT_BYTES, LiveOutput, captured, outcome_of
-        from .process import run_supervised
         from .sandbox.wall import failed_at_wall
 
         limits, wall = self._limits(arguments), await self._wall(context)
@@ -167,7 +167,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return replace(outcome, changed=changed)
 
     async def recover(self, arguments: RunShellCommandArguments, context: ToolContext) -> Recovered:
-        from .recovery import recover
+        from .execution.recovery import recover
 
         if context.scratch is None:
             return Recovered(None)
@@ -180,7 +180,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return replace(found, outcome=replace(found.outcome, changed=changed))
 
     def still_running(self, context: ToolContext) -> Sequence[str]:
-        from .recovery import still_running
+        from .execution.recovery import still_running
 
         return [] if context.scratch is None else still_running(context.scratch)
 
@@ -228,7 +228,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return before.note
 
     def _limits(self, arguments: RunShellCommandArguments) -> "CommandLimits":
-        from .spool import CommandLimits
+        from .execution.spool import CommandLimits
 
         return CommandLimits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
 

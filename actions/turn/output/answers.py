@@ -6,14 +6,14 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from ....state.application import ENDED_BY_TOOL, ApplicationState
-from ....state.crashpoints import reach
+from ....state.conversation.messages import Message, ToolUse, assistant_said, refuse_constant, runtime_said
+from ....state.conversation.transcript import Transcript
 from ....state.errors import DoneToolNotCalled, OutputInvalid
-from ....state.messages import Message, ToolUse, assistant_said, refuse_constant, runtime_said
-from ....state.transcript import Transcript
+from ....state.process.crashpoints import reach
 from ...ports import Ports, Reply
 from ..burr_action import Changes
+from ..calls.proposals import answer_all
 from ..decision_tools import FINAL_ANSWER
-from ..proposals import answer_all
 from .format import OutputFormat, without_added_nulls
 
 MOST_REPAIRS = 1

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
-from ....state.messages import encodable
 from ..paths import FileProblem, shown
 from .backend import FileBackend, KeptFiles, OfSession, WorkspaceFolder
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....actions.events import ApprovalNeeded, Event, RunFinished, StepChanged
 from ....actions.ports import Tool, ToolOutcome
 from ....actions.ports.advice import CallAdvice, PromptAdvice
+from ....actions.ports.events import ApprovalNeeded, Event, RunFinished, StepChanged
 from ....state.application import ExecutionMode
 from ....state.calls import HookSaid, PendingCall
-from ....state.messages import Message, ToolUse, encodable, json_object
+from ....state.conversation.messages import Message, ToolUse, encodable, json_object
 from .answers import HookAnswer, answer_of, joined_answer
 from .declared import HookCommand, HookEvent
 from .program import HookPlace, run_hook

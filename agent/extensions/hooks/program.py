@@ -9,11 +9,11 @@ from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....actions.tools.shell.process import run_supervised
+from ....actions.tools.shell.execution.process import run_supervised
+from ....actions.tools.shell.execution.spool import CommandLimits, Spool
 from ....actions.tools.shell.sandbox.launch import Launch
-from ....actions.tools.shell.spool import CommandLimits, Spool
-from ....actions.turn.tool_results import remove_if_empty
-from ....state.crashpoints import reach
+from ....actions.turn.calls.tool_results import remove_if_empty
+from ....state.process.crashpoints import reach
 from .declared import HookCommand
 
 MAX_STDOUT_BYTES = 1_000_000

@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 from pydantic import ValidationError
 
 from ...config.mcp_servers import McpServer, MissingVariable, filled_in
-from .questions import Host
+from .server_requests.questions import Host
 from .text import one_line
 from .transport.border import CheckedStream
 from .transport.error_log import ErrorLog

@@ -10,8 +10,8 @@ from typing import Any, cast
 import mcp_types as types
 
 from ....actions.ports import ToolOutcome
+from ....state.conversation.messages import Document, Image, Outcome, Text, encodable
 from ....state.errors import UsageError
-from ....state.messages import Document, Image, Outcome, Text, encodable
 
 SHOWN_CHARS = 50_000
 _MOST_BLOCKS = 20

@@ -16,10 +16,10 @@ from ....state.errors import ConfigError
 from ...config.mcp_servers import McpServer
 from .catalogue import Catalogue, ListedTool
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
-from .inquiry import ANSWER, AnswerQuestion, Inquiries
 from .prompts import Prompts
-from .questions import Host
 from .resources import resource_tools
+from .server_requests.inquiry import ANSWER, AnswerQuestion, Inquiries
+from .server_requests.questions import Host
 from .tool import McpTool
 
 SLOW_S = 4.0

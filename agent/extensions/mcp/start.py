@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from ....actions.ports import Tool, ToolSource
 from ....state.errors import ConfigError
-from ....state.installation import install_command
+from ....state.process.installation import install_command
 from ...config.settings import Settings
 
 if TYPE_CHECKING:
     from ....actions.ports import Model
-    from .sampling import Sampler
+    from .server_requests.sampling import Sampler
     from .source import McpSource
 
 
@@ -45,8 +45,8 @@ class LazyServers:
         """Return the servers; raises `ConfigError` where the library that speaks to them is missing."""
         if self._source is None:
             try:
-                from .questions import Host
-                from .sampling import Sampler
+                from .server_requests.questions import Host
+                from .server_requests.sampling import Sampler
                 from .source import McpSource
             except ModuleNotFoundError as missing:
                 raise ConfigError(

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from ....state.messages import encodable
+from ....state.conversation.messages import encodable
 
 _MOST_LINE_CHARS = 300
 _JOINERS = "\u200c\u200d"

@@ -11,12 +11,12 @@ from mcp import Client
 
 from ....actions.ports import ToolContext, ToolOutcome, ToolSpec, ToolTraits
 from ....state.calls import Effect
-from ....state.crashpoints import reach
+from ....state.process.crashpoints import reach
 from .catalogue import Catalogue, ListedTool
 from .connection import NoAnswer, ServerDown, ServerLost, ServerRefused
-from .inquiry import Inquiries, Inquiry, Responses, asked, responses_of, told
 from .results import outcome_of
 from .schemas import Arguments
+from .server_requests.inquiry import Inquiries, Inquiry, Responses, asked, responses_of, told
 from .text import one_line, plain
 
 Answered = tuple[Inquiry, dict[str, dict[str, Any]]]

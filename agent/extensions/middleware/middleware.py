@@ -8,11 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ....actions.events import Event, RunFinished, ToolFinished
 from ....actions.ports import ModelRequest, Reply, Tool, ToolContext, ToolOutcome
+from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....state.application import Usage
 from ....state.calls import Effect
-from ....state.messages import Outcome, assistant_said, json_object
+from ....state.conversation.messages import Outcome, assistant_said, json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
 """Where the priorities of the system, of features and of a person's own middleware begin."""

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ....actions.events import Notice, TextDelta
 from ....actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
+from ....actions.ports.events import Notice, TextDelta
 from ....actions.turn.model_call import WrappedModel
-from ....state.cancellation import over
 from ....state.errors import MiddlewareError
+from ....state.process.cancellation import over
 from .layer import Layer, name_of
 from .lifecycle import Lifecycle
 from .middleware import Middleware

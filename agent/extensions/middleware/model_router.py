@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ....actions.ports import Model, ModelRequest, Reply
 from ....state.application import Usage
 from ....state.errors import Overloaded, Unreachable
-from ...pricing import price_of
+from ...models.prices.pricing import price_of
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall
 
 _TYPICAL = Usage(llm_calls=1, input_tokens=20_000, output_tokens=1_000)

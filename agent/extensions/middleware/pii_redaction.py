@@ -8,8 +8,8 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from ....actions.ports import ModelRequest, Reply, ToolOutcome
-from ....state.messages import Block, Message, Text, ToolResult
-from ....state.transcript import Transcript
+from ....state.conversation.messages import Block, Message, Text, ToolResult
+from ....state.conversation.transcript import Transcript
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall, NextToolCall, ToolCallRequest
 
 PersonalData = Literal["email", "phone", "card", "iban", "ssn", "ip"]

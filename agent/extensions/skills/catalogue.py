@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....state.errors import ConfigError
-from ..brought_texts import TextFolder, brought, marked
+from ..markdown_files import TextFolder, brought, marked
 
 FILE_NAME = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from ....state.application import ApplicationState, VibeStep
 from ....state.calls import PendingCall
-from ....state.messages import Message, ToolResult
+from ....state.conversation.messages import Message, ToolResult
+from ....state.conversation.transcript import Transcript, TranscriptRange
 from ....state.trace import RequestShape
-from ....state.transcript import Transcript, TranscriptRange
-from .moments import Moment, RecordedLogs, Values
 from .recorded_ports import Divergence
+from .replay_steps import Moment, RecordedLogs, Values
 
 
 class Difference(NamedTuple):

@@ -19,7 +19,7 @@ from ....actions.ports import (
     ToolTraits,
 )
 from ....actions.ports.advice import CallAdvice, PromptAdvice
-from ....actions.turn.tool_results import edit_note
+from ....actions.turn.calls.tool_results import edit_note
 from ....state.application import InboxTaken
 from ....state.calls import (
     Binding,
@@ -31,12 +31,12 @@ from ....state.calls import (
     Move,
     PendingCall,
 )
+from ....state.conversation.messages import Message, ToolResult, ToolUse
 from ....state.errors import ContextFull, SandburError
-from ....state.messages import Message, ToolResult, ToolUse
 from ....state.session import WaitingMessage
 from ....state.store.recording import CallMove
 from ....state.trace import ModelCalled, RequestShape, TraceRecord
-from .moments import Moment, Owner
+from .replay_steps import Moment, Owner
 
 DivergenceKind = Literal["state", "request", "route"]
 

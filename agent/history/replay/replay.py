@@ -9,8 +9,8 @@ from pathlib import Path
 from ....state.errors import UsageError
 from ....state.maintenance.import_ import import_recording
 from ....state.store.store import Store
-from .moments import Recording, read_recording
 from .recorded_ports import Divergence
+from .replay_steps import Recording, read_recording
 from .walk import Live, Today, Walk
 
 

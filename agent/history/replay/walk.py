@@ -17,15 +17,14 @@ from ....actions.tools.registry import builtin_tools, declared, network_tools, w
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
+from ....state.conversation.messages import UserContent
 from ....state.errors import SandburError, UsageError
-from ....state.messages import UserContent
 from ....state.session import EVERY_TOOL, SessionSettings
 from ....state.store.store import Store
 from ....state.trace import Conditions, RequestShape
 from ...config.settings import Settings
 from ...graph import ApplicationTyping, build_graph
-from ...session.secrets import masker_for
-from ...wiring import (
+from ...runtime.wiring import (
     Places,
     bind_ports,
     connect_models,
@@ -34,9 +33,9 @@ from ...wiring import (
     policy_of,
     tool_digest,
 )
+from ...session.secrets import masker_for
 from .absent_tools import AbsentTool, RecordedGate
 from .comparison import diff_lines, differences, loose_differences, request_divergence
-from .moments import Moment, Owner, Recording, Values, inputs_of, read_recording
 from .recorded_ports import (
     Divergence,
     DivergenceError,
@@ -50,6 +49,7 @@ from .recorded_ports import (
     Stage,
     recorded_check,
 )
+from .replay_steps import Moment, Owner, Recording, Values, inputs_of, read_recording
 
 if TYPE_CHECKING:
     from burr.core.graph import Graph
@@ -92,7 +92,7 @@ def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, s
     choice = settings.tool_choice
     if choice == EVERY_TOOL:
         return with_reader(shipped | own, settings)
-    from ...extensions.toolset.selection import completed, selected
+    from ...extensions.active_tools.selection import completed, selected
 
     whole = completed(selected(shipped | own, choice).tools, settings)
     if not any(isinstance(tool, AbsentTool) for tool in own.values()):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ....actions.tools.shell.execution.process import run_supervised
+from ....actions.tools.shell.execution.spool import CommandLimits, Ended, Spool
 from ....actions.tools.shell.output import captured
-from ....actions.tools.shell.process import run_supervised
-from ....actions.tools.shell.spool import CommandLimits, Ended, Spool
-from ....state.cancellation import over, to_the_end
+from ....state.process.cancellation import over, to_the_end
 from .restore import Skipped
 from .touched_files import TouchedFiles
 from .workspace_copy import WorkspaceCopy

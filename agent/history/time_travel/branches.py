@@ -14,13 +14,13 @@ from ....actions.masking.kept_contents import kept_contents
 from ....actions.masking.masker import TextMasker
 from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, StepStatus, VibeStep
+from ....state.conversation.messages import Message, Text, encodable, json_or_text, person_said
+from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError
-from ....state.messages import Message, Text, encodable, json_or_text, person_said
 from ....state.store.journal import RESTORE
-from ....state.store.lease import new_runner
+from ....state.store.sessions.lease import new_runner
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
-from ....state.transcript import Transcript
 from .restore import Restored, RestorePlan, apply, plan_restore, without_ways_out
 
 

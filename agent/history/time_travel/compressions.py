@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from ....state.conversation.transcript import Transcript
 from ....state.store.timeline import timeline
-from ....state.transcript import Transcript
 
 if TYPE_CHECKING:
     from ....state.store.store import Store

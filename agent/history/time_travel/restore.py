@@ -15,12 +15,12 @@ from ....actions.workspace.atomic_write import (
     replace_link,
     sync_folder,
 )
-from ....actions.workspace.beneath import folder_at
 from ....actions.workspace.content_cache import FileState, state_at
 from ....actions.workspace.paths import FileProblem, translated
-from ....actions.workspace.secret_files import is_secret_file
+from ....actions.workspace.protected.secret_files import is_secret_file
+from ....actions.workspace.safe_open import folder_at
 from ....state.calls import FileChange
-from ....state.store.file_history import RecordedChange
+from ....state.store.files.file_history import RecordedChange
 
 MAX_BYTES = 256_000_000
 """Of contents that one restore holds; what comes after them is skipped, and said."""

@@ -11,7 +11,7 @@ from ....actions.workspace.content_cache import FileState, digest_of, state_at
 from ....actions.workspace.paths import size_text
 from ....actions.workspace.text import text_form, unified
 from ....state.calls import FileChange
-from ....state.store.file_history import RecordedChange
+from ....state.store.files.file_history import RecordedChange
 from ....state.store.journal import RESTORE
 from ....state.store.recording import placed_moves
 from ....state.store.store import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 from ....actions.workspace.paths import shown, size_text
 from ....state.calls import FileChange
 from ....state.errors import UsageError
-from ....state.store.file_history import RecordedChange
+from ....state.store.files.file_history import RecordedChange
 from .restore import Skipped, apply, plan_restore
 from .touched_files import FileVersion, TouchedFiles
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from ....state.messages import Outcome, ToolResult, ToolUse
+from ....state.conversation.messages import Outcome, ToolResult, ToolUse
 from .english import ENGLISH
 from .languages import LANGUAGES, speaks_of_disk, speaks_of_web
 from .phrases import Phrases, Topic

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from ....actions.events import TextDelta
 from ....actions.ports import ModelEvent, ModelRequest, Reply
+from ....actions.ports.events import TextDelta
 from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
-from ....state.messages import Block, Message, Text, ToolResult, ToolUse, json_object
+from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, json_object
 from .languages import LANGUAGES, language_of, request_in, speaks_of_trouble
 from .phrases import Ability, Phrases
 

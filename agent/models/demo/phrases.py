@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ....state.messages import Outcome
+from ....state.conversation.messages import Outcome
 
 Ability = Literal["run", "write", "edit", "search", "read", "list"]
 Topic = Literal["load", "web", "disk", "folders"]

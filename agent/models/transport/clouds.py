@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from ....state.errors import ConfigError, CredentialsError
-from ....state.installation import install_command
+from ....state.process.installation import install_command
 from ..providers import Cloud, Endpoint, Profile
 
 _AZURE_VERSION = "2025-04-01-preview"

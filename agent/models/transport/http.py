@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from ....actions.tools.network.tls import tls_context
+from ....actions.tools.web.tls import tls_context
 from ...version import VERSION
 from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
 from ..providers import Endpoint

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ....actions.tools.network.tls import tls_context
+from ....actions.tools.web.tls import tls_context
 from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
 from ..providers import Endpoint, Profile
 from .clients import Clients, Seat

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from posixpath import basename, dirname, join, lexists, normpath, realpath, relpath
 
-from ....actions.tools.shell.parser import HOLDS_BRACES, ShellReader, SimpleCommand
-from ....actions.tools.shell.programs.expansion import MarkedWord, UnclearWord, expand
-from ....actions.tools.shell.programs.options import Program, UnknownOption, read_arguments, table
-from ....actions.workspace.secret_files import is_secret_file
-from ..path_rules import Workspace
+from ....actions.tools.shell.language.parser import HOLDS_BRACES, ShellReader, SimpleCommand
+from ....actions.tools.shell.language.programs.expansion import MarkedWord, UnclearWord, expand
+from ....actions.tools.shell.language.programs.options import Program, UnknownOption, read_arguments, table
+from ....actions.workspace.protected.secret_files import is_secret_file
 from ..protected_places import why_protected
+from ..rules.path_rules import Workspace
 from .file_patterns import expand_files
 
 _PROGRAMS: Mapping[str, Program] = {

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from posixpath import basename, expanduser, join, normpath, realpath
 
-from ....actions.tools.shell.programs.expansion import UnclearWord, quoted
+from ....actions.tools.shell.language.programs.expansion import UnclearWord, quoted
 from ....actions.tools.shell.read_only import NotProved, prove_words
-from ..path_rules import Workspace
 from ..protected_places import why_always_asked, why_protected
+from ..rules.path_rules import Workspace
 from .far_options import is_far_reaching
 from .seen_commands import SeenCommand, Sight
 from .services import looking_part

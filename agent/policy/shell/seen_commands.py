@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from posixpath import basename
 
-from ....actions.tools.shell.parser import Redirection, ShellReader, SimpleCommand
+from ....actions.tools.shell.language.parser import Redirection, ShellReader, SimpleCommand
 from .wrappers import wrapped_starts
 
 MAX_CHARS = 131_072

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from ...content import Attachment
+from ...conversation.content import Attachment
 from ...databases.database import Database, Statement, insert_once
 
 _CHUNK_BYTES = 256 * 1024

@@ -4,8 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from ...clock import now
-from ...crashpoints import reach
 from ...databases.database import (
     Database,
     GuardedUpdate,
@@ -16,6 +14,8 @@ from ...databases.database import (
     update,
 )
 from ...errors import GuardFailed, StoreError
+from ...process.clock import now
+from ...process.crashpoints import reach
 
 TABLE = """CREATE TABLE shared_files (
     owner VARCHAR(64) NOT NULL,

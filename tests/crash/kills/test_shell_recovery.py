@@ -20,9 +20,9 @@ from support.tools.sandboxes import KINDS, require
 from support.waiting import wait_for
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
-from sandbur.actions.tools.shell.process import PROGRAM
-from sandbur.actions.tools.shell.spares import PACKAGE
-from sandbur.actions.tools.shell.spool import this_boot
+from sandbur.actions.tools.shell.execution.process import PROGRAM
+from sandbur.actions.tools.shell.execution.spool import this_boot
+from sandbur.actions.tools.shell.execution.supervisor_pool import PACKAGE
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")

@@ -65,4 +65,4 @@ class Command:
         return subprocess.Popen(self.line(*words), cwd=self.folder, env=self.env, **{**streams, **options})
 
     def line(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "sandbur.ui.cli", *words]
+        return [sys.executable, "-m", "sandbur.ui.cli.main", *words]

@@ -19,27 +19,60 @@ from importlib import import_module, reload
 from typing import Any, NoReturn
 
 MODULES = (
-    "sandbur.ui.cli", "sandbur.ui.headless", "sandbur.ui.json_output", "sandbur.ui.open_session",
-    "sandbur.ui.terminal.lines", "sandbur.ui.terminal.live", "sandbur.ui.terminal.markdown",
+    "sandbur.ui.cli.main",
+    "sandbur.ui.headless.headless",
+    "sandbur.ui.headless.json_output",
+    "sandbur.ui.cli.open_session",
+    "sandbur.ui.terminal.lines",
+    "sandbur.ui.terminal.live",
+    "sandbur.ui.terminal.text.markdown",
     "sandbur.ui.terminal.render",
-    "sandbur.agent.runtime", "sandbur.agent.session.session", "sandbur.agent.graph", "sandbur.agent.prompts",
-    "sandbur.agent.wiring", "sandbur.agent.session.secrets", "sandbur.agent.policy.hidden_files",
-    "sandbur.agent.policy.shell.catastrophe", "sandbur.agent.policy.shell.reads",
-    "sandbur.agent.policy.shell.repository", "sandbur.agent.policy.shell.seen_commands",
-    "sandbur.agent.models.demo.model", "sandbur.agent.models.connect", "sandbur.agent.models.transport.http",
-    "sandbur.agent.models.openai_chat", "sandbur.agent.models.openai_responses",
-    "sandbur.agent.models.anthropic_messages",
-    "sandbur.actions.tools.builtin", "sandbur.actions.tools.edit_file", "sandbur.actions.tools.glob",
-    "sandbur.actions.tools.grep", "sandbur.actions.tools.list_directory", "sandbur.actions.tools.read_file",
-    "sandbur.actions.tools.write_file", "sandbur.actions.tools.network.http_request",
-    "sandbur.actions.tools.network.web_fetch", "sandbur.actions.tools.network.web_search",
-    "sandbur.actions.tools.search.engine", "sandbur.actions.tools.shell.advice",
-    "sandbur.actions.tools.shell.operands", "sandbur.actions.tools.shell.process",
-    "sandbur.actions.tools.shell.read_only", "sandbur.actions.tools.shell.tool",
-    "sandbur.actions.tools.files.planned_write", "sandbur.actions.workspace.snapshot",
+    "sandbur.agent.runtime.runtime",
+    "sandbur.agent.session.session",
+    "sandbur.agent.graph",
+    "sandbur.agent.runtime.prompts",
+    "sandbur.agent.runtime.wiring",
+    "sandbur.agent.session.secrets",
+    "sandbur.agent.policy.hidden_files",
+    "sandbur.agent.policy.shell.destructive_commands",
+    "sandbur.agent.policy.shell.read_paths",
+    "sandbur.agent.policy.shell.repository",
+    "sandbur.agent.policy.shell.seen_commands",
+    "sandbur.agent.models.demo.model",
+    "sandbur.agent.models.connect",
+    "sandbur.agent.models.transport.http",
+    "sandbur.agent.models.wires.openai_chat",
+    "sandbur.agent.models.wires.openai_responses",
+    "sandbur.agent.models.wires.anthropic_messages",
+    "sandbur.actions.tools.builtin",
+    "sandbur.actions.tools.files.edit_file",
+    "sandbur.actions.tools.files.glob",
+    "sandbur.actions.tools.files.grep",
+    "sandbur.actions.tools.files.list_directory",
+    "sandbur.actions.tools.files.read_file",
+    "sandbur.actions.tools.files.write_file",
+    "sandbur.actions.tools.web.http_request",
+    "sandbur.actions.tools.web.web_fetch",
+    "sandbur.actions.tools.web.web_search",
+    "sandbur.actions.tools.files.search.engine",
+    "sandbur.actions.tools.shell.failure_hints",
+    "sandbur.actions.tools.shell.language.operands",
+    "sandbur.actions.tools.shell.execution.process",
+    "sandbur.actions.tools.shell.read_only",
+    "sandbur.actions.tools.shell.tool",
+    "sandbur.actions.tools.files.planned_write",
+    "sandbur.actions.workspace.snapshot",
     "sandbur.state.store.timeline",
-    "rich.markdown", "rich.table", "httpx2", "anyio._backends._asyncio", "httpcore2", "h11",
-    "truststore", "genai_prices.data", "genai_prices.data_snapshot", "genai_prices.data_units",
+    "rich.markdown",
+    "rich.table",
+    "httpx2",
+    "anyio._backends._asyncio",
+    "httpcore2",
+    "h11",
+    "truststore",
+    "genai_prices.data",
+    "genai_prices.data_snapshot",
+    "genai_prices.data_units",
 )  # fmt: skip
 
 
@@ -107,11 +140,11 @@ class Server:
 
 
 def main() -> None:
-    # `python -m sandbur.ui.cli` has its folder there.
+    # `python -m sandbur.ui.cli.main` has its folder there.
     del sys.path[0]
     for name in MODULES:
         import_module(name)
-    from sandbur.state import crashpoints
+    from sandbur.state.process import crashpoints
 
     gc.collect()
     gc.freeze()
@@ -133,7 +166,7 @@ def main() -> None:
         sys.path[:0] = [os.path.dirname(request["program"]), *paths]  # noqa: PTH120
         runpy.run_path(request["program"], run_name="__main__")
         _end(0)
-    from sandbur.ui.cli import main as run
+    from sandbur.ui.cli.main import main as run
 
     _end(run())
 

@@ -103,7 +103,7 @@ class Place:
     ) -> "subprocess.Popen[bytes]":
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(
-            [sys.executable, "-m", "sandbur.ui.cli", *words],
+            [sys.executable, "-m", "sandbur.ui.cli.main", *words],
             cwd=self.workspace, env=self.env(**(env or {})), start_new_session=True, **{**streams, **options},
         )  # fmt: skip
         (self.folder / "agent.pid").write_text(str(process.pid))

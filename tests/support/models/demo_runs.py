@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.models.scripted import collect
 
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.state.application import ExecutionMode
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store

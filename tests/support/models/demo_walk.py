@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbur.actions.events import TextDelta
 from sandbur.actions.ports import ModelRequest, Reply, ToolSpec
+from sandbur.actions.ports.events import TextDelta
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
 from sandbur.agent.models.demo.model import DemoModel
-from sandbur.state.messages import (
+from sandbur.state.conversation.messages import (
     Message,
     Outcome,
     ToolResult,
@@ -20,7 +20,7 @@ from sandbur.state.messages import (
     runtime_said,
     tool_answered,
 )
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.transcript import Transcript
 
 WORKING_TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "grep")
 SPECS = (*(ToolSpec(name, "", {"type": "object"}) for name in WORKING_TOOLS), *DECISION_TOOLS)

@@ -11,13 +11,13 @@ from sandbur.agent.config.sources import declared_hooks
 from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
 from sandbur.agent.extensions.hooks.program import HookPlace
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
-from sandbur.agent.extensions.middleware.onion import Onion
+from sandbur.agent.extensions.middleware.middleware_stack import Onion
 from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.runtime.wiring import SessionGate, bind_ports, places_of, policy_of
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
-from sandbur.agent.wiring import SessionGate, bind_ports, places_of, policy_of
 from sandbur.state.application import ApplicationState, ExecutionMode
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store

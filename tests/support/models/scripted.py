@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.events import Event, RunFinished, TextDelta
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.masking.span import SecretSpan
 from sandbur.actions.ports import (
@@ -22,18 +21,19 @@ from sandbur.actions.ports import (
     ToolTraits,
     Verdict,
 )
+from sandbur.actions.ports.events import Event, RunFinished, TextDelta
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
-from sandbur.agent.extensions.middleware.onion import Onion
+from sandbur.agent.extensions.middleware.middleware_stack import Onion
 from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.history.telemetry.telemetry import Telemetry
+from sandbur.agent.runtime.wiring import DiskWitness
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.run import Limits, nobody
 from sandbur.agent.session.session import Session
-from sandbur.agent.telemetry.telemetry import Telemetry
-from sandbur.agent.wiring import DiskWitness
 from sandbur.state.application import ApplicationState, ExecutionMode, Usage
 from sandbur.state.calls import Effect
-from sandbur.state.messages import Message, Text, ToolUse
+from sandbur.state.conversation.messages import Message, Text, ToolUse
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from support.models.server import ModelServer
 
-from sandbur.actions.events import Notice, TextDelta, ThinkingDelta
 from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolSpec
+from sandbur.actions.ports.events import Notice, TextDelta, ThinkingDelta
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy, TryLimits, WireModel
-from sandbur.state.messages import Message, ToolResult, person_said, tool_answered
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import Message, ToolResult, person_said, tool_answered
+from sandbur.state.conversation.transcript import Transcript
 
 SHELL = ToolSpec(
     "run_shell_command",

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from sandbur.actions.ports import Tool, ToolContext, ToolOutcome
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
+from sandbur.agent.policy.rules.rules import parse_rules
 from sandbur.state.application import ExecutionMode
 
 

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from prompt_toolkit.history import InMemoryHistory
 from rich.console import Console
 
-from sandbur.actions.events import Event, RunFinished
 from sandbur.actions.ports import Model
-from sandbur.agent.extensions.definition import Definition
-from sandbur.agent.runtime import Runtime
+from sandbur.actions.ports.events import Event, RunFinished
+from sandbur.agent.runtime.agent_definition import Definition
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.session.session import Session
 from sandbur.ui.chat.decisions.questions import Questions
 from sandbur.ui.chat.input.composer import Composer

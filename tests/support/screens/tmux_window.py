@@ -47,7 +47,7 @@ class Terminal:
         wanted = {"HOME": str(self.folder), "SANDBUR_HOME": str(self.folder / "data"), "LC_ALL": "C.UTF-8"}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in {**wanted, **env}.items())
         unset = "env -u EDITOR -u VISUAL -u TMUX -u NO_COLOR -u SANDBUR_LEASE_S " + settings
-        program = f"{shlex.quote(sys.executable)} -m sandbur.ui.cli"
+        program = f"{shlex.quote(sys.executable)} -m sandbur.ui.cli.main"
         run = f"{unset} {program} -C {shlex.quote(str(self.folder))} {line}"
         root = shlex.quote(str(ROOT))
         return f"cd {root} && {run}"

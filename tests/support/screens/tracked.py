@@ -131,7 +131,7 @@ def served(url: str, *flags: str, home: Path, env: dict[str, str] | None = None)
     command = [
         sys.executable,
         "-m",
-        "sandbur.ui.cli",
+        "sandbur.ui.cli.main",
         "ui",
         "--port",
         "0",

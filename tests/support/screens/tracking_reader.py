@@ -6,8 +6,8 @@ from typing import Any
 from burr.tracking.server import schema
 from starlette.requests import Request
 
-from sandbur.agent.tracking.backend import StoreBackend
-from sandbur.agent.tracking.entries import project_id
+from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.entries import project_id
 
 HERE = project_id(str(Path.cwd()))
 

@@ -1,7 +1,7 @@
 """What a history says about its calls."""
 
-from sandbur.state.messages import ToolResult
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import ToolResult
+from sandbur.state.conversation.transcript import Transcript
 
 
 def results(history: Transcript) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sandbur.actions.ports import Tool, ToolContext, ToolOutcome
 from sandbur.agent.config.mcp_servers import McpServer, McpServerTable
-from sandbur.agent.extensions.mcp.questions import Host
+from sandbur.agent.extensions.mcp.server_requests.questions import Host
 from sandbur.agent.extensions.mcp.source import McpSource
 
 HOSTILE = str(Path(__file__).with_name("hostile.py"))

@@ -9,7 +9,7 @@ from typing import Any
 from sandbur.actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verdict
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
+from sandbur.agent.policy.rules.rules import parse_rules
 from sandbur.state.calls import Effect
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbur.actions.ports import ToolContext
-from sandbur.actions.workspace.beneath import Reach
+from sandbur.actions.workspace.safe_open import Reach
 
 INSIDE, SECRET = "stays-inside", "only-outside"
 _EXCHANGE = """

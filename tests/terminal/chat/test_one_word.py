@@ -7,8 +7,8 @@ from support.commands.command import KEYS, Command
 from support.screens.tmux_window import Terminal
 
 from sandbur.state.errors import UsageError
-from sandbur.ui.arguments import INSTEAD, parse
-from sandbur.ui.grammar import COMMANDS
+from sandbur.ui.cli.arguments import INSTEAD, parse
+from sandbur.ui.cli.grammar import COMMANDS
 
 WORDS = ("init", "login", "logout", "models", "update", "upgrade")
 

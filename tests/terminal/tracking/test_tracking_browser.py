@@ -12,7 +12,7 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from support.screens.browser import NEEDS_BROWSER, Browser, opened_browser
 from support.screens.tracked import Served, chat, every_kind, served
 
-from sandbur.agent.tracking.entries import project_id
+from sandbur.agent.history.tracking.entries import project_id
 from sandbur.state.store.store import Store
 
 pytestmark = NEEDS_BROWSER

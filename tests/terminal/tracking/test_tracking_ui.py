@@ -15,7 +15,7 @@ import pytest
 from support.commands.command import ROOT, Command
 from support.screens.tracked import HOSTILE, Served, chat, served
 
-from sandbur.state.installation import install_command
+from sandbur.state.process.installation import install_command
 from sandbur.state.store.store import Store
 
 TOKEN = "a-token_that-nobody-guesses"
@@ -280,7 +280,8 @@ def test_bad_input_is_said_in_one_sentence(
 
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['fastapi'] = None; from sandbur.ui.cli import main; sys.exit(main(['ui']))"
+        "import sys; sys.modules['fastapi'] = None; "
+        "from sandbur.ui.cli.main import main; sys.exit(main(['ui']))"
     )
     environment = Command(tmp_path).env
     ended = subprocess.run(

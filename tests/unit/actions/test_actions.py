@@ -12,12 +12,12 @@ from burr.core.persistence import AsyncBaseStateSaver
 from support.models.scripted import Recorder, ScriptedModel, scripted_ports
 from support.places import ROOT
 
-from sandbur.actions.events import Event, Notice, ToolFinished, ToolStarted
+from sandbur.actions.ports.events import Event, Notice, ToolFinished, ToolStarted
 from sandbur.actions.turn.burr_action import Changes, graph_action
 from sandbur.agent.graph import ACTIONS, build_application, build_graph
 from sandbur.agent.session.position import Position
 from sandbur.state.application import ApplicationState
-from sandbur.state.cancellation import over, to_the_end
+from sandbur.state.process.cancellation import over, to_the_end
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 

@@ -4,8 +4,12 @@ import re
 
 from support.places import ROOT
 
-from sandbur.actions.workspace.protected_places import PROTECTED_FILES, PROTECTED_FOLDERS, PROTECTED_PATHS
-from sandbur.actions.workspace.secret_files import (
+from sandbur.actions.workspace.protected.protected_places import (
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    PROTECTED_PATHS,
+)
+from sandbur.actions.workspace.protected.secret_files import (
     SECRET_FILES,
     SECRET_FOLDERS,
     SYSTEM_SECRETS,

@@ -7,8 +7,8 @@ from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 from support.samples.secret import FORMATS, PLACES, drawn
 
-from sandbur.actions.events import ToolOutput
 from sandbur.actions.masking.masker import TextMasker
+from sandbur.actions.ports.events import ToolOutput
 from sandbur.state.store.store import Store
 
 MARK = "-----"

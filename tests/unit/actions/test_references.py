@@ -8,10 +8,10 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 
-from sandbur.actions.events import Notice
+from sandbur.actions.ports.events import Notice
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision
-from sandbur.state.messages import Message
+from sandbur.state.conversation.messages import Message
 from sandbur.state.store.store import Store
 
 TOKEN, OTHER = "Zk81-mmPq-0x77-Wv93", "Qr55-ttLo-8b21-Nd06"

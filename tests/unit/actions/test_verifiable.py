@@ -13,9 +13,9 @@ import pytest
 from support.tools.mounts import mounted, needs_mounts
 
 from sandbur.actions.ports import Prepared, ToolContext, ToolOutcome, Verifiable
-from sandbur.actions.tools.edit_file import EditFile
+from sandbur.actions.tools.files.edit_file import EditFile
+from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.tools.registry import builtin_tools
-from sandbur.actions.tools.write_file import WriteFile
 from sandbur.actions.workspace.atomic_write import remove_leftovers, temporary_file
 from sandbur.state.calls import FileChange
 
@@ -159,7 +159,7 @@ def test_of_agents_that_edit_one_file_none_loses_an_edit(tmp_path: Path):
     script = (
         "import asyncio, json, sys; from pathlib import Path\n"
         "from sandbur.actions.ports import ToolContext\n"
-        "from sandbur.actions.tools.edit_file import EditFile\n"
+        "from sandbur.actions.tools.files.edit_file import EditFile\n"
         "folder, name, tool = Path(sys.argv[1]), sys.argv[2], EditFile()\n"
         "context = ToolContext('c1', folder, print)\n"
         "async def edit(new):\n"
@@ -184,7 +184,7 @@ def write_and_die(folder: Path, point: str) -> None:
     script = (
         "import asyncio, json, sys; from pathlib import Path\n"
         "from sandbur.actions.ports import ToolContext\n"
-        "from sandbur.actions.tools.write_file import WriteFile\n"
+        "from sandbur.actions.tools.files.write_file import WriteFile\n"
         "folder, tool = Path(sys.argv[1]), WriteFile()\n"
         "arguments = tool.parse(json.dumps({'path': 'a.txt', 'content': 'new' * 100_000}))\n"
         "asyncio.run(tool.run(arguments, ToolContext('c1', folder, print)))\n"

@@ -9,9 +9,9 @@ import pytest
 from support.models.files import JPEG, PDF, png
 
 import sandbur
-from sandbur.state.content import MAX_TEXT_BYTES, attached, attachment, spoken_size
+from sandbur.state.conversation.content import MAX_TEXT_BYTES, attached, attachment, spoken_size
+from sandbur.state.conversation.messages import Document, Image, Message, ToolResult, person_said
 from sandbur.state.errors import UsageError
-from sandbur.state.messages import Document, Image, Message, ToolResult, person_said
 from sandbur.state.store.deltas import encode_message, message_of
 
 GIF, WEBP = b"GIF89a" + bytes(20), b"RIFF\x00\x00\x00\x00WEBPVP8 " + bytes(20)

@@ -5,8 +5,8 @@ import copy
 import pytest
 
 from sandbur.state.application import ApplicationState
-from sandbur.state.messages import Message, person_said, runtime_said
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import Message, person_said, runtime_said
+from sandbur.state.conversation.transcript import Transcript
 
 
 def said(*texts: str) -> list[Message]:

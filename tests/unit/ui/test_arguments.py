@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.state.errors import UsageError
-from sandbur.ui.arguments import parse
+from sandbur.ui.cli.arguments import parse
 
 
 def said(line: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ import pytest
 from support.commands.command import Command
 from support.places import ROOT
 
-from sandbur.ui.grammar import COMMANDS
+from sandbur.ui.cli.grammar import COMMANDS
 
 
 def test_help_names_every_command_and_leaves_at_once(command: Command) -> None:
@@ -39,7 +39,7 @@ def test_version_is_one_line(command: Command) -> None:
 @pytest.mark.parametrize("flag", ["--help", "--version", *(f"{name} --help" for name in COMMANDS)])
 def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> None:
     program = (
-        "import sys; from sandbur.ui.cli import main; main(sys.argv[1].split());"
+        "import sys; from sandbur.ui.cli.main import main; main(sys.argv[1].split());"
         "print(*[m for m in ('asyncio', 'pydantic', 'burr', 'rich', 'prompt_toolkit', 'sqlite3', 'openai',"
         " 'anthropic', 'importlib.metadata', 'ssl') if m in sys.modules], file=sys.stderr)"
     )
@@ -56,7 +56,8 @@ def test_help_and_version_load_few_files_and_none_that_is_slow(
     slow = ("dataclasses", "logging", "traceback", "pathlib", "datetime", "uuid", "shutil", "urllib.parse")
     # -S: what the environment loads into every interpreter is none of ours.
     program = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from sandbur.ui.cli import main; main(sys.argv[1:]);"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r});"
+        "from sandbur.ui.cli.main import main; main(sys.argv[1:]);"
         f"print(*[m for m in {slow} if m in sys.modules], file=sys.stderr);"
         "ours = [m for n, m in sys.modules.items() if n.startswith('sandbur.')];"
         "sys.exit(len([m for m in ours if not hasattr(m, '__path__')]))"
@@ -75,7 +76,7 @@ def test_a_list_of_sessions_makes_no_model_and_starts_no_loop(command: Command, 
     user.mkdir(parents=True)
     (user / "config.toml").write_text('model = "demo"\nmode = "plan"\ntheme = "light"\nmax_turns = 9\n')
     program = (
-        "import sys; from sandbur.ui.cli import main; code = main(['sessions', *sys.argv[1].split()]);"
+        "import sys; from sandbur.ui.cli.main import main; code = main(['sessions', *sys.argv[1].split()]);"
         "print(*[m for m in ('asyncio', 'ssl', 'pydantic', 'burr', 'rich', 'logging', 'openai', 'psycopg')"
         " if m in sys.modules], file=sys.stderr); sys.exit(code)"
     )
@@ -218,7 +219,8 @@ def test_everything_written_is_private(command: Command) -> None:
 
 
 def test_a_bug_is_one_sentence_and_its_traceback_is_kept(command: Command) -> None:
-    program = "import sys; from sandbur.ui.cli import report; sys.exit(report(ValueError('odd'), show=False))"
+    program = "import sys; from sandbur.ui.cli.main import report;"
+    program += "sys.exit(report(ValueError('odd'), show=False))"
     done = subprocess.run([sys.executable, "-c", program], env=command.env, capture_output=True, text=True)
     log = command.folder / "data" / "crash.log"
     assert done.returncode == 1

@@ -9,7 +9,7 @@ from support.commands.command import Command
 from support.places import ROOT
 
 from sandbur.ui.commands.setup.help import EXIT_CODES
-from sandbur.ui.conversation.lines import GarbageLine, parsed
+from sandbur.ui.headless.stream_json.output_lines import GarbageLine, parsed
 
 PAGE = (ROOT / "docs/headless.md").read_text("utf-8")
 
@@ -27,7 +27,7 @@ def test_every_line_of_the_table_is_taken() -> None:
 
 @pytest.mark.parametrize("block", re.findall(r"```sh\n(.*?)```", PAGE, re.S))
 def test_the_examples_run(command: Command, block: str) -> None:
-    run = f'sandbur() {{ "{sys.executable}" -m sandbur.ui.cli "$@"; }}\nset -e\n{block}'
+    run = f'sandbur() {{ "{sys.executable}" -m sandbur.ui.cli.main "$@"; }}\nset -e\n{block}'
     git = block.replace("git log -1", "echo a commit")
     done = subprocess.run(
         ["sh", "-c", run.replace(block, git)], cwd=command.folder, env=command.env, capture_output=True,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sandbur.actions.events import (
+from sandbur.actions.ports.events import (
     ApprovalNeeded,
     ErrorRaised,
     MessageAdded,
@@ -26,7 +26,7 @@ from sandbur.actions.events import (
 from sandbur.state.application import Usage, VibeStep
 from sandbur.state.calls import PendingCall
 from sandbur.state.errors import CredentialsError
-from sandbur.ui.json_output import arguments_object, encoded, failed, result_object, stream_object
+from sandbur.ui.headless.json_output import arguments_object, encoded, failed, result_object, stream_object
 
 USAGE_KEYS = [
     "llm_calls", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd",

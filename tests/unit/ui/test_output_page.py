@@ -12,7 +12,7 @@ from support.models.server import ModelServer, say
 from support.models.talk import environment
 from support.places import ROOT
 
-from sandbur.ui.arguments import parse
+from sandbur.ui.cli.arguments import parse
 
 PAGE = (ROOT / "docs" / "output.md").read_text("utf-8")
 SCHEMA = re.findall(r"```json\n(.*?)```", PAGE, re.S)[0]

@@ -13,9 +13,9 @@ from support.models.server import ModelServer, say
 from support.models.talk import environment
 from support.places import ROOT
 
-from sandbur.actions.events import ToolsChanged
-from sandbur.ui.arguments import parse
-from sandbur.ui.json_output import stream_object
+from sandbur.actions.ports.events import ToolsChanged
+from sandbur.ui.cli.arguments import parse
+from sandbur.ui.headless.json_output import stream_object
 from sandbur.ui.terminal.lines import tools_line
 
 PAGE = (ROOT / "docs" / "toolset.md").read_text("utf-8")

@@ -9,9 +9,15 @@ from support.places import ROOT
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
 from sandbur.state.session import SessionSummary
-from sandbur.ui.arguments import parse
-from sandbur.ui.tracking.page import page
-from sandbur.ui.tracking.waiting import LeftMessages, Overview, StoppedSession, WaitingSession, shown_call
+from sandbur.ui.cli.arguments import parse
+from sandbur.ui.web.page import page
+from sandbur.ui.web.waiting_approvals import (
+    LeftMessages,
+    Overview,
+    StoppedSession,
+    WaitingSession,
+    shown_call,
+)
 
 PAGE = (ROOT / "docs" / "ui.md").read_text("utf-8")
 SUMMARY = SessionSummary("s1", "a title", "/w", "demo", "needs_approval", "", "", 1, None, None)

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ....agent.policy.offers import EDITING, Offer
+from ....agent.policy.rules.rule_suggestions import EDITING, Offer
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
 from ...terminal.lines import Line
-from ...terminal.sanitize import exposed, one_line
+from ...terminal.text.sanitize import exposed, one_line
 from .questions import Questions
 
 if TYPE_CHECKING:
-    from ....agent.config.keep import ConfigPlace
+    from ....agent.config.edit.edit_rules import ConfigPlace
 
 _KEYS = {"exact": "x", "prefix": "p", "edits": "w"}
 _NAMES = {"exact": "exactly this", "prefix": "whatever begins like this"}
@@ -66,7 +66,7 @@ class Always:
     async def _for_how_long(self, offer: Offer) -> bool:
         """Show in full what will hold, and take a key for it."""
         self._questions.show("From now on this passes unasked", _shown(offer))
-        from ....agent.config.keep import own_place, place_for
+        from ....agent.config.edit.edit_rules import own_place, place_for
 
         places = {"u": own_place(self._env)}
         if (place := place_for(self._cwd, self._env)).project is not None:
@@ -84,7 +84,7 @@ class Always:
         return bool(key)
 
     def _keep(self, offer: Offer, place: "ConfigPlace") -> None:
-        from ....agent.config.keep import keep
+        from ....agent.config.edit.edit_rules import keep
 
         key, value = ("allow", offer.rule) if offer.rule else ("mode", EDITING)
         keep(place, key, value, self._env)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ....agent.policy.circumstances import Circumstances
+from ....agent.policy.approval_context import Circumstances
 from ....state.calls import CallDecision, PendingCall
 from ...terminal.lines import Line, preview, title, tool_word
-from ...terminal.sanitize import exposed, one_line
+from ...terminal.text.sanitize import exposed, one_line
 from .always import Always
 from .edit import BadEdit, EditForm, edited
 from .questions import Questions

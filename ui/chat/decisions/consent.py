@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
 from ....agent.config.yolo import acknowledge, is_acknowledged
 from ....state.errors import ConfigError
-from ...terminal.sanitize import one_line
 from ...terminal.terminal import make_console
+from ...terminal.text.sanitize import one_line
 from .questions import OneKey
 
 if TYPE_CHECKING:
-    from ....agent.config.disclosure import Disclosure
+    from ....agent.config.trust_summary import Disclosure
 
 MAX_HARMLESS_LINES = 20
 MAX_TEXTS = 40
@@ -27,8 +27,8 @@ async def newly_trusted(config: Path | None) -> bool:
     found = None if config is None else read_bytes(config, MAX_CONFIG_BYTES)
     if config is None or found is None:
         return False
-    from ....agent.config.disclosure import disclosed
     from ....agent.config.trust import trust, trust_place
+    from ....agent.config.trust_summary import disclosed
 
     content = found[0]
     told = disclosed(content, config)
@@ -65,7 +65,7 @@ def _lines(told: "Disclosure") -> list[str]:
 
 async def ask_about_links(cwd: Path) -> None:
     """Ask about instructions that are a link out of the repository; who says no is asked again next time."""
-    from ....agent.prompts import find_instructions
+    from ....agent.runtime.prompts import find_instructions
 
     for found in find_instructions(cwd, os.environ).outside:
         _print(f"{found.link} is a link out of this project, to {found.target}.")
@@ -78,7 +78,7 @@ async def ask_about_links(cwd: Path) -> None:
 
 async def ask_about_tools(cwd: Path) -> None:
     """Ask about tools that a project brings as Python; who says no is asked again next time."""
-    from ....agent.extensions.found_tools import project_tools
+    from ....agent.extensions.tool_discovery import project_tools
 
     try:
         found = project_tools(cwd)
@@ -100,7 +100,7 @@ async def ask_about_texts(cwd: Path) -> None:
     """Ask about skills and commands that a project brings; who says no is asked again next time."""
     if not any(text_folders(kind, cwd, os.environ) for kind in TEXT_FOLDERS):
         return
-    from ....agent.extensions.brought_texts import folders_of, untrusted
+    from ....agent.extensions.markdown_files import folders_of, untrusted
 
     for kind in TEXT_FOLDERS:
         for folder, _ in untrusted(folders_of(kind, cwd, os.environ), os.environ):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ....actions.tools.registry import traits_of
-from ....state.messages import json_object
+from ....state.conversation.messages import json_object
 from ..input.editor import EditorFailed, chosen_editor, in_editor
 
 _HEADING = re.compile(r"(=+) (\"(?:[^\"\\]|\\.)*\"|[^\s=()\"]+)( \(JSON\))? (=+)")

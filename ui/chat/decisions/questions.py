@@ -15,18 +15,18 @@ from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.utils import is_dumb_terminal
 
 from ....actions.turn.commands import is_command, own_command
-from ...headless import clean
-from ...terminal.diffs import Line, emphasized
+from ...headless.headless import clean
 from ...terminal.output import is_behind
 from ...terminal.render import Renderer
-from ...terminal.sanitize import one_line
 from ...terminal.terminal import can_redraw, forget_typed, shortened
-from ...terminal.wrap import flow, framed, in_frame
+from ...terminal.text.diffs import Line, emphasized
+from ...terminal.text.sanitize import one_line
+from ...terminal.text.wrap import flow, framed, in_frame
 from ..input.composer import Leave, leave_app
 from ..input.keys import ESCAPE_S, exits, quick_escape
 from ..input.pastes import Pastes
 from ..input.suspend import stop_at_prompt
-from ..input.waiting import at_prompt
+from ..input.wait_for_input import at_prompt
 
 DEAF_S = 0.2
 """Keys that come sooner after the question appeared, or after another such key, were not meant for it."""

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from ....state.calls import CallDecision, PendingCall, Settlement
 from ...terminal.lines import Line, tool_word, unknown_lines
-from ...terminal.sanitize import one_line
+from ...terminal.text.sanitize import one_line
 from .questions import Questions
 
 if TYPE_CHECKING:
-    from ....agent.session.aftermath import Aftermath
+    from ....agent.session.unknown_outcome import Aftermath
 
 _CHOICES = {
     "i": "inspect: everything it wrote until then, and what is there now",

@@ -17,10 +17,10 @@ from prompt_toolkit.document import Document
 
 from ..slash.command import SlashContext
 from ..slash.table import completions
-from .mentions import mention
+from .files.mentions import mention
 
 if TYPE_CHECKING:
-    from .project_files import ProjectFiles
+    from .files.project_files import ProjectFiles
 
 FindsContext = Callable[[], SlashContext | None]
 """Returns the chat once its session is open."""
@@ -48,7 +48,7 @@ class FileCompleter(Completer):
 
     @cached_property
     def _files(self) -> "ProjectFiles":
-        from .project_files import ProjectFiles
+        from .files.project_files import ProjectFiles
 
         return ProjectFiles(self._folder)
 

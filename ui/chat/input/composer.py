@@ -30,14 +30,14 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search, stop_search
 from prompt_toolkit.styles import Style
 
-from ...headless import clean
-from ...terminal.sanitize import one_line
+from ...headless.headless import clean
 from ...terminal.status import StatusFacts, status_cells
 from ...terminal.terminal import Glyphs
+from ...terminal.text.sanitize import one_line
 from .editor import EditorFailed, chosen_editor, in_editor
+from .files.mentions import as_mention, without_files
 from .history import WholeTexts
 from .keys import Does, KeyAction, quick_escape, sequences_of
-from .mentions import as_mention, without_files
 from .pastes import Pastes
 from .raw_input import RawInput, cooked
 from .suspend import stop_at_prompt

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...headless import clean
+from ...headless.headless import clean
 from ...terminal.drive import ctrl_c_left_alone
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ....actions.tools.registry import declared
-from ....agent.policy.rules import parse_rule
+from ....agent.policy.rules.rules import parse_rule
 from ....state.errors import UsageError
 from ....state.session import SessionSummary
 from ....state.store.store import Store
 from ...terminal.lines import usage_text
-from ...terminal.sanitize import one_line
+from ...terminal.text.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 from .picking import can_pick, pick, wait_for_pick
 

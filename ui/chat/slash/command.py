@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from ...terminal.sanitize import one_line, plain
+from ...terminal.text.sanitize import one_line, plain
 
 if TYPE_CHECKING:
-    from ....actions.events import Event
-    from ....agent.runtime import Runtime
+    from ....actions.ports.events import Event
+    from ....agent.runtime.runtime import Runtime
     from ....agent.session.session import Session
     from ...terminal.render import Renderer
     from ..decisions.questions import Questions

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ....agent.config.paths import text_folders
 from ....state.errors import UsageError
-from ...terminal.sanitize import one_line
+from ...terminal.text.sanitize import one_line
 from .command import DONE, SlashCommand, SlashContext, SlashOffer, SlashResult, tell
 from .table import COMMANDS
 

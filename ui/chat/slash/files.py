@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....agent.session.run import answer
+from ....state.conversation.messages import runtime_said
 from ....state.errors import UsageError
-from ....state.messages import runtime_said
-from ...terminal.diffs import Line, numbered_diff
-from ...terminal.sanitize import one_line, plain
+from ...terminal.text.diffs import Line, numbered_diff
+from ...terminal.text.sanitize import one_line, plain
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _difference_lines(one: "FileDifference") -> Iterator[Line]:
 
 async def undo(context: SlashContext, words: str) -> SlashResult:
     """Bring the files back that the last turn changed; what is there now is kept in the store."""
-    from ...commands.fork import restored_lines
+    from ...commands.past.fork import restored_lines
 
     session, runtime = context.session, context.runtime
     step = await _last_message(context)
@@ -134,7 +134,7 @@ async def show_memory(context: SlashContext, words: str) -> SlashResult:
 
 
 def _list_memory(context: SlashContext, is_whole: bool) -> None:
-    from ....agent.prompts import FILE_NAME, find_instructions
+    from ....agent.runtime.prompts import FILE_NAME, find_instructions
 
     cwd = Path(context.session.settings.cwd)
     found = find_instructions(cwd, context.runtime.env)
@@ -153,7 +153,7 @@ def _list_memory(context: SlashContext, is_whole: bool) -> None:
 def _instructions_file(context: SlashContext) -> Path:
     """Return the project's own file; raises `UsageError` for a link: what it leads to may be anybody's."""
     from ....agent.config.paths import repository_root
-    from ....agent.prompts import FILE_NAME
+    from ....agent.runtime.prompts import FILE_NAME
 
     cwd = Path(context.session.settings.cwd)
     file = (repository_root(cwd) or cwd) / FILE_NAME
@@ -192,7 +192,7 @@ def _rewrite(context: SlashContext, file: Path, text: str) -> None:
 async def begin_instructions(context: SlashContext, words: str) -> SlashResult:
     """Ask the agent to write AGENTS.md after looking at the project."""
     from ....agent.config.paths import repository_root
-    from ....agent.prompts import FILE_NAME
+    from ....agent.runtime.prompts import FILE_NAME
 
     cwd = Path(context.session.settings.cwd)
     has_one = ((repository_root(cwd) or cwd) / FILE_NAME).is_file()

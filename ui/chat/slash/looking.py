@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 from ....agent.config.settings import Theme
 from ....state.errors import UsageError
 from ...terminal.lines import step_lines, usage_text
-from ...terminal.sanitize import one_line
-from ...terminal.wrap import hanging
+from ...terminal.text.sanitize import one_line
+from ...terminal.text.wrap import hanging
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from .picking import can_pick, pick
 
@@ -46,7 +46,7 @@ async def expand(context: SlashContext, words: str) -> SlashResult:
 
 async def change_theme(context: SlashContext, words: str) -> SlashResult:
     """Show what comes from now on in other colours."""
-    from ...terminal.theme import LOOK
+    from ...terminal.text.theme import LOOK
 
     if not words and can_pick(context):
         words = await pick(context, "Which theme?", offered_themes(context), LOOK.theme)

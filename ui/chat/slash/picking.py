@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Coroutine, Iterable
 
-from ...terminal.sanitize import one_line
 from ...terminal.terminal import can_redraw
-from ..choosing import Choice, Picker
+from ...terminal.text.sanitize import one_line
 from ..input.composer import Leave
+from ..menu import Choice, Picker
 from .command import SlashContext, SlashOffer
 
 

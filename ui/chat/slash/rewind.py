@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....state.application import ApplicationState
-from ...commands.fork import restored_lines
+from ...commands.past.fork import restored_lines
 from ...terminal.lines import local_time
-from ...terminal.sanitize import one_line, plain
-from ..choosing import Choice, Picker
-from ..input.mentions import line_without_files, without_files
+from ...terminal.text.sanitize import one_line, plain
+from ..input.files.mentions import line_without_files, without_files
+from ..menu import Choice, Picker
 from .command import DONE, SlashContext, SlashResult
 from .picking import wait_for_pick
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ....actions.tools.registry import SERVER_PREFIX
 from ....actions.turn.commands import is_command
 from ....state.errors import UsageError
-from ...terminal.sanitize import one_line
+from ...terminal.text.sanitize import one_line
 from .command import DONE, SlashCommand, SlashContext, SlashResult, tell
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ...argument_types import nearest
-from ...terminal.sanitize import one_line
+from ...cli.argument_types import nearest
+from ...terminal.text.sanitize import one_line
 from .command import (
     DONE,
     Complete,

@@ -7,7 +7,7 @@ from .command import DONE, SlashContext, SlashResult, tell, warn
 
 if TYPE_CHECKING:
     from ....agent.session.session import Session
-    from ....state.transcript import Transcript
+    from ....state.conversation.transcript import Transcript
 
 _BAR_CELLS = 20
 

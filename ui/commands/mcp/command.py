@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ....state.errors import UsageError
-from ...argument_types import one_of
-from ...grammar import Action, ActionCommand, flag, switch, word
+from ...cli.argument_types import one_of
+from ...cli.grammar import Action, ActionCommand, flag, switch, word
 
 KINDS = ("stdio", "http", "sse")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ....agent.config.load import load_settings
 from ....agent.config.paths import MCP_JSON, config_home
 from ....state.errors import UsageError
-from ...open_session import said_by
-from ...terminal.sanitize import one_line
+from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ....agent.config.mcp_servers import McpServer
@@ -53,7 +53,7 @@ def _where(server: "McpServer") -> str:
 
 
 async def add(command: "McpCommand") -> int:
-    from ....agent.config.edit_servers import add_server, checked_server
+    from ....agent.config.edit.edit_servers import add_server, checked_server
 
     given: dict[str, Any] = {}
     if command.rest:
@@ -73,7 +73,7 @@ async def add(command: "McpCommand") -> int:
 
 
 async def remove(command: "McpCommand") -> int:
-    from ....agent.config.edit_servers import remove_server
+    from ....agent.config.edit.edit_servers import remove_server
 
     path = _file(command)
     if not remove_server(path, command.server, os.environ):

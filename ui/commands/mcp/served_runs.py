@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....actions.events import RunFinished, TextDelta, ThinkingDelta
+from ....actions.ports.events import RunFinished, TextDelta, ThinkingDelta
 from ....actions.turn.commands import is_command
 from ....agent.session.session import whoami
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
-from ...json_output import failed, pending_objects, result_object, stream_object
+from ...headless.json_output import failed, pending_objects, result_object, stream_object
 
 if TYPE_CHECKING:
-    from ....actions.events import Event
-    from ....agent.runtime import Runtime
+    from ....actions.ports.events import Event
+    from ....agent.runtime.runtime import Runtime
     from ....agent.session.session import Session
 
 MOST_RUNNING = 8

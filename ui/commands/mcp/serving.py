@@ -8,8 +8,8 @@ from pydantic import Field
 from ....agent.version import VERSION
 from ....state.calls import CallDecision
 from ....state.errors import ConfigError, SandburError
-from ....state.installation import install_command
-from ...open_session import opened
+from ....state.process.installation import install_command
+from ...cli.open_session import opened
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

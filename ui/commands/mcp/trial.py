@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ....actions.tools.registry import SERVER_PREFIX
 from ....agent.config.load import load_settings
 from ....state.errors import UsageError
-from ...open_session import said_by
-from ...terminal.sanitize import one_line
+from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ....agent.config.settings import Settings

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ....agent.config.settings import MODES
 from ....state.application import ExecutionMode
-from ....state.messages import json_object
-from ...json_output import encoded
-from ...open_session import said_by
-from ...terminal.sanitize import exposed, one_line, plain
+from ....state.conversation.messages import json_object
+from ...cli.open_session import said_by
+from ...headless.json_output import encoded
 from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import exposed, one_line, plain
 
 if TYPE_CHECKING:
     from ....actions.ports import Verdict
@@ -33,7 +33,7 @@ async def check(command: "PolicyCommand") -> int:
     from ....actions.tools.registry import builtin_tools
     from ....agent.config.load import load_settings
     from ....agent.policy.judge import Judge
-    from ....agent.wiring import gates_of_run, settings_of_session
+    from ....agent.runtime.wiring import gates_of_run, settings_of_session
 
     settings = load_settings(said_by(command), os.environ)
     for notice in settings.notices:

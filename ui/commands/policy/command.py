@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import ClassVar
 
 from ....state.errors import UsageError
-from ...argument_types import duration, one_of
-from ...grammar import Action, ActionCommand, flag, switch, word
+from ...cli.argument_types import duration, one_of
+from ...cli.grammar import Action, ActionCommand, flag, switch, word
 
 _USUAL_DAYS = 30
 

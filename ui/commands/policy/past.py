@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ....actions.workspace.paths import counted
 from ....state.errors import ConfigError, UsageError
-from ...open_session import opened
-from ...terminal.sanitize import one_line, plain
+from ...cli.open_session import opened
 from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import one_line, plain
 
 if TYPE_CHECKING:
     from ....agent.config.settings import Settings
-    from ....agent.policy.retrial import ChangedVerdict, Court, Retrial
-    from ....agent.policy.suggest import Suggestions
+    from ....agent.policy.past.rule_backtest import ChangedVerdict, Court, Retrial
+    from ....agent.policy.past.suggest import Suggestions
     from .command import PolicyCommand
 
 _MOST_SHOWN = 40
@@ -33,8 +33,8 @@ _WORDS = {
 
 async def test_rules(command: "PolicyCommand") -> int:
     """Say what the rules of today, or those in a file, would have said to each recorded call."""
-    from ....agent.history.insight.past_calls import past_calls
-    from ....agent.policy.retrial import tried_again
+    from ....agent.history.reports.past_calls import past_calls
+    from ....agent.policy.past.rule_backtest import tried_again
 
     async with opened(command) as runtime:
         _warn(runtime.settings)
@@ -55,8 +55,8 @@ async def test_rules(command: "PolicyCommand") -> int:
 
 async def suggest_rules(command: "PolicyCommand") -> int:
     """Print the rules that would have saved the most questions, as they are written into a configuration."""
-    from ....agent.history.insight.past_calls import past_calls
-    from ....agent.policy.suggest import suggestions
+    from ....agent.history.reports.past_calls import past_calls
+    from ....agent.policy.past.suggest import suggestions
 
     async with opened(command) as runtime:
         _warn(runtime.settings)
@@ -73,8 +73,8 @@ async def suggest_rules(command: "PolicyCommand") -> int:
 
 def _court(settings: "Settings") -> "Court":
     """Return what judges by these settings as a run here would."""
-    from ....agent.policy.retrial import Court
-    from ....agent.wiring import gates_of_run, settings_of_session
+    from ....agent.policy.past.rule_backtest import Court
+    from ....agent.runtime.wiring import gates_of_run, settings_of_session
 
     session = settings_of_session(settings, model="")
     gate_of, _ = gates_of_run(session, settings, os.environ)
@@ -87,7 +87,7 @@ def _warn(settings: "Settings") -> None:
 
 
 def _since(command: "PolicyCommand") -> str:
-    from ....state.clock import text_of
+    from ....state.process.clock import text_of
 
     return text_of(datetime.now(UTC) - command.last)
 
@@ -98,7 +98,7 @@ def _with_rules_of(name: str, settings: "Settings") -> "Settings":
     from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
     from ....agent.config.settings import SETTINGS
     from ....agent.config.values import parse_config
-    from ....agent.policy.rules import parse_rules
+    from ....agent.policy.rules.rules import parse_rules
 
     path = Path(name)
     found = read_bytes(path, MAX_CONFIG_BYTES)
@@ -131,7 +131,7 @@ def _lines(found: "Retrial", since: str) -> Iterator[str]:
 
 
 def _changed(found: "Retrial") -> "list[tuple[tuple[str, str], int]]":
-    from ....agent.policy.retrial import AS_THEN
+    from ....agent.policy.past.rule_backtest import AS_THEN
 
     return [(pair, count) for pair, count in found.verdicts.most_common() if AS_THEN[pair[0]] != pair[1]]
 
@@ -157,7 +157,7 @@ def _retrial_object(found: "Retrial", since: str) -> dict[str, Any]:
 
 
 def _suggested(found: "Suggestions", since: str) -> Iterator[str]:
-    from ....agent.config.keep import toml_string
+    from ....agent.config.edit.edit_rules import toml_string
 
     asked = f"{counted(found.questions, 'question')} since {since[:10]}"
     saved = sum(one.saved for one in found.rules)

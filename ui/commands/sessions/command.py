@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import ClassVar
 
 from ....state.errors import UsageError
-from ...argument_types import count, duration, one_of, position, size
-from ...grammar import ID, Action, ActionCommand, flag, switch, word
+from ...cli.argument_types import count, duration, one_of, position, size
+from ...cli.grammar import ID, Action, ActionCommand, flag, switch, word
 
 MOST_LISTED = 50
 _FLAGS_OF_ACTIONS = (

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ....agent.config.at_rest import database_at_rest
-from ....state.store.listing import count_sessions, newest
-from ...open_session import appear, opened, said_by, tell_notice
-from ...terminal.sanitize import one_line
+from ....agent.config.store_only import database_at_rest
+from ....state.store.sessions.listing import count_sessions, newest
+from ...cli.open_session import appear, opened, said_by, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shortened
+from ...terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ....state.databases.database import Database

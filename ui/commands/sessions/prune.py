@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...open_session import opened
+from ...cli.open_session import opened
 from ...terminal.lines import local_time
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
-from ...terminal.sanitize import one_line
 from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ....state.maintenance.prune import PrunePlan, Reason, StoredSession
@@ -42,7 +42,7 @@ async def prune_sessions(command: "SessionsCommand") -> int:
 
 def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
     """Delete what was chosen; return the ids of those that were used in the meantime."""
-    from ....agent.session.leftovers import clear_scratch
+    from ....agent.runtime.cleanup import clear_scratch
     from ....state.maintenance.prune import delete, drop_unused_contents
 
     kept: set[str] = set()

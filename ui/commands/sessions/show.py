@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ...open_session import opened
+from ...cli.open_session import opened
 from ...terminal.lines import (
     local_time,
     plan_lines,
@@ -16,11 +16,11 @@ from ...terminal.lines import (
     usage_text,
     waiting_lines,
 )
-from ...terminal.sanitize import one_line, plain
 from ...terminal.terminal import Glyphs, glyphs_for, put, say
+from ...terminal.text.sanitize import one_line, plain
 
 if TYPE_CHECKING:
-    from ....state.messages import Block, Message
+    from ....state.conversation.messages import Block, Message
     from ....state.session import SessionView, WaitingMessage
     from .command import SessionsCommand
 
@@ -57,7 +57,7 @@ def view_lines(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) ->
 
 def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -> dict[str, Any]:
     from ....agent.graph import next_action
-    from ...json_output import pending_objects, plan_objects
+    from ...headless.json_output import pending_objects, plan_objects
 
     state = view.state
     return {
@@ -130,7 +130,7 @@ async def _show_steps(command: "SessionsCommand") -> int:
 
 
 async def delete_session(command: "SessionsCommand") -> int:
-    from ....agent.session.leftovers import clear_scratch
+    from ....agent.runtime.cleanup import clear_scratch
 
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -142,7 +142,7 @@ async def delete_session(command: "SessionsCommand") -> int:
 
 async def rename_session(command: "SessionsCommand") -> int:
     from ....agent.session.secrets import masker_for
-    from ...headless import clean
+    from ...headless.headless import clean
 
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ....state.errors import OutputLost, UsageError
-from ...json_output import encoded
-from ...open_session import opened
+from ...cli.open_session import opened
+from ...headless.json_output import encoded
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
-from ...terminal.sanitize import one_line
 from ...terminal.terminal import is_interactive, put, say
+from ...terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ....state.maintenance.import_ import Imported

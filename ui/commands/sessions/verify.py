@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ...open_session import opened
+from ...cli.open_session import opened
 from ...terminal.lines import local_time
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
-from ...terminal.sanitize import one_line
 from ...terminal.terminal import make_console, put, say
+from ...terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from ....state.maintenance.verify import Audit, AuditedCall, Breach

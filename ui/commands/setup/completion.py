@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ...argument_types import OneOf, one_of
-from ...grammar import COMMANDS, Command, declared, parser_for, word
+from ...cli.argument_types import OneOf, one_of
+from ...cli.grammar import COMMANDS, Command, declared, parser_for, word
 from ...terminal.terminal import put
 from .help import flags_of
 

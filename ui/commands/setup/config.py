@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ....state.errors import UsageError
-from ...argument_types import one_of
-from ...grammar import Action, Command, switch, word
-from ...open_session import said_by
-from ...terminal.sanitize import one_line
+from ...cli.argument_types import one_of
+from ...cli.grammar import Action, Command, switch, word
+from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from ....agent.config.keep import ConfigPlace
+    from ....agent.config.edit.edit_rules import ConfigPlace
     from ....agent.config.settings import Setting, Settings
 
 
@@ -63,7 +63,7 @@ class ConfigCommand(Command):
 
     async def run(self) -> int:
         """Do it; return 1 from `unset` for what was not set."""
-        from ....agent.config.edit_settings import set_value, setting_named, unset_value
+        from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
 
         if self.action == "path":
             for line in _paths(self):
@@ -200,7 +200,7 @@ _SPELLED: "Mapping[str, Callable[[Setting], str]]" = {
 
 def _place(command: ConfigCommand) -> "ConfigPlace":
     """Return the file to change: the person's own, or the project's where that is theirs to change."""
-    from ....agent.config.keep import ConfigPlace, place_for
+    from ....agent.config.edit.edit_rules import ConfigPlace, place_for
     from ....agent.config.paths import config_home
 
     if not command.project:

@@ -10,12 +10,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ....state.errors import SandburError
-from ...argument_types import amount
-from ...grammar import Command, flag, switch
-from ...open_session import said_by
-from ...terminal.sanitize import one_line
+from ...cli.argument_types import amount
+from ...cli.grammar import Command, flag, switch
+from ...cli.open_session import said_by
 from ...terminal.terminal import glyphs_for, make_console, put
-from ...terminal.wrap import hanging
+from ...terminal.text.sanitize import one_line
+from ...terminal.text.wrap import hanging
 from .installation import Finding, has_extra, installation, sandboxes, wall
 from .store_checks import store_findings
 
@@ -104,7 +104,7 @@ def _servers(settings: "Settings") -> Iterator[Finding]:
     """Look whether each tool server could be started; `sandbur mcp test` does it."""
     servers = [server for server in settings.mcp_servers.values() if not server.table.disabled]
     if servers and not has_extra("mcp"):
-        from ....state.installation import install_command
+        from ....state.process.installation import install_command
 
         yield Finding("bad", "tool servers", "the extra mcp is not installed", install_command("mcp"))
         return

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....agent.config.settings import SETTINGS
-from ...grammar import Action, Command, Example, Formatter, declared
+from ...cli.grammar import Action, Command, Example, Formatter, declared
 
 if TYPE_CHECKING:
-    from ...grammar import Parser
+    from ...cli.grammar import Parser
 
 EXIT_CODES = (
     (0, "done"),

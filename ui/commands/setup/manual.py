@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ....agent.version import VERSION
-from ...grammar import COMMANDS, Command, declared, parser_for, switch
+from ...cli.grammar import COMMANDS, Command, declared, parser_for, switch
 from ...terminal.terminal import put
 from .help import EXIT_CODES, RULES, actions_of, flags_of, variables
 

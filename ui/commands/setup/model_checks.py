@@ -60,7 +60,7 @@ def _problem(settings: "Settings", name: str) -> SandburError | None:
 def _connected(settings: "Settings", name: str, within_s: float = 1.0) -> "WireModel":
     from ....agent.models.connect import connect
     from ....agent.models.model import RetryPolicy, TryLimits
-    from ....agent.pricing import price_of
+    from ....agent.models.prices.pricing import price_of
 
     return connect(
         name,
@@ -99,8 +99,8 @@ async def answers(settings: "Settings", within_s: float) -> list[Finding]:
 async def _answer(settings: "Settings", name: str, within_s: float) -> Finding:
     from ....actions.ports import Discarded, ModelRequest, Reply
     from ....agent.session.secrets import masker_for
-    from ....state.messages import person_said
-    from ....state.transcript import Transcript
+    from ....state.conversation.messages import person_said
+    from ....state.conversation.transcript import Transcript
 
     began, has_answered = time.monotonic(), False
     request = ModelRequest("", (), (Transcript.of(person_said(_QUESTION)),))

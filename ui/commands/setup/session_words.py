@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....agent.config.paths import config_home, data_home
 from ....state.maintenance.session_names import NamedSession, session_names
-from ...terminal.sanitize import plain
+from ...terminal.text.sanitize import plain
 
 _MOST = 50
 _SHORT = 8

@@ -11,7 +11,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from ....state.errors import SandburError
-from ...open_session import tell_notice
+from ...cli.open_session import tell_notice
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ..sessions.prune import size_text
@@ -139,7 +139,7 @@ def _try_folder(folder: Path) -> None:
 
 
 def _dead_runs(store: "Store") -> Iterator[Finding]:
-    from ....state.store.sessions import due_runs
+    from ....state.store.sessions.session_rows import due_runs
 
     due = [run for run in due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
     if due:
@@ -161,7 +161,7 @@ def _rights(database: Path) -> Iterator[Finding]:
 
 def _leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
     """Find what calls left behind whose session is gone."""
-    from ....agent.session.leftovers import size_of, strays
+    from ....agent.runtime.cleanup import size_of, strays
 
     found = strays(home, sessions)
     if found:

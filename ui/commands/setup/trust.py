@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from ....state.errors import UsageError
-from ...grammar import Command, switch, word
-from ...terminal.sanitize import one_line
+from ...cli.grammar import Command, switch, word
 from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import one_line
 
 _NOTHING = (
     "Nothing is trusted. Start `sandbur` in a folder that has a configuration of its own: it shows what "

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ....workspace.place_finder import PlaceFinder
-from ....workspace.protected_places import is_writable_by_approval
-from ....workspace.secret_files import SECRET_FILES, SECRET_FOLDERS, SYSTEM_SECRETS, is_secret_file
+from ....workspace.protected.place_finder import PlaceFinder
+from ....workspace.protected.protected_places import is_writable_by_approval
+from ....workspace.protected.secret_files import SECRET_FILES, SECRET_FOLDERS, SYSTEM_SECRETS, is_secret_file
 
 Access = Literal["read", "write", "hide"]
 

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .....state.cancellation import over
-from ...network.addresses import private_range
+from .....state.process.cancellation import over
+from ...web.addresses import private_range
 
 PORT = 3128
 ADDRESS = f"http://127.0.0.1:{PORT}"

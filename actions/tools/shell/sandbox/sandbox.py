@@ -16,7 +16,7 @@ from typing import Literal
 from .....state.errors import SandboxMissing
 from .....state.session import SandboxWish
 from ....workspace.paths import make_private
-from ....workspace.place_finder import PlaceFinder, link_version
+from ....workspace.protected.place_finder import PlaceFinder, link_version
 from .bubblewrap import arguments, bubblewrap
 from .landlock import SandboxOrder, has_landlock, orders, own_network
 from .launch import Launch, open_file, spell

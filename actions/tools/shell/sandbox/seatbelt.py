@@ -4,7 +4,7 @@ import re
 import shutil
 from collections.abc import Iterator
 
-from ....workspace.protected_places import PROTECTED_FILES, PROTECTED_FOLDERS, PROTECTED_PATHS
+from ....workspace.protected.protected_places import PROTECTED_FILES, PROTECTED_FOLDERS, PROTECTED_PATHS
 from .plan import SandboxPlan
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/random", "/dev/urandom", "/dev/dtracehelper")

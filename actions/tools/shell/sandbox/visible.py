@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from ....workspace.secret_files import is_secret_file
+from ....workspace.protected.secret_files import is_secret_file
 
 SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix", "/gnu", "/snap",

@@ -19,7 +19,7 @@ from pathlib import Path
 from posixpath import lexists
 from typing import Literal, NamedTuple
 
-from ....workspace.place_finder import PlaceFinder
+from ....workspace.protected.place_finder import PlaceFinder
 from .bubblewrap import bubblewrap, wall_arguments
 from .inside.confine import READ, RUN, SEE, WRITE_DEVICE, new_ruleset, version
 from .launch import Launch, open_file, spell

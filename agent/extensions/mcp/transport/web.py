@@ -8,7 +8,7 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from .....actions.tools.network.tls import tls_context
+from .....actions.tools.web.tls import tls_context
 from .border import MOST_MESSAGE_BYTES
 
 if TYPE_CHECKING:

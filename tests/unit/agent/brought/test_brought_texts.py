@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.extensions.brought_texts import TextFolder, folders_of, marked
+from sandbur.agent.extensions.markdown_files import TextFolder, folders_of, marked
 from sandbur.agent.extensions.prompt_commands import PromptCommand, find_commands
 from sandbur.agent.extensions.skills.catalogue import find_skills
 from sandbur.state.errors import ConfigError, UsageError

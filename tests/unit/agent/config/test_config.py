@@ -12,7 +12,7 @@ from support.places import ROOT
 
 from sandbur.agent.config.settings import CONFINING, EFFORTS, MODES, SANDBOXES, SETTINGS, Settings
 from sandbur.agent.config.trust import is_trusted, trust
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.sdk.agent import Agent
 from sandbur.state.application import ExecutionMode
 from sandbur.state.errors import ConfigError, UsageError
@@ -303,7 +303,7 @@ import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from sandbur.agent.config.load import load_settings
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.state.errors import UsageError
 os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})
 try:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sandbur.agent.config.disclosure import disclosed
+from sandbur.agent.config.trust_summary import disclosed
 
 PATH = Path("/p/.sandbur/config.toml")
 

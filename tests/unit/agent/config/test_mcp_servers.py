@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sandbur.agent.config.disclosure import disclosed
 from sandbur.agent.config.mcp_servers import (
     McpServer,
     McpServerTable,
@@ -15,6 +14,7 @@ from sandbur.agent.config.mcp_servers import (
     hidden_values,
     parse_mcp_json,
 )
+from sandbur.agent.config.trust_summary import disclosed
 from sandbur.state.errors import ConfigError
 
 PATH = Path("/project/.mcp.json")

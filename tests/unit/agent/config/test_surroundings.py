@@ -182,7 +182,7 @@ def test_a_run_that_ends_without_threads_keeps_its_exit_code(command: Command) -
 
 def test_a_hello_loads_no_wing_that_it_does_not_need(command: Command) -> None:
     program = (
-        "import sys; from sandbur.ui.cli import main; main(['-p', 'hello', '-m', 'demo', '-q']);"
+        "import sys; from sandbur.ui.cli.main import main; main(['-p', 'hello', '-m', 'demo', '-q']);"
         "ours = {n: m for n, m in sys.modules.items() if n.startswith('sandbur.')};"
         "print(*ours, file=sys.stderr)"
     )

@@ -16,8 +16,8 @@ import pytest
 from support.models.demo_walk import Walk, ask, shell
 
 from sandbur.agent.models.demo.diagnosis import DISK, FOLDERS, LOAD, WEB
-from sandbur.state.messages import Outcome, ToolUse, person_said
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import Outcome, ToolUse, person_said
+from sandbur.state.conversation.transcript import Transcript
 
 
 class Site(BaseHTTPRequestHandler):

@@ -14,8 +14,8 @@ from sandbur.agent.models.demo.chinese import CHINESE
 from sandbur.agent.models.demo.english import ENGLISH
 from sandbur.agent.models.demo.languages import LANGUAGES
 from sandbur.agent.models.demo.phrases import Phrases
-from sandbur.state.messages import Outcome, ToolUse, assistant_said, person_said, runtime_said
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import Outcome, ToolUse, assistant_said, person_said, runtime_said
+from sandbur.state.conversation.transcript import Transcript
 
 SLOW_SITE = "我的网站响应很慢，帮我看看怎么回事。"
 

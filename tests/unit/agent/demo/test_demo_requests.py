@@ -6,8 +6,8 @@ from support.models.demo_walk import answered, ask, call, shell
 from sandbur.actions.ports import Reply
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
 from sandbur.agent.models.demo.diagnosis import FOLDERS, LOAD
-from sandbur.state.messages import Outcome, person_said, runtime_said
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import Outcome, person_said, runtime_said
+from sandbur.state.conversation.transcript import Transcript
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from support.models.demo_runs import DemoRuns
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.screens.terminal_pair import Terminal
 
-from sandbur.agent.history.insight.diff import Comparison, Parting, aligned, compare, parting
+from sandbur.agent.history.reports.diff import Comparison, Parting, aligned, compare, parting
 from sandbur.agent.session.session import Session
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import TimelineStep

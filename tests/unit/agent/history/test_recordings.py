@@ -14,7 +14,7 @@ from support.commands.command import ROOT, Command, Ended
 from support.models.demo_runs import DemoRuns
 from support.places import RECORDINGS
 
-from sandbur.ui.commands.replay import name_of
+from sandbur.ui.commands.past.replay import name_of
 from sandbur.ui.pytest_plugin import Replay, sandbur_replay  # noqa: F401
 
 RUNS = sorted(RECORDINGS.glob("*.jsonl"))

@@ -12,7 +12,7 @@ from support.models.scripted import START, ScriptedModel, collect, finish, plan
 from support.stores.databases import DATABASES, UrlOf
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import ToolOutput
+from sandbur.actions.ports.events import ToolOutput
 from sandbur.agent.history.replay.replay import Replayed, replay
 from sandbur.agent.history.time_travel.branches import branch, edited
 from sandbur.state.calls import CallDecision

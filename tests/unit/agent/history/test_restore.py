@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import Prepared, ToolContext
-from sandbur.actions.tools.edit_file import EditFile
-from sandbur.actions.tools.write_file import WriteFile
+from sandbur.actions.tools.files.edit_file import EditFile
+from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.workspace.snapshot import Snapshot
 from sandbur.agent.history.time_travel.restore import Restored, RestorePlan, apply, plan_restore
 from sandbur.state.calls import FileChange
 from sandbur.state.databases.chain import Chain, first_digest
 from sandbur.state.databases.database import Database, open_database
-from sandbur.state.store.file_history import FileHistory
+from sandbur.state.store.files.file_history import FileHistory
 
 
 class Run:

@@ -13,8 +13,8 @@ from support.places import FIXTURES
 from support.screens.terminal_pair import Terminal
 from support.stores.reopening import reopened
 
-from sandbur.agent.history.insight.account import CallAccount, CutText, Facts, ShownVerdict, count_call
-from sandbur.agent.history.insight.stats import Stats, Tally, stats_of
+from sandbur.agent.history.reports.run_report import CallAccount, CutText, Facts, ShownVerdict, count_call
+from sandbur.agent.history.reports.stats import Stats, Tally, stats_of
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.application import Usage
 from sandbur.state.calls import CallDecision

@@ -20,8 +20,8 @@ from support.models.turns import Raw, ToolCall, Turn, cut, say
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import WireModel
 from sandbur.agent.models.transport.aws_events import AwsEventParser
+from sandbur.state.conversation.messages import person_said
 from sandbur.state.errors import ConfigError, ContextFull, CredentialsError, Overloaded
-from sandbur.state.messages import person_said
 
 AWS = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-west-1"}
 
@@ -273,7 +273,7 @@ def test_a_package_that_is_missing_is_told_with_the_command_that_installs_it(
     command: Command, model: str, package: str
 ) -> None:
     code = (
-        f"import sys; sys.modules[{package!r}] = None; from sandbur.ui.cli import main;"
+        f"import sys; sys.modules[{package!r}] = None; from sandbur.ui.cli.main import main;"
         f"sys.exit(main(['-p', 'hello', '-m', {model!r}]))"
     )
     words = [sys.executable, "-c", code]

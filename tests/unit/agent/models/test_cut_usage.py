@@ -12,12 +12,12 @@ from support.models.scripted import collect, open_session
 from support.models.server import Answer, ModelServer, Turn, call, cut, fail, say, stream_of
 from support.models.talk import NAMES, WIRES, connected
 
-from sandbur.actions.events import RunFinished
 from sandbur.actions.ports import Model
+from sandbur.actions.ports.events import RunFinished
 from sandbur.agent.config.sources import Price
-from sandbur.agent.history.insight.stats import stats_of
+from sandbur.agent.history.reports.stats import stats_of
 from sandbur.agent.models.model import FallbackModel
-from sandbur.agent.pricing import paid
+from sandbur.agent.models.prices.pricing import paid
 from sandbur.state.store.recording import traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import ModelCalled

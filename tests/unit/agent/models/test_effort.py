@@ -8,7 +8,7 @@ from support.commands.command import Command
 from support.models.server import Answer, ModelServer, Request, fail, say
 from support.models.talk import WIRES, asked, connected, talk
 
-from sandbur.state.messages import person_said
+from sandbur.state.conversation.messages import person_said
 from sandbur.state.session import SessionSettings
 
 

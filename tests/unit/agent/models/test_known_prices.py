@@ -11,8 +11,8 @@ from genai_prices.data import providers
 
 from sandbur.agent.config.sources import Price
 from sandbur.agent.models.connect import DEFAULTS
-from sandbur.agent.models.known_prices import FILE, known_price
-from sandbur.agent.pricing import constant_price, price_of
+from sandbur.agent.models.prices.known_prices import FILE, known_price
+from sandbur.agent.models.prices.pricing import constant_price, price_of
 from sandbur.state.application import Usage
 
 USAGES = [
@@ -67,7 +67,7 @@ def test_the_second_process_does_not_read_the_catalogue(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from sandbur.agent.models.known_prices import known_price
+from sandbur.agent.models.prices.known_prices import known_price
 from sandbur.state.application import Usage
 price = known_price("openai/gpt-5.2", {}, Path(sys.argv[1]))
 print(round(price(Usage(llm_calls=1, input_tokens=1000, output_tokens=10)), 8), "genai_prices" in sys.modules)

@@ -7,8 +7,8 @@ from typing import Any
 
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from sandbur.actions.events import Notice, TextDelta, ThinkingDelta
 from sandbur.actions.ports import ModelEvent, ModelRequest
+from sandbur.actions.ports.events import Notice, TextDelta, ThinkingDelta
 from sandbur.state.errors import ContextFull, ModelError, Overloaded
 from sandbur.state.store.recording import traces
 from sandbur.state.store.store import Store

@@ -22,8 +22,8 @@ from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy
 from sandbur.agent.models.providers import ProviderOverride
 from sandbur.agent.version import VERSION
+from sandbur.state.conversation.messages import person_said
 from sandbur.state.errors import ModelError, Overloaded, Unreachable
-from sandbur.state.messages import person_said
 
 pytestmark = pytest.mark.slow
 
@@ -273,8 +273,8 @@ from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy
 from sandbur.actions.ports import ModelRequest
 from sandbur.state.errors import SandburError
-from sandbur.state.messages import person_said
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.transcript import Transcript
 
 url, name, transport = sys.argv[1:]
 env = {"OPENAI_BASE_URL": url, "ANTHROPIC_BASE_URL": url, "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}

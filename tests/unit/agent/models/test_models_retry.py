@@ -11,11 +11,11 @@ import pytest
 from support.models.server import ModelServer, ToolCall, Turn, cut, fail, say, stall, unfinished
 from support.models.talk import QUICK, ROADS, asked, connected, converse, talk
 
-from sandbur.actions.events import Notice
+from sandbur.actions.ports.events import Notice
 from sandbur.agent.models.failures import Transient
 from sandbur.agent.models.model import RetryPolicy, Tries, TryLimits
+from sandbur.state.conversation.messages import person_said
 from sandbur.state.errors import Overloaded
-from sandbur.state.messages import person_said
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 
 from sandbur.agent.config.sources import Price
 from sandbur.agent.models.connect import DEFAULTS
-from sandbur.agent.pricing import paid, price_of, require_price
+from sandbur.agent.models.prices.pricing import paid, price_of, require_price
 from sandbur.state.application import Usage
 from sandbur.state.errors import UsageError
 
@@ -88,7 +88,7 @@ def test_the_catalogue_is_read_late_and_without_a_network() -> None:
 import sys
 events = []
 sys.addaudithook(lambda event, args: events.append(event))
-from sandbur.agent import pricing
+from sandbur.agent.models.prices import pricing
 assert "genai_prices" not in sys.modules
 assert pricing.price_of("demo", {}) and pricing.price_of("ollama/x", {}) is None
 assert "genai_prices" not in sys.modules

@@ -10,10 +10,10 @@ from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 from support.tools.gate import SmallTool
 
-from sandbur.actions.bugs_logged import BugsLogged
 from sandbur.actions.ports import FilesRun
 from sandbur.actions.tools.registry import builtin_tools
-from sandbur.agent.policy.circumstances import Circumstances
+from sandbur.actions.turn.bugs_logged import BugsLogged
+from sandbur.agent.policy.approval_context import Circumstances
 from sandbur.state.calls import CallDecision, Effect
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store

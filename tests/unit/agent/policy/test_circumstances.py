@@ -8,7 +8,7 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 
-from sandbur.agent.policy.circumstances import Circumstances
+from sandbur.agent.policy.approval_context import Circumstances
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import PendingCall
 from sandbur.state.store.store import Store

@@ -23,8 +23,8 @@ from sandbur.agent.graph import (
     build_graph,
     next_action,
 )
-from sandbur.agent.policy.call_fates import made_by_a_person, made_by_the_gate
 from sandbur.agent.policy.graph_proof import EFFECT, UnprovableGraph, prove
+from sandbur.agent.policy.past.gate_outcomes import made_by_a_person, made_by_the_gate
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
 
@@ -166,7 +166,7 @@ def test_calls_run_in_no_other_action() -> None:
     runs = re.compile(r"\bToolRunner\(|\btool\.run\(")
     files = (path for layer in ("state", "actions", "agent", "ui") for path in (ROOT / layer).rglob("*.py"))
     found = {path.relative_to(ROOT).as_posix() for path in files if runs.search(path.read_text("utf-8"))}
-    assert found == {f"actions/{EFFECT}.py", "actions/turn/tool_runner.py"}
+    assert found == {f"actions/{EFFECT}.py", "actions/turn/calls/tool_runner.py"}
 
 
 def test_the_command_says_what_it_proved(command: Command) -> None:

@@ -8,8 +8,12 @@ import pytest
 from support.samples.guarded_files import OF_A_HOME, RUN_LATER
 
 from sandbur.actions.tools.registry import builtin_tools
-from sandbur.actions.workspace.protected_places import PROTECTED_FILES, PROTECTED_FOLDERS, PROTECTED_PATHS
-from sandbur.actions.workspace.secret_files import (
+from sandbur.actions.workspace.protected.protected_places import (
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    PROTECTED_PATHS,
+)
+from sandbur.actions.workspace.protected.secret_files import (
     SECRET_FILES,
     SECRET_FOLDERS,
     SYSTEM_SECRETS,

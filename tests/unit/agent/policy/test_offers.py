@@ -8,8 +8,8 @@ import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.actions.tools.shell.sandbox.sandbox import sandbox_kind
-from sandbur.agent.policy.offers import Offer, prefix_of
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.policy.rules.rule_suggestions import Offer, prefix_of
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.state.store.store import Store

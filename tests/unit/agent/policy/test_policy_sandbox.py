@@ -9,7 +9,7 @@ import pytest
 from sandbur.actions.ports import Verdict
 from sandbur.actions.tools.registry import builtin_tools, declared
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
+from sandbur.agent.policy.rules.rules import parse_rules
 
 
 def verdict(workspace: Path, command: str, mode: Any = "auto-edit", is_confined: bool = True) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.agent.policy.rules import exact_rule, idle_rules, literal_of, parse_rule, parse_rules
+from sandbur.agent.policy.rules.rules import exact_rule, idle_rules, literal_of, parse_rule, parse_rules
 from sandbur.state.errors import UsageError
 
 TOOLS = ("run_shell_command", "read_file", "write_file", "edit_file", "list_directory", "glob", "grep")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sandbur.agent.history.insight.past_calls import PastCall, Then
-from sandbur.agent.policy.retrial import Court, tried_again
-from sandbur.agent.policy.suggest import Suggestion, Suggestions, suggestions
+from sandbur.agent.history.reports.past_calls import PastCall, Then
+from sandbur.agent.policy.past.rule_backtest import Court, tried_again
+from sandbur.agent.policy.past.suggest import Suggestion, Suggestions, suggestions
 from sandbur.state.session import SessionSettings
 
 

@@ -6,10 +6,10 @@ import pytest
 from support.network.web_site import gate
 
 from sandbur.actions.ports import Verdict
-from sandbur.actions.tools.network.http_request import HttpRequest, HttpRequestArguments
-from sandbur.actions.tools.network.web_fetch import WebFetch, WebFetchArguments
-from sandbur.actions.tools.network.web_search import WebSearch, WebSearchArguments
-from sandbur.agent.policy.rules import exact_rule
+from sandbur.actions.tools.web.http_request import HttpRequest, HttpRequestArguments
+from sandbur.actions.tools.web.web_fetch import WebFetch, WebFetchArguments
+from sandbur.actions.tools.web.web_search import WebSearch, WebSearchArguments
+from sandbur.agent.policy.rules.rules import exact_rule
 
 PAGE = "https://docs.python.org/3/library/"
 

@@ -11,7 +11,7 @@ import pytest
 from sandbur import Agent, Composite, SessionMemory, StoreFiles, file_tools
 from sandbur.actions.ports import Verdict
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
+from sandbur.agent.policy.rules.rules import parse_rules
 from sandbur.state.application import ExecutionMode
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import checked_import, take_in

@@ -14,8 +14,8 @@ from support.models.server import ModelServer, call, say
 from support.network.web_site import Seen, WebSite, page, silence
 
 import sandbur
-from sandbur.agent.config.disclosure import disclosed
 from sandbur.agent.config.trust import trust
+from sandbur.agent.config.trust_summary import disclosed
 from sandbur.testing import ScriptedModel, ToolCall
 
 SECRET = "kX9vQ2mL8pR4tZ7wB3nF6hJ1"

@@ -14,17 +14,17 @@ from support.models.scripted import Recorder, ScriptedModel, act, collect, open_
 from support.stores.audits import audited
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import MessageAdded, ToolFinished
 from sandbur.actions.ports import ModelEvent, ModelRequest, Reply, ToolContext, ToolOutcome
-from sandbur.agent.history.insight.read_account import read_account
+from sandbur.actions.ports.events import MessageAdded, ToolFinished
 from sandbur.agent.history.replay.replay import replay
-from sandbur.agent.tracking.texts import Texts, message_view
+from sandbur.agent.history.reports.read_report import read_account
+from sandbur.agent.history.tracking.texts import Texts, message_view
 from sandbur.state.application import Usage
+from sandbur.state.conversation.messages import Document, Image, Message, Text
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import checked_import, take_in
 from sandbur.state.maintenance.prune import drop_unused_contents
-from sandbur.state.messages import Document, Image, Message, Text
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import timeline
 

@@ -8,8 +8,8 @@ from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, Turn, collect, finish, plan
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import MessageAdded
 from sandbur.actions.ports import ModelRequest
+from sandbur.actions.ports.events import MessageAdded
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.session.session import Session
 from sandbur.state.errors import ModelError, UsageError

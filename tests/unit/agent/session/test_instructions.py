@@ -8,8 +8,8 @@ import pytest
 from support.commands.command import Command
 
 from sandbur.agent.config.trust import trust_link
-from sandbur.agent.extensions.definition import SessionPlace
-from sandbur.agent.prompts import MAX_BYTES, find_instructions, session_prompt, system_prompt
+from sandbur.agent.runtime.agent_definition import SessionPlace
+from sandbur.agent.runtime.prompts import MAX_BYTES, find_instructions, session_prompt, system_prompt
 
 
 @pytest.fixture

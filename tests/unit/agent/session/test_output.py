@@ -17,7 +17,7 @@ from support.models.scripted import START, ScriptedModel, collect, finish, plan
 from support.places import PYTHONPATH
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import MessageAdded, Notice
+from sandbur.actions.ports.events import MessageAdded, Notice
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.actions.turn.output.format import output_schema
 from sandbur.agent.history.replay.replay import replay

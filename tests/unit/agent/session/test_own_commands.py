@@ -13,15 +13,15 @@ from support.screens.tracking_reader import logs
 from support.stores.audits import breaches
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
-from sandbur.agent.history.insight.past_calls import past_calls
+from sandbur.actions.ports.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
 from sandbur.agent.history.replay.replay import replay
+from sandbur.agent.history.reports.past_calls import past_calls
+from sandbur.agent.history.tracking.backend import StoreBackend
 from sandbur.agent.session.session import Session
-from sandbur.agent.tracking.backend import StoreBackend
 from sandbur.state.application import RUN_BY_PERSON
 from sandbur.state.calls import CallDecision, PendingCall
+from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import UsageError
-from sandbur.state.messages import Message
 from sandbur.state.store.persister import undecided_again
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import timeline

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
-from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import Verdict
-from sandbur.actions.turn.proposals import MOST_CALLS
+from sandbur.actions.ports.events import ToolFinished
+from sandbur.actions.turn.calls.proposals import MOST_CALLS
 from sandbur.actions.turn.repetition import MOST_BY_RULE, MOST_REFUSED_ROUNDS, Cycle, stuck
 from sandbur.state.calls import CallDecision, JournaledCall
-from sandbur.state.clock import text_of
+from sandbur.state.conversation.messages import ToolResult
 from sandbur.state.errors import ModelError
-from sandbur.state.messages import ToolResult
+from sandbur.state.process.clock import text_of
 from sandbur.state.store.store import Store
 
 STUCK = stuck(3, 1)

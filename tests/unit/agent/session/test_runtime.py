@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.state.errors import ConfigError, SessionNotFound, UsageError
 
 

@@ -20,7 +20,7 @@ from support.models.scripted import (
 from support.stores.histories import assert_every_call_is_answered, results
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import (
+from sandbur.actions.ports.events import (
     ApprovalNeeded,
     ErrorRaised,
     Notice,
@@ -30,9 +30,9 @@ from sandbur.actions.events import (
 )
 from sandbur.agent.session.run import Limits
 from sandbur.state.calls import CallDecision
+from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import ContextFull, CredentialsError, Overloaded, StoreError, UsageError
 from sandbur.state.maintenance.export import export_session
-from sandbur.state.messages import Message
 from sandbur.state.store.store import Store
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.models.scripted import Recorder, ScriptedModel, open_session
 
-from sandbur.actions.events import Notice
+from sandbur.actions.ports.events import Notice
 from sandbur.agent.session.session import Session
 from sandbur.state.store.store import Store
 

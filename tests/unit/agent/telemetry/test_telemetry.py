@@ -15,8 +15,8 @@ from support.models.server import ModelServer, call, calls, cut, fail, say
 from support.models.turns import ToolCall
 from support.network.otlp_receiver import OtlpReceiver, Span
 
-from sandbur.agent.telemetry import names
-from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.agent.history.telemetry import names
+from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.recording import traces
 from sandbur.state.store.store import Store

@@ -10,7 +10,7 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from support.models.server import ModelServer, call, say
 from support.network.otlp_receiver import OtlpReceiver
 
-from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from support.commands.command import ROOT, Command
 
-from sandbur.agent.telemetry.settings import telemetry_settings
-from sandbur.agent.telemetry.telemetry import Telemetry
+from sandbur.agent.history.telemetry.settings import telemetry_settings
+from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.state.errors import ConfigError
-from sandbur.state.installation import install_command
+from sandbur.state.process.installation import install_command
 
 pytestmark = pytest.mark.slow
 
 BASE, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 LOADED = (
-    "import sys\nfrom sandbur.ui.cli import main\nsys.argv = ['sandbur', *sys.argv[1:]]\ncode = main()\n"
+    "import sys\nfrom sandbur.ui.cli.main import main\nsys.argv = ['sandbur', *sys.argv[1:]]\ncode = main()\n"
     "print('LOADED', any(name.startswith('opentelemetry') for name in sys.modules), code)"
 )
 

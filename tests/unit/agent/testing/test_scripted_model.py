@@ -7,13 +7,13 @@ import pytest
 from pydantic import BaseModel
 from support.models.scripted import Recorder, collect, open_session
 
-from sandbur.actions.events import TextDelta, ThinkingDelta
 from sandbur.actions.ports import ModelRequest, Reply
+from sandbur.actions.ports.events import TextDelta, ThinkingDelta
 from sandbur.state.application import Usage
+from sandbur.state.conversation.messages import assistant_said, person_said
+from sandbur.state.conversation.transcript import Transcript
 from sandbur.state.errors import Overloaded
-from sandbur.state.messages import assistant_said, person_said
 from sandbur.state.store.store import Store
-from sandbur.state.transcript import Transcript
 from sandbur.testing import Say, ScriptedModel, ScriptEnded, ToolCall
 
 

@@ -11,7 +11,7 @@ from support.models.scripted import START, Recorder, ScriptedModel, collect, ope
 from support.screens.tracked import approved, chat, dead, disown, ended_badly, failed, planned
 from support.screens.tracking_reader import HERE, answer, asking, attributes, ended, logs, named
 
-from sandbur.agent.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.backend import StoreBackend
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ModelError
 from sandbur.state.store.store import Store

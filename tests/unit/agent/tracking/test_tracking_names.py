@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sandbur.agent.tracking.entries import (
+from sandbur.agent.history.tracking.entries import (
     AppName,
     app_id,
     app_name,

@@ -14,7 +14,7 @@ from support.screens.tracked import chat, every_kind, planned
 from support.screens.tracking_reader import HERE, answer, asking, attributes, ended, logs
 from support.stores.old_stores import opened
 
-from sandbur.agent.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.backend import StoreBackend
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 

@@ -13,8 +13,8 @@ from support.models.scripted import ScriptedModel, collect, open_session
 from support.stores.audits import audited
 from support.stores.reopening import reopened
 
+from sandbur.state.conversation.messages import Image
 from sandbur.state.maintenance.verify import audit_all
-from sandbur.state.messages import Image
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow

@@ -12,10 +12,10 @@ from support.stores.reopening import reopened
 from support.stores.tampering import add_behind
 
 from sandbur.state.calls import CallDecision
+from sandbur.state.conversation.messages import ToolResult, ToolUse
 from sandbur.state.databases.schema import CHAINED
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_recording
-from sandbur.state.messages import ToolResult, ToolUse
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import timeline
 

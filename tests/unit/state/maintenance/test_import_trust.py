@@ -12,7 +12,7 @@ import pytest
 from support.commands.command import Command, Ended
 from support.places import FIXTURES
 
-from sandbur.actions.events import RunStatus
+from sandbur.actions.ports.events import RunStatus
 from sandbur.state.databases.chain import digest_of, first_digest
 from sandbur.state.maintenance.export import chained_row
 from sandbur.state.maintenance.import_ import STATUSES

@@ -11,7 +11,7 @@ from sandbur.state.maintenance.import_ import checked_import
 from sandbur.state.maintenance.prune import PruneRules, plan_prune
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
-from sandbur.ui.json_output import encoded
+from sandbur.ui.headless.json_output import encoded
 
 
 async def test_an_audit_counts_the_sessions_that_it_was_forked_from(store: Store) -> None:

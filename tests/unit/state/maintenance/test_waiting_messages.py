@@ -10,7 +10,7 @@ import pytest
 from support.commands.command import Command
 
 from sandbur.state.store.store import Store
-from sandbur.ui.tracking.waiting import overview
+from sandbur.ui.web.waiting_approvals import overview
 
 pytestmark = pytest.mark.slow
 

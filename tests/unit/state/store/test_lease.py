@@ -17,8 +17,8 @@ from support.stores.reopening import reopened
 
 from sandbur.state.errors import SessionHeld, StoreError
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.lease import new_runner
-from sandbur.state.store.listing import is_gone
+from sandbur.state.store.sessions.lease import new_runner
+from sandbur.state.store.sessions.listing import is_gone
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ async def with_one_turn(store: Store) -> None:
 
 async def test_a_session_that_another_host_runs_is_refused_at_once(store: Store) -> None:
     await with_one_turn(store)
-    from sandbur.state.store.lease import lease_end
+    from sandbur.state.store.sessions.lease import lease_end
 
     set_head(store, owner=ELSEWHERE, lease_until=lease_end())
     session = await open_session(reopened(store), ScriptedModel(), Recorder())
@@ -193,7 +193,7 @@ def test_a_stopped_process_that_comes_back_finds_its_session_taken(tmp_path: Pat
             "XDG_CONFIG_HOME": str(tmp_path / "config"), "OPENAI_API_KEY": "sk-test",
             "OPENAI_BASE_URL": server.base_url, "SANDBUR_LEASE_S": "1",
         }  # fmt: skip
-        line = [sys.executable, "-m", "sandbur.ui.cli", "-p"]
+        line = [sys.executable, "-m", "sandbur.ui.cli.main", "-p"]
         first = subprocess.Popen(
             [*line, "go", "--yolo", "-m", "openai-chat/m", "--session-id", session_id],
             cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -11,7 +11,7 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from sandbur.state.databases.schema import folder_key
 from sandbur.state.errors import SessionNotFound, StoreError
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.listing import FolderFilter
+from sandbur.state.store.sessions.listing import FolderFilter
 from sandbur.state.store.store import Store
 
 LARGE = "x" * 50_000

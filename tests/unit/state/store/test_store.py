@@ -12,8 +12,8 @@ import pytest
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 from support.stores.reopening import reopened
 
+from sandbur.state.conversation.messages import Message, Text, Wire
 from sandbur.state.errors import SessionNotFound, StoreError, UsageError
-from sandbur.state.messages import Message, Text, Wire
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 

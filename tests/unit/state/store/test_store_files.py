@@ -12,8 +12,8 @@ from support.stores.databases import DATABASES, fresh_url
 from sandbur.state.calls import FileChange
 from sandbur.state.databases.chain import Chain, Entry, first_digest
 from sandbur.state.databases.database import Database, open_database
-from sandbur.state.store.file_history import FileHistory
 from sandbur.state.store.files.contents import UNUSED_CONTENTS
+from sandbur.state.store.files.file_history import FileHistory
 
 
 @pytest.fixture(params=DATABASES)

@@ -13,10 +13,10 @@ from support.waiting import until
 from sandbur.actions.ports import Verdict
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
+from sandbur.state.conversation.messages import person_said
 from sandbur.state.errors import StoreError
-from sandbur.state.messages import person_said
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.lease import new_runner
+from sandbur.state.store.sessions.lease import new_runner
 from sandbur.state.store.store import Store
 from sandbur.state.store.writer import SessionWriter
 

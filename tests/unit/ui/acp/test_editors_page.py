@@ -10,7 +10,7 @@ from support.places import ROOT
 from sandbur.actions.turn.commands import MODES
 from sandbur.state.calls import PendingCall
 from sandbur.ui.acp.questions import question_about
-from sandbur.ui.arguments import parse
+from sandbur.ui.cli.arguments import parse
 
 PAGE = (ROOT / "docs" / "editors.md").read_text("utf-8")
 

@@ -11,8 +11,8 @@ from prompt_toolkit.input import PipeInput
 from support.screens.question_desk import Decisions, QuestionDesk, piped_keys
 
 from sandbur.agent.config.trust import trust
-from sandbur.agent.policy.circumstances import Circumstances
-from sandbur.agent.policy.offers import Offer
+from sandbur.agent.policy.approval_context import Circumstances
+from sandbur.agent.policy.rules.rule_suggestions import Offer
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.ui.chat.decisions.always import Always
 from sandbur.ui.chat.decisions.approvals import Approvals

@@ -12,12 +12,12 @@ from support.models.files import png
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.policy.gate import Policy
 from sandbur.agent.policy.judge import Judge
-from sandbur.agent.policy.rules import parse_rules
-from sandbur.state.content import Image
+from sandbur.agent.policy.rules.rules import parse_rules
+from sandbur.state.conversation.content import Image
 from sandbur.ui.chat.input.completion import FileCompleter
-from sandbur.ui.chat.input.mentions import as_mention, without_files
-from sandbur.ui.chat.input.named_files import Mentioned, with_named_files
-from sandbur.ui.chat.input.project_files import ProjectFiles
+from sandbur.ui.chat.input.files.attached_files import Mentioned, with_named_files
+from sandbur.ui.chat.input.files.mentions import as_mention, without_files
+from sandbur.ui.chat.input.files.project_files import ProjectFiles
 
 
 def sent(text: str, cwd: Path, deny: Sequence[str] = ()) -> Mentioned:

@@ -19,8 +19,8 @@ from support.waiting import until
 from sandbur.state.session import SessionSettings, SessionSummary
 from sandbur.state.store.store import Store
 from sandbur.state.store.timeline import said_in
-from sandbur.ui.chat.choosing import Choice, ChoiceList, Picker
 from sandbur.ui.chat.input.composer import Leave
+from sandbur.ui.chat.menu import Choice, ChoiceList, Picker
 from sandbur.ui.chat.picker import choice_of, pick_session, preview_lines, state_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from prompt_toolkit.input import PipeInput
 from support.screens.question_desk import Decisions, QuestionDesk, piped_keys
 
-from sandbur.agent.session.aftermath import Aftermath
+from sandbur.agent.session.unknown_outcome import Aftermath
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped
 from sandbur.ui.chat.decisions.settling import Settling

@@ -14,9 +14,9 @@ from support.screens.terminal_pair import Terminal
 from sandbur.agent.session.run import EXIT_CODES as OF_RUNS
 from sandbur.state import errors
 from sandbur.state.errors import UsageError
-from sandbur.ui.arguments import parse
+from sandbur.ui.cli.arguments import parse
+from sandbur.ui.cli.grammar import COMMANDS, declared, parser_for
 from sandbur.ui.commands.setup.help import EXIT_CODES, variables
-from sandbur.ui.grammar import COMMANDS, declared, parser_for
 
 NAMES = ("chat", *COMMANDS)
 

@@ -12,7 +12,7 @@ from support.places import ROOT
 
 from sandbur import http_tools
 from sandbur.actions.tools.http.tables import HttpToolTable
-from sandbur.ui.arguments import parse
+from sandbur.ui.cli.arguments import parse
 
 PAGE = (ROOT / "docs" / "http.md").read_text("utf-8")
 TABLES = re.findall(r"```toml\n(.*?)```", PAGE, re.S)

@@ -16,8 +16,8 @@ from sandbur.agent.extensions.mcp.catalogue import MOST_PAGES, MOST_TOOLS
 from sandbur.agent.extensions.mcp.results import SHOWN_CHARS
 from sandbur.agent.extensions.mcp.transport.border import MOST_MESSAGE_BYTES
 from sandbur.agent.extensions.mcp.transport.stdio import server_environment
-from sandbur.agent.policy.rules import parse_rule
-from sandbur.ui.arguments import parse
+from sandbur.agent.policy.rules.rules import parse_rule
+from sandbur.ui.cli.arguments import parse
 
 PAGE = (ROOT / "docs" / "mcp.md").read_text("utf-8")
 

@@ -7,7 +7,7 @@ import pytest
 from support.commands.command import Command
 from support.places import ROOT
 
-from sandbur.ui.arguments import parse
+from sandbur.ui.cli.arguments import parse
 
 PAGE = (ROOT / "docs" / "rules.md").read_text("utf-8")
 SECTION = PAGE.split("## What it comes to")[1].split("\n## ")[0]

@@ -15,8 +15,8 @@ from support.screens.reports import Says, act, made, page
 from support.stores.reopening import reopened
 from support.stores.tampering import rewrite
 
-from sandbur.agent.history.insight.account import StepCost
-from sandbur.agent.history.insight.read_account import read_account
+from sandbur.agent.history.reports.read_report import read_account
+from sandbur.agent.history.reports.run_report import StepCost
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import Overloaded

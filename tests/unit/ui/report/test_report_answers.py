@@ -8,8 +8,8 @@ from support.models.answering import GOOD, Done, done, final, reporting
 from support.models.scripted import START, ScriptedModel, collect, finish, open_session, plan
 from support.screens.reports import made, page
 
-from sandbur.agent.history.insight.account import Utterance
-from sandbur.agent.history.insight.read_account import read_account
+from sandbur.agent.history.reports.read_report import read_account
+from sandbur.agent.history.reports.run_report import Utterance
 from sandbur.state.store.store import Store
 from sandbur.ui.chat.recap import recap_lines
 from sandbur.ui.terminal.terminal import glyphs_for

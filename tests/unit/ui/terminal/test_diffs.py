@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sandbur.ui.terminal.diffs import Emphasized, changed_text, cut, numbered_diff
+from sandbur.ui.terminal.text.diffs import Emphasized, changed_text, cut, numbered_diff
 
 DIFF = """Edited a.py: 2 places.
 --- a.py

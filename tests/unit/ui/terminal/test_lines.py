@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.ui.terminal.lines import preview, result_lines
 from sandbur.ui.terminal.terminal import Glyphs
 

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sandbur.ui.terminal.markdown import BlockSplitter, preview, rendered
+from sandbur.ui.terminal.text.markdown import BlockSplitter, preview, rendered
 
 DOCUMENT = """# Title
 

@@ -83,7 +83,7 @@ def test_what_takes_no_time_shows_nothing(command: Command, terminal: Terminal) 
 
 
 def test_plain_words_are_never_redrawn(command: Command, terminal: Terminal) -> None:
-    plain = "from sandbur.ui.terminal.theme import appear; appear('dark', True)"
+    plain = "from sandbur.ui.terminal.text.theme import appear; appear('dark', True)"
     assert shown_by(command, steps(plain), terminal) == "That is all.\r\n"
 
 

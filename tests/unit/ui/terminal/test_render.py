@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from support.screens.screen import Screen
 
-from sandbur.actions.events import (
+from sandbur.actions.ports.events import (
     ErrorRaised,
     Event,
     MessageAdded,
@@ -29,7 +29,7 @@ from sandbur.actions.events import (
 from sandbur.state.application import Usage, VibeStep
 from sandbur.ui.terminal.render import Renderer
 from sandbur.ui.terminal.status import StatusFacts
-from sandbur.ui.terminal.theme import LOOK, appear
+from sandbur.ui.terminal.text.theme import LOOK, appear
 from sandbur.ui.terminal.work import LiveRow
 
 PLAN = PlanChanged(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.ui.terminal.sanitize import exposed, lookalikes, one_line, plain
+from sandbur.ui.terminal.text.sanitize import exposed, lookalikes, one_line, plain
 
 HOSTILE = {
     "colour": "\x1b[31mred\x1b[0m",

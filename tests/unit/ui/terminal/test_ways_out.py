@@ -15,8 +15,8 @@ from support.models.server import ModelServer, ToolCall, calls, say
 from support.samples.secret import drawn
 from support.screens.tracking_reader import asking
 
-from sandbur.agent.tracking.backend import StoreBackend
-from sandbur.agent.tracking.entries import project_id
+from sandbur.agent.history.tracking.backend import StoreBackend
+from sandbur.agent.history.tracking.entries import project_id
 
 TOKEN, PASSWORD = "tk-" + drawn(24), "Pw_" + drawn(14)
 AWS = "AK" + "IA" + drawn(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")

@@ -5,9 +5,9 @@ import random
 import pytest
 from rich.cells import cell_len
 
-from sandbur.ui.terminal.diffs import Emphasized, emphasized
 from sandbur.ui.terminal.terminal import Glyphs
-from sandbur.ui.terminal.wrap import flow, framed, hanging, wrap
+from sandbur.ui.terminal.text.diffs import Emphasized, emphasized
+from sandbur.ui.terminal.text.wrap import flow, framed, hanging, wrap
 
 COMMAND = 'cat /proc/loadavg || uptime; echo "cores: $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"'
 

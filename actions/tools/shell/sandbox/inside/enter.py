@@ -57,7 +57,7 @@ def preload() -> None:
     """Import what a supervisor needs when a command has ended."""
     if _ACTIONS not in sys.path:
         sys.path.append(_ACTIONS)
-    importlib.import_module("workspace.place_finder")
+    importlib.import_module("workspace.protected.place_finder")
 
 
 _ACTIONS = os.path.abspath(f"{os.path.dirname(__file__)}/../../../..")  # noqa: PTH100, PTH120
@@ -73,7 +73,8 @@ def _made_protected_places(orders: Orders) -> Iterator[str]:
         return
     preload()
     finder, places = (
-        importlib.import_module(f"workspace.{name}") for name in ("place_finder", "protected_places")
+        importlib.import_module(f"workspace.protected.{name}")
+        for name in ("place_finder", "protected_places")
     )
     found = finder.PlaceFinder().find(given["guard"], changed_since_ns=int(given["guard-since"][0]))
     kept = set(given.get("kept", ()))

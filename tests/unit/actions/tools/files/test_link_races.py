@@ -12,13 +12,13 @@ from support.required import needs
 from support.victims.link_races import SECRET, race
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.edit_file import EditFile
-from sandbur.actions.tools.glob import Glob
-from sandbur.actions.tools.grep import Grep
-from sandbur.actions.tools.list_directory import ListDirectory
-from sandbur.actions.tools.read_file import ReadFile
-from sandbur.actions.tools.write_file import WriteFile
-from sandbur.actions.workspace.beneath import LinkInTheWay, Reach, folder_made_at, opened_at, walked
+from sandbur.actions.tools.files.edit_file import EditFile
+from sandbur.actions.tools.files.glob import Glob
+from sandbur.actions.tools.files.grep import Grep
+from sandbur.actions.tools.files.list_directory import ListDirectory
+from sandbur.actions.tools.files.read_file import ReadFile
+from sandbur.actions.tools.files.write_file import WriteFile
+from sandbur.actions.workspace.safe_open import LinkInTheWay, Reach, folder_made_at, opened_at, walked
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.actions.tools.search import worker
-from sandbur.actions.tools.search.worker import required_literal
+from sandbur.actions.tools.files.search import worker
+from sandbur.actions.tools.files.search.worker import required_literal
 
 PIECES = (
     b"needle", b"need", b"le", b"n\xc3\xa4hte", b"\xff", b"\xc3", b"\r", b"\n", b"\n\n", b"\r\n", b"", b" ",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.edit_file import EditFile
+from sandbur.actions.tools.files.edit_file import EditFile
 from sandbur.actions.workspace.text import unified
 
 

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 from support.required import needs
 
-from sandbur.actions.tools.search.ripgrep import list_files
+from sandbur.actions.tools.files.search.ripgrep import list_files
 from sandbur.actions.workspace.tree import Wanted, files_below
 
 NAMES = (

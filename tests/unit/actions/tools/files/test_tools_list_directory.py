@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.list_directory import ListDirectory
+from sandbur.actions.tools.files.list_directory import ListDirectory
 
 
 async def listed(folder: Path, path: str = ".") -> ToolOutcome:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.read_file import ReadFile
+from sandbur.actions.tools.files.read_file import ReadFile
 
 
 async def read(folder: Path, path: str, **options: int) -> ToolOutcome:

@@ -13,7 +13,7 @@ import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.files.planned_write import done_in_thread
-from sandbur.actions.tools.write_file import WriteFile
+from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.workspace.atomic_write import replace_content
 from sandbur.actions.workspace.paths import FileProblem, FileStat
 

@@ -14,7 +14,7 @@ from support.tools.tool_calls import call, context
 from sandbur import RunContext
 from sandbur.actions.ports import BadArguments
 from sandbur.actions.tools.functions.function_tool import FunctionTool
-from sandbur.actions.tools.functions.reading import ToolOptions
+from sandbur.actions.tools.functions.parameters import ToolOptions
 from sandbur.actions.tools.functions.schema_tool import usable_name
 from sandbur.state.errors import UsageError
 

@@ -10,7 +10,7 @@ from support.tools.tool_calls import context
 
 from sandbur import tool
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
+from sandbur.agent.policy.rules.rules import parse_rules
 
 
 async def test_paths_are_below_the_workspace_and_told_to_the_gate(tmp_path: Path):

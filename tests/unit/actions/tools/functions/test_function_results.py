@@ -16,7 +16,7 @@ from support.tools.tool_calls import call, context
 from sandbur import TaskComplete, ToolError, tool
 from sandbur.actions.ports import ToolOutcome
 from sandbur.actions.tools.functions.results import outcome_of
-from sandbur.state.messages import Document, Image, Text
+from sandbur.state.conversation.messages import Document, Image, Text
 
 PICTURE = Image(media_type="image/png", data="AAAA")
 PAPER = Document(name="a.pdf", media_type="application/pdf", data="AAAA")

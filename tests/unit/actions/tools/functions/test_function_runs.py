@@ -10,7 +10,7 @@ import pytest
 from support.models.scripted import ScriptedModel
 
 from sandbur import Agent, Depends, RunContext, ToolError, tool
-from sandbur.actions.events import Event, Notice, RunFinished, ToolFinished, ToolOutput
+from sandbur.actions.ports.events import Event, Notice, RunFinished, ToolFinished, ToolOutput
 from sandbur.actions.tools.functions.injection import overrides
 
 

@@ -14,12 +14,12 @@ from support.network.web_site import Seen, WebSite, page, redirect, silence
 
 from sandbur import http_tools
 from sandbur.actions.ports import BadArguments, ToolContext, ToolOutcome
-from sandbur.actions.tools.http.reading import endpoint_of
+from sandbur.actions.tools.http.table_parser import endpoint_of
 from sandbur.actions.tools.http.tables import HttpToolTable
 from sandbur.actions.tools.http.tool import HttpTool
-from sandbur.actions.tools.network.client import WebClient
+from sandbur.actions.tools.web.client import WebClient
 from sandbur.agent.policy.gate import Policy
-from sandbur.agent.policy.rules import parse_rules
+from sandbur.agent.policy.rules.rules import parse_rules
 from sandbur.state.errors import ConfigError
 
 SECRET = "kX9v/Q2m+L8pR4tZ7w"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbur.actions.tools.network.addresses import private_host, private_range
-from sandbur.actions.tools.network.web_url import web_url
+from sandbur.actions.tools.web.addresses import private_host, private_range
+from sandbur.actions.tools.web.web_url import web_url
 
 KEPT_V4 = [
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16",

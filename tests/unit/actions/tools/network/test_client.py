@@ -9,9 +9,9 @@ import zlib
 import pytest
 from support.network.web_site import Seen, WebSite, called, page, silence
 
-from sandbur.actions.tools.network.client import WebClient, WebLimits
-from sandbur.actions.tools.network.http_request import HttpRequest
-from sandbur.actions.tools.network.web_fetch import WebFetch
+from sandbur.actions.tools.web.client import WebClient, WebLimits
+from sandbur.actions.tools.web.http_request import HttpRequest
+from sandbur.actions.tools.web.web_fetch import WebFetch
 
 pytestmark = pytest.mark.slow
 

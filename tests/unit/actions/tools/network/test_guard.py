@@ -8,10 +8,10 @@ import pytest
 from support.network.certificates import Authority
 from support.network.web_site import WebSite, called, page, redirect
 
-from sandbur.actions.tools.network.client import WebClient, WebLimits
-from sandbur.actions.tools.network.guard import Resolve
-from sandbur.actions.tools.network.http_request import HttpRequest
-from sandbur.actions.tools.network.web_fetch import WebFetch
+from sandbur.actions.tools.web.client import WebClient, WebLimits
+from sandbur.actions.tools.web.guard import Resolve
+from sandbur.actions.tools.web.http_request import HttpRequest
+from sandbur.actions.tools.web.web_fetch import WebFetch
 
 PUBLIC = "203.0.114.1"
 """Nobody's that a test knows; nothing is ever sent to it."""

@@ -6,7 +6,7 @@ import pytest
 from support.network.web_site import WebSite, called, page
 
 from sandbur.actions.ports import BadArguments, ToolOutcome
-from sandbur.actions.tools.network.http_request import HttpRequest
+from sandbur.actions.tools.web.http_request import HttpRequest
 
 
 async def asked(site: WebSite, path: str = "/", **arguments: str) -> ToolOutcome:

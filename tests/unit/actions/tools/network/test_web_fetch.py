@@ -12,8 +12,8 @@ from support.network.web_site import Seen, WebSite, called, page
 from support.required import require_module
 
 from sandbur.actions.ports import ToolOutcome
-from sandbur.actions.tools.network import page_text
-from sandbur.actions.tools.network.web_fetch import WebFetch
+from sandbur.actions.tools.web import page_text
+from sandbur.actions.tools.web.web_fetch import WebFetch
 
 STORY = "".join(
     f"<p>Paragraph {n} of a story that goes on for a while, so that it is a story.</p>" for n in range(20)

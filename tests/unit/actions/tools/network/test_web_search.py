@@ -7,8 +7,8 @@ import pytest
 from support.network.web_site import Say, WebSite, called, page, redirect
 
 from sandbur.actions.ports import ToolOutcome
-from sandbur.actions.tools.network.search_services import search_service
-from sandbur.actions.tools.network.web_search import WebSearch
+from sandbur.actions.tools.web.search_services import search_service
+from sandbur.actions.tools.web.web_search import WebSearch
 
 FOUND = [
     {"title": "First <strong>page</strong>", "url": "https://one.example/", "text": "What &amp; why\n it is"},

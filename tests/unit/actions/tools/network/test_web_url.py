@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.actions.tools.network.web_url import UnfitUrl, web_url
+from sandbur.actions.tools.web.web_url import UnfitUrl, web_url
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,13 @@ from support.samples.guarded_files import OF_A_HOME, RUN_LATER
 from support.tools.sandboxes import KINDS, run, sandboxed
 
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox
-from sandbur.actions.workspace.place_finder import link_version
-from sandbur.actions.workspace.protected_places import PROTECTED_FILES, PROTECTED_FOLDERS, PROTECTED_PATHS
-from sandbur.actions.workspace.secret_files import SECRET_FILES, SECRET_FOLDERS
+from sandbur.actions.workspace.protected.place_finder import link_version
+from sandbur.actions.workspace.protected.protected_places import (
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    PROTECTED_PATHS,
+)
+from sandbur.actions.workspace.protected.secret_files import SECRET_FILES, SECRET_FOLDERS
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,8 +13,8 @@ from support.models.scripted import ScriptedModel, collect
 from support.samples.secret import drawn
 from support.stores.databases import DATABASES, fresh_url
 
-from sandbur.actions.events import ToolFinished
 from sandbur.actions.ports import ToolOutcome
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.agent.extensions.middleware.middleware import Middleware, NextToolCall, ToolCallRequest
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.journal import stored_output

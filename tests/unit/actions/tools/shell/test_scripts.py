@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.samples.commands import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
 
-from sandbur.actions.tools.shell.scripts import files_named
+from sandbur.actions.tools.shell.language.scripts import files_named
 
 PROGRAMS = (
     "make", "gmake", "just", "npm", "pnpm", "yarn", "tox", "nox", "rake", "invoke", "python", "bash",

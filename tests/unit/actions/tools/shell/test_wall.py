@@ -18,7 +18,7 @@ from support.samples.guarded_files import OF_A_HOME
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.sandbox.wall import WallKind, why_no_wall
 from sandbur.actions.tools.shell.tool import RunShellCommand
-from sandbur.actions.workspace.beneath import Reach
+from sandbur.actions.workspace.safe_open import Reach
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,7 +9,7 @@ from support.samples.secret import drawn
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
-from sandbur.actions.turn.results.whole_output import mask_whole_output
+from sandbur.actions.turn.calls.whole_output import mask_whole_output
 from sandbur.agent.session.secrets import masker_for
 from sandbur.state.databases.file_parts import FilePart, OpenFile, with_bytes
 from sandbur.state.errors import StoreError

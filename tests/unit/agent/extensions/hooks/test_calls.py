@@ -10,7 +10,7 @@ from support.models.scripted import ScriptedModel, collect
 from support.stores.histories import assert_every_call_is_answered, results
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import Event, Notice, RunFinished, ToolRequested
+from sandbur.actions.ports.events import Event, Notice, RunFinished, ToolRequested
 from sandbur.agent.history.replay.replay import replay
 from sandbur.state.calls import CallDecision, HookSaid, PendingCall
 from sandbur.state.maintenance.verify import audit

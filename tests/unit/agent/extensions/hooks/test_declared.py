@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.config.disclosure import disclosed
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.trust import trust
+from sandbur.agent.config.trust_summary import disclosed
 from sandbur.agent.extensions.hooks.declared import HOOK_EVENTS, HookCommand
 from sandbur.state.errors import ConfigError
 

@@ -9,10 +9,10 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
-from sandbur.actions.events import Notice
+from sandbur.actions.ports.events import Notice
 from sandbur.agent.extensions.hooks.hooks import Hooks
+from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import ContextFull
-from sandbur.state.messages import Message
 from sandbur.state.store.store import Store
 
 WRITE = [("write_file", {"path": "a.txt", "content": "one"})]

@@ -10,12 +10,12 @@ from support.models.real_ports import open_real
 from support.models.scripted import START, ScriptedModel, collect, plan
 from support.stores.histories import assert_every_call_is_answered, results
 
-from sandbur.actions.events import Notice
+from sandbur.actions.ports.events import Notice
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
+from sandbur.state.conversation.messages import Message
 from sandbur.state.maintenance.verify import audit
-from sandbur.state.messages import Message
 from sandbur.state.store.store import Store
 
 NOT_YET = {

@@ -16,7 +16,7 @@ from support.tools.processes import alive
 from sandbur.actions.ports import Tool
 from sandbur.agent.config.mcp_servers import McpServer
 from sandbur.agent.extensions.mcp.source import McpSource
-from sandbur.state.messages import Image
+from sandbur.state.conversation.messages import Image
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from support.tool_servers.configured import called, configured, hostile, opened
 from support.tools.processes import alive
 
 from sandbur.actions.ports import BadArguments
-from sandbur.agent.extensions.mcp.questions import Elicitation, ElicitationAnswer, Host
+from sandbur.agent.extensions.mcp.server_requests.questions import Elicitation, ElicitationAnswer, Host
 from sandbur.agent.extensions.mcp.transport.keeper import MOST_ERROR_BYTES
 
 pytestmark = pytest.mark.slow

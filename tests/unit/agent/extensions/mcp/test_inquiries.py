@@ -14,7 +14,7 @@ from support.places import SUPPORT
 from support.tool_servers.configured import called, configured, opened
 
 from sandbur.actions.ports import BadArguments
-from sandbur.agent.extensions.mcp.inquiry import ANSWER
+from sandbur.agent.extensions.mcp.server_requests.inquiry import ANSWER
 
 ASKING = str(SUPPORT / "tool_servers/asking.py")
 BOOK = "mcp__it__book"

@@ -231,7 +231,7 @@ async def test_a_server_that_may_ask_the_model_gets_its_answer(command: Command)
 
 def test_without_a_server_nothing_of_the_library_is_loaded(command: Command) -> None:
     program = (
-        "import sys; from sandbur.ui.cli import main; main(['-p', 'hello', '-m', 'demo', '-q']);"
+        "import sys; from sandbur.ui.cli.main import main; main(['-p', 'hello', '-m', 'demo', '-q']);"
         "sys.exit('mcp' in sys.modules or 'mcp_types' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], env=command.env, cwd=command.folder, check=False)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
-from sandbur.actions.events import Event, MessageAdded, Notice, TextDelta
 from sandbur.actions.ports import ModelEvent, ModelRequest, Reply
+from sandbur.actions.ports.events import Event, MessageAdded, Notice, TextDelta
 from sandbur.agent.extensions.middleware.middleware import Middleware
 from sandbur.agent.history.replay.replay import Replayed, replay
 from sandbur.agent.history.replay.walk import Today
 from sandbur.state.application import Usage
+from sandbur.state.conversation.messages import runtime_said
 from sandbur.state.errors import Overloaded
-from sandbur.state.messages import runtime_said
 from sandbur.state.store.store import Store
 
 

@@ -7,9 +7,9 @@ import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur import Agent
-from sandbur.actions.events import Event, Notice, RunFinished, ToolFinished
+from sandbur.actions.ports.events import Event, Notice, RunFinished, ToolFinished
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
-from sandbur.agent.extensions.middleware.onion import in_order
+from sandbur.agent.extensions.middleware.middleware_stack import in_order
 from sandbur.state.errors import MiddlewareError, UsageError
 from sandbur.state.store.store import Store
 
@@ -164,7 +164,7 @@ def test_what_is_no_middleware_is_refused_at_the_start(given: Any, said: str) ->
 
 
 async def test_a_middleware_that_wraps_nothing_costs_nothing(store: Store) -> None:
-    from sandbur.agent.extensions.middleware.onion import Onion
+    from sandbur.agent.extensions.middleware.middleware_stack import Onion
 
     model = ScriptedModel()
     onion = Onion([Middleware()], MiddlewareSession("s1", model.name, Path.cwd()))

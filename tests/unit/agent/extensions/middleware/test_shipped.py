@@ -9,13 +9,13 @@ from support.models.real_ports import open_real
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.stores.histories import results
 
-from sandbur.actions.events import Notice
 from sandbur.actions.ports import ToolContext, ToolOutcome
+from sandbur.actions.ports.events import Notice
 from sandbur.agent.extensions.middleware.call_limit import CallLimit
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.model_router import ModelRouter, Route
-from sandbur.agent.extensions.middleware.patience import Retry, TimeLimit
 from sandbur.agent.extensions.middleware.pii_redaction import PIIRedaction
+from sandbur.agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
 from sandbur.state.errors import ContextFull, CredentialsError, ModelError, Overloaded
 from sandbur.state.store.store import Store
 

@@ -10,8 +10,8 @@ from support.models.real_ports import open_real
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.stores.histories import results
 
-from sandbur.actions.events import Notice
 from sandbur.actions.ports import UNCHANGED, Changed, ToolContext, ToolOutcome
+from sandbur.actions.ports.events import Notice
 from sandbur.agent.extensions.middleware.middleware import Middleware, ToolCallRequest
 from sandbur.state.calls import FileChange
 from sandbur.state.store.store import Store

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 
-from sandbur.agent.extensions.found_tools import FoundTools, project_tools
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.extensions.tool_discovery import FoundTools, project_tools
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.state.errors import ConfigError
 
 TOOL = '''

@@ -15,7 +15,7 @@ import sandbur
 from sandbur import Agent, events, tool
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
-from sandbur.agent.runtime import Runtime
+from sandbur.agent.runtime.runtime import Runtime
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall

@@ -15,8 +15,8 @@ from sandbur.actions.ports import ModelRequest
 from sandbur.actions.tools.registry import result_reader
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
-from sandbur.agent.runtime import Runtime
-from sandbur.state.messages import Text, ToolResult
+from sandbur.agent.runtime.runtime import Runtime
+from sandbur.state.conversation.messages import Text, ToolResult
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall
 

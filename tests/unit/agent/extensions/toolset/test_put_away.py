@@ -13,11 +13,11 @@ import pytest
 
 from sandbur import Agent, events, tool
 from sandbur.actions.ports import ModelRequest
-from sandbur.actions.turn.results.put_away import LEAST
+from sandbur.actions.turn.calls.result_eviction import LEAST
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
+from sandbur.state.conversation.messages import ToolResult
 from sandbur.state.errors import ContextFull
-from sandbur.state.messages import ToolResult
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall
 

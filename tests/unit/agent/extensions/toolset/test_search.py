@@ -10,7 +10,7 @@ import pytest
 
 from sandbur import Agent, events
 from sandbur.actions.ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits
-from sandbur.agent.extensions.toolset.search_tools import WordIndex
+from sandbur.agent.extensions.active_tools.search_tools import WordIndex
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
 from sandbur.state.errors import ConfigError

@@ -7,13 +7,13 @@ import time
 from support.models.talk import SYSTEM, TOOLS
 
 from sandbur.actions.ports import ModelRequest
-from sandbur.agent.models.anthropic_messages import AnthropicMessagesDialect
-from sandbur.agent.models.openai_chat import OpenAIChatDialect
-from sandbur.agent.models.openai_responses import OpenAIResponsesDialect
 from sandbur.agent.models.providers import PROFILES, Endpoint
 from sandbur.agent.models.requests import Bodies
-from sandbur.state.messages import Message, ToolResult, ToolUse, person_said, tool_answered
-from sandbur.state.transcript import Transcript
+from sandbur.agent.models.wires.anthropic_messages import AnthropicMessagesDialect
+from sandbur.agent.models.wires.openai_chat import OpenAIChatDialect
+from sandbur.agent.models.wires.openai_responses import OpenAIResponsesDialect
+from sandbur.state.conversation.messages import Message, ToolResult, ToolUse, person_said, tool_answered
+from sandbur.state.conversation.transcript import Transcript
 
 WITH_ALL: frozenset[str] = frozenset()
 

@@ -8,9 +8,9 @@ from support.models.server import ModelServer, ToolCall, Turn, call, calls, fail
 from support.models.talk import SYSTEM, TOOLS, asked, connected, converse, results, talk
 
 from sandbur.actions.ports import ModelRequest
+from sandbur.state.conversation.messages import Message, person_said
+from sandbur.state.conversation.transcript import Transcript
 from sandbur.state.errors import ModelError
-from sandbur.state.messages import Message, person_said
-from sandbur.state.transcript import Transcript
 
 CALL = '{"command": "ls"}'
 

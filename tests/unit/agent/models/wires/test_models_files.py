@@ -15,10 +15,9 @@ from sandbur.actions.turn.model_call import reads, refusal_of
 from sandbur.agent.extensions.middleware.lifecycle import Lifecycle
 from sandbur.agent.extensions.middleware.middleware import MiddlewareSession
 from sandbur.agent.extensions.middleware.model_layers import LayeredModel
+from sandbur.agent.history.telemetry.session_telemetry import OverheardModel
 from sandbur.agent.models.model import FallbackModel, NoModel
-from sandbur.agent.telemetry.session_telemetry import OverheardModel
-from sandbur.state.errors import ModelError
-from sandbur.state.messages import (
+from sandbur.state.conversation.messages import (
     Document,
     Image,
     Message,
@@ -29,7 +28,8 @@ from sandbur.state.messages import (
     person_said,
     tool_answered,
 )
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.transcript import Transcript
+from sandbur.state.errors import ModelError
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 PICTURE, OTHER = Image.from_bytes(png()), Image.from_bytes(png(seed=7))

@@ -8,7 +8,7 @@ from support.models.server import ModelServer, ToolCall, calls, say
 from support.models.talk import SYSTEM, TOOLS, WIRES, asked, connected, converse, talk
 
 from sandbur.actions.ports import ModelRequest, Reply
-from sandbur.state.messages import (
+from sandbur.state.conversation.messages import (
     Document,
     Image,
     Message,
@@ -24,7 +24,7 @@ from sandbur.state.messages import (
     runtime_said,
     tool_answered,
 )
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.transcript import Transcript
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 

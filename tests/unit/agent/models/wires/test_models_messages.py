@@ -8,8 +8,7 @@ from support.models.server import ModelServer, ToolCall, Turn, calls, fail, say,
 from support.models.talk import SYSTEM, TOOLS, asked, connected, converse, talk
 
 from sandbur.actions.ports import ModelRequest
-from sandbur.state.errors import ContextFull, Overloaded
-from sandbur.state.messages import (
+from sandbur.state.conversation.messages import (
     Message,
     Text,
     ToolResult,
@@ -18,7 +17,8 @@ from sandbur.state.messages import (
     runtime_said,
     tool_answered,
 )
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.transcript import Transcript
+from sandbur.state.errors import ContextFull, Overloaded
 
 THINKER = "anthropic/claude-sonnet-5-5"
 

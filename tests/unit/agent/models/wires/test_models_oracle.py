@@ -15,20 +15,20 @@ from support.models.server import ModelServer, Raw, Request, ToolCall, Turn
 from support.models.talk import WIRES, asked
 from support.models.wires import Wire, events_of
 
-from sandbur.actions.events import TextDelta
 from sandbur.actions.ports import Reply
-from sandbur.agent.models.anthropic_messages import AnthropicMessagesDialect
+from sandbur.actions.ports.events import TextDelta
 from sandbur.agent.models.failures import Transient
 from sandbur.agent.models.model import RetryPolicy, TryLimits, WireModel
-from sandbur.agent.models.openai_chat import OpenAIChatDialect
-from sandbur.agent.models.openai_responses import OpenAIResponsesDialect
 from sandbur.agent.models.providers import PROFILES, Endpoint
 from sandbur.agent.models.requests import Dialect
 from sandbur.agent.models.transport.clients import Clients
 from sandbur.agent.models.transport.http import HttpTransport
 from sandbur.agent.models.transport.sdk import SdkTransport
+from sandbur.agent.models.wires.anthropic_messages import AnthropicMessagesDialect
+from sandbur.agent.models.wires.openai_chat import OpenAIChatDialect
+from sandbur.agent.models.wires.openai_responses import OpenAIResponsesDialect
+from sandbur.state.conversation.messages import Text, Thinking, person_said
 from sandbur.state.errors import SandburError
-from sandbur.state.messages import Text, Thinking, person_said
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 DIALECTS: dict[str, tuple[str, type[Dialect]]] = {

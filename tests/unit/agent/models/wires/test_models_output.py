@@ -11,8 +11,8 @@ from sandbur.actions.ports import ModelRequest
 from sandbur.actions.turn.decision_tools import FINAL_ANSWER, final_answer
 from sandbur.actions.turn.output.format import OutputFormat, output_format, output_schema
 from sandbur.agent.models.connect import connect
-from sandbur.state.messages import person_said
-from sandbur.state.transcript import Transcript
+from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.transcript import Transcript
 
 SCHEMA = {
     "title": "Weather report",

@@ -9,8 +9,8 @@ from support.models.talk import SYSTEM, TOOLS, WIRES, asked, connected, converse
 
 from sandbur.actions.ports import ModelRequest
 from sandbur.state.application import Usage
+from sandbur.state.conversation.messages import person_said
 from sandbur.state.errors import ModelError
-from sandbur.state.messages import person_said
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 

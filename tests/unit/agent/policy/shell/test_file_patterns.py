@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.row_by_row import for_each
 
-from sandbur.actions.tools.shell.parser import ShellReader
-from sandbur.actions.tools.shell.programs.control import UnclearStructure, read_steps
-from sandbur.actions.tools.shell.programs.expansion import Loop, UnclearWord, expand, quoted, turns
+from sandbur.actions.tools.shell.language.parser import ShellReader
+from sandbur.actions.tools.shell.language.programs.control import UnclearStructure, read_steps
+from sandbur.actions.tools.shell.language.programs.expansion import Loop, UnclearWord, expand, quoted, turns
 from sandbur.agent.policy.shell.file_patterns import expand_files
 
 PIECES = (

@@ -14,8 +14,8 @@ from support.samples.commands import DENIED, READS, UNSAFE
 from support.samples.hostile import CONFIGS, PLANTED, make_hostile
 from support.tools.gate import command
 
-from sandbur.actions.tools.shell.programs.git_tables import GIT
-from sandbur.actions.tools.shell.programs.tables import PROGRAMS
+from sandbur.actions.tools.shell.language.programs.git_tables import GIT
+from sandbur.actions.tools.shell.language.programs.tables import PROGRAMS
 from sandbur.actions.tools.shell.sandbox.wall import Wall, why_no_wall
 
 Run = Callable[[str], str]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.agent.policy.shell_rules import hits
+from sandbur.agent.policy.rules.shell_rules import hits
 
 DENIED_BY_RM = [
     "rm",

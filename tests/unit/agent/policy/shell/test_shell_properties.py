@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from support.samples.commands import DENIED, MENTIONS, READS
 from tree_sitter import Language, Node, Parser
 
-from sandbur.actions.tools.shell.parser import ShellReader
-from sandbur.agent.policy.rules import exact_rule, literal_of, parse_rule
+from sandbur.actions.tools.shell.language.parser import ShellReader
+from sandbur.agent.policy.rules.rules import exact_rule, literal_of, parse_rule
+from sandbur.agent.policy.rules.shell_rules import covers, hits, read_commands
 from sandbur.agent.policy.shell.seen_commands import look
-from sandbur.agent.policy.shell_rules import covers, hits, read_commands
 
 RESERVED = frozenset((
     "coproc", "if", "then", "elif", "else", "fi", "for", "in", "while", "until", "do", "done", "case", "esac",

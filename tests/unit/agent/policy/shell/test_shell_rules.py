@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.policy.shell_rules import MAX_CHARS, covers, hits, read_commands
+from sandbur.agent.policy.rules.shell_rules import MAX_CHARS, covers, hits, read_commands
 
 ALLOWED_BY_GIT_STATUS = [
     "git status",

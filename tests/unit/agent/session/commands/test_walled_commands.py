@@ -13,7 +13,7 @@ from support.required import lacks
 from support.stores.audits import breaches
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.actions.tools.shell.sandbox.wall import wall_kind
 from sandbur.agent.session.session import Session
 from sandbur.state.application import ExecutionMode

@@ -10,9 +10,9 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 
-from sandbur.actions.tools.shell.marks import marked_processes
+from sandbur.actions.tools.shell.execution.process_marker import marked_processes
 from sandbur.actions.tools.shell.supervisor.order import MARK
-from sandbur.agent.session.aftermath import aftermath
+from sandbur.agent.session.unknown_outcome import aftermath
 from sandbur.state.calls import PendingCall, recovering
 from sandbur.state.store.store import Store
 

@@ -8,7 +8,7 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel, collect
 
-from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
 

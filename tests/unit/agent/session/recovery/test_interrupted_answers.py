@@ -15,12 +15,12 @@ from support.models.scripted import START, ScriptedModel, collect, finish, open_
 from support.models.server import ModelServer, say, stall
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import Event, MessageAdded, Notice, TextDelta
 from sandbur.actions.ports import ModelEvent, ModelRequest
+from sandbur.actions.ports.events import Event, MessageAdded, Notice, TextDelta
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.session import Session
-from sandbur.state.messages import Message
+from sandbur.state.conversation.messages import Message
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from support.models.scripted import START, Recorder, ScriptedModel, act, collect
 from support.stores.histories import assert_every_call_is_answered, results
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import Event, MessageAdded, RunFinished, RunStarted, ToolFinished
+from sandbur.actions.ports.events import Event, MessageAdded, RunFinished, RunStarted, ToolFinished
 from sandbur.agent.session.session import Session
 from sandbur.state.store.store import Store
 

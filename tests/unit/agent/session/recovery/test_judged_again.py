@@ -12,7 +12,7 @@ from support.stores.audits import breaches
 from support.stores.reopening import reopened
 from support.stores.tampering import chain_again
 
-from sandbur.actions.events import ToolFinished
+from sandbur.actions.ports.events import ToolFinished
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store

@@ -15,7 +15,7 @@ from support.models.scripted import START, Recorder, ScriptedModel, act, collect
 from support.places import PYTHONPATH
 from support.stores.reopening import reopened
 
-from sandbur.actions.events import PlanChanged, StepChanged, ToolFinished
+from sandbur.actions.ports.events import PlanChanged, StepChanged, ToolFinished
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
@@ -123,7 +123,7 @@ async def test_only_a_session_that_used_it_is_of_the_newer_graph(store: Store) -
 
 
 def test_a_result_that_ends_nothing_is_stored_as_ever() -> None:
-    from sandbur.state.messages import ToolResult
+    from sandbur.state.conversation.messages import ToolResult
 
     plain = ToolResult(call_id="c", tool="act", outcome="ok", content="x")
     assert "ends_run" not in plain.model_dump(mode="json")

@@ -6,7 +6,7 @@ from support.models.scripted import ScriptedModel
 from support.screens.slash_desk import environment, slash_desk
 
 from sandbur.actions.ports import ModelRequest
-from sandbur.state.messages import Message
+from sandbur.state.conversation.messages import Message
 from sandbur.ui.chat.slash.extras import more_commands
 from sandbur.ui.chat.slash.table import completions, help_lines
 

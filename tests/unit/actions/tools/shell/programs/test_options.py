@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 from support.row_by_row import for_each
 
-from sandbur.actions.tools.shell.programs.git_tables import GIT_OPTION_WORDS
-from sandbur.actions.tools.shell.programs.options import Kind, Program, UnknownOption, read_arguments, table
-from sandbur.actions.tools.shell.programs.tables import OPTION_WORDS, PROGRAMS
+from sandbur.actions.tools.shell.language.programs.git_tables import GIT_OPTION_WORDS
+from sandbur.actions.tools.shell.language.programs.options import (
+    Kind,
+    Program,
+    UnknownOption,
+    read_arguments,
+    table,
+)
+from sandbur.actions.tools.shell.language.programs.tables import OPTION_WORDS, PROGRAMS
 
 TABLES = {**OPTION_WORDS, **{f"git {name}": words for name, words in GIT_OPTION_WORDS.items()}}
 WORD = re.compile(r"-#|-[A-Za-z0-9.]+|-[A-Za-z0-9][:%<?&]|--[a-z0-9]+(?:-[a-z0-9]+)*[:%<?&]?")

@@ -1,0 +1,284 @@
+"""What happens in a run, as typed values; every front end is a consumer of these."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ...state.application import StepStatus, Usage, VibeStep
+from ...state.calls import PendingCall
+from ...state.conversation.messages import Outcome, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    session_id: str
+    model: str
+    mode: str
+    cwd: str
+    version: str
+    sandbox: str = "off"
+    """Kind and network of what commands run in."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    delta: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A whole message went into a history."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequested:
+    """The model asked for a call; it is not running yet."""
+
+    call_id: str
+    tool: str
+    arguments: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """The call runs now: its `started` record is on disk."""
+
+    call_id: str
+    tool: str
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """Live output of a running call, as it comes; the result repeats it."""
+
+    call_id: str
+    chunk: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    call_id: str
+    tool: str
+    outcome: Outcome
+    content: str
+    duration_ms: int
+    step_id: str | None = None
+
+    @classmethod
+    def of(cls, result: ToolResult, step_id: str | None = None) -> "ToolFinished":
+        took_ms = result.duration_ms or 0
+        return cls(result.call_id, result.tool, result.outcome, result.shown, took_ms, step_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """The model is offered other tools from now on, so that its provider reads every request anew."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    """Those that became active."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged:
+    steps: tuple[VibeStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResumed:
+    """The run goes on inside the plan of an earlier one."""
+
+    steps: tuple[VibeStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepChanged:
+    step_id: str
+    status: StepStatus
+    summary: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalNeeded:
+    pending: tuple[PendingCall, ...]
+    """The undecided calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageChanged:
+    usage: Usage
+    """Totals of the current turn."""
+    latest: Usage
+    """Of the model call that was just made."""
+
+
+NoticeKind = Literal["info", "retry", "fallback", "discarded", "compression", "truncation", "refusal"]
+RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
+"""With these a model call begins once more, `fallback`: with another model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the person should know: a retry, a compression, an answer of a slash command."""
+
+    message: str
+    kind: NoticeKind = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRaised:
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    step_id: str
+    description: str
+    status: StepStatus
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDecision:
+    call_id: str
+    tool: str
+    arguments: str
+    kind: Literal["approval", "outcome_unknown"]
+    reason: str
+
+
+RunStatus = Literal[
+    "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
+    "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The result of one run; always the last event."""
+
+    session_id: str
+    status: RunStatus
+    exit_code: int
+    result: str | None
+    workflow_mode: str
+    steps: tuple[StepOutcome, ...] = ()
+    pending: tuple[PendingDecision, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    duration_ms: int = 0
+    error: ErrorRaised | None = None
+    hint: str = ""
+    """What to do about the error; for people, not part of the JSON."""
+    output: Any = None
+    """The answer as a JSON value, where a form of it was asked for and it has that form."""
+    has_output: bool = False
+    """Whether a form was asked for."""
+
+
+Event = (
+    RunStarted | TextDelta | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted | ToolOutput
+    | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded | UsageChanged
+    | Notice | ErrorRaised | RunFinished
+)  # fmt: skip
+
+
+_MERGED_CHARS = 4096
+_MOST_OUTPUTS = 100
+
+
+class EventBacklog:
+    """A queue that does not grow with the number of deltas, and tells when it has been taken."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event | None] = deque()
+        self._arrived = asyncio.Event()
+        self._taken = asyncio.Event()
+
+    def put(self, event: Event | None) -> None:
+        """Add an event; None ends the run."""
+        # Live output is repeated by the result: what nobody has seen in time is left out.
+        if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
+            return
+        merged = _merged(self._events[-1], event) if self._events else None
+        if merged is not None:
+            self._events[-1] = merged
+        else:
+            self._events.append(event)
+        self._taken.clear()
+        self._arrived.set()
+
+    async def get(self) -> Event | None:
+        """Return the next event; asking for it says that the one before is done with."""
+        while not self._events:
+            self._taken.set()
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._events.popleft()
+
+    async def taken(self) -> None:
+        """Wait until the follower is done with everything."""
+        await self._taken.wait()
+
+
+def _merged(last: Event | None, event: Event | None) -> Event | None:
+    """Return what says the same as both, if that is not too long."""
+    match last, event:
+        case (TextDelta(), TextDelta()) if last.step_id == event.step_id:
+            pass
+        case ThinkingDelta(), ThinkingDelta():
+            pass
+        case _:
+            return None
+    return replace(last, delta=last.delta + event.delta) if len(last.delta) < _MERGED_CHARS else None
+
+
+class CommittedEvents:
+    """Holds back what the model said, asked for and took, until the next commit has landed.
+
+    Who reads it as a line of JSON may rely on it then: no kill takes it back. What streams in, and what
+    happens while nothing is held back, passes at once.
+    """
+
+    def __init__(
+        self, once_committed: Callable[[Callable[[], None]], None], pass_on: Callable[[Event], None]
+    ) -> None:
+        self._once_committed = once_committed
+        self._pass_on = pass_on
+        self._held: list[Event] = []
+
+    def take(self, event: Event, is_committed: bool = False) -> None:
+        """Pass an event on, now or after the next commit."""
+        if is_committed or not _tells_of_record(event):
+            self._pass_on(event)
+            return
+        if not self._held:
+            self._once_committed(self._release)
+        self._held.append(event)
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for event in held:
+            self._pass_on(event)
+
+
+def _tells_of_record(event: Event) -> bool:
+    if isinstance(event, MessageAdded):
+        # What a person said was on disk before it was handed to the run.
+        return event.role == "assistant"
+    return isinstance(event, UsageChanged | ToolRequested)

@@ -1,0 +1,97 @@
+"""The tool `glob`: find files by name."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from posixpath import expanduser, join
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from ...ports import ToolContext, ToolOutcome, ToolTraits
+from ...workspace.paths import FileProblem, located, require_folder, resolved, shown_from
+from ..builtin import BuiltinTool
+from ..schema import PlainText, ToolArguments
+
+if TYPE_CHECKING:
+    from ...workspace.patterns import PathPattern
+
+MAX_FILES = 1000
+_WILDCARD = re.compile(r"[*?\[{]")
+
+_DESCRIPTION = (
+    "Find files by a pattern with *, ?, [...], {a,b} and ** (any folders). A pattern without a slash matches"
+    " names at any depth, otherwise the path from the searched folder. Sorted by path. Leaves out what"
+    " .gitignore names and, unless the pattern names it, what begins with a dot."
+    f" At most {MAX_FILES} files are shown."
+)
+
+
+class GlobArguments(ToolArguments):
+    pattern: PlainText = Field(description="Such as *.py, src/**/test_*.py or *.{yml,yaml}.")
+    path: PlainText = Field(".", description="The folder to search. Default: the working folder.")
+
+
+class Glob(BuiltinTool[GlobArguments]):
+    traits = ToolTraits(subject="pattern", told_by=("pattern", "path"), is_quiet=True, shows="names")
+
+    def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
+        super().__init__("glob", _DESCRIPTION, GlobArguments)
+        self._use_ripgrep = use_ripgrep
+        self._limit_s = limit_s
+
+    def paths(self, arguments: GlobArguments) -> Sequence[str]:
+        return (arguments.path, _reach(arguments.pattern, arguments.path))
+
+    def reaches_hidden(self, arguments: GlobArguments) -> bool:
+        return True
+
+    async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
+        from ...workspace.patterns import BadPattern, PathPattern
+
+        fixed, rest = _fixed_outside(arguments.pattern)
+        root = resolved(arguments.path, context.cwd)
+        try:
+            root = resolved(fixed, root)
+            folder = require_folder(located(root, context.reach, "searched", searches=True))
+            return await self._found(root, folder, PathPattern(rest), context.cwd)
+        except (FileProblem, BadPattern) as error:
+            return ToolOutcome("error", str(error))
+
+    async def _found(self, root: Path, folder: Path, pattern: "PathPattern", cwd: Path) -> ToolOutcome:
+        from ...workspace.tree import Wanted
+        from .search.engine import Search
+        from .search.matches import capped_lines
+
+        search = Search(folder, self._use_ripgrep, self._limit_s)
+        listing = await search.list_files(Wanted(hidden=pattern.reaches_hidden))
+        names = [path for path in listing.paths if pattern.matches(path)]
+        there = await search.still_there(names[:MAX_FILES])
+        lines = capped_lines([shown_from(root / name, cwd) for name in there])
+        notes = [] if names else ["No file matches."]
+        if len(names) > len(lines):
+            notes.append(f"[{len(lines):,} of {len(names):,} files shown; use a narrower pattern or path]")
+        if not listing.is_complete:
+            notes.append("[not all folders could be searched in time; use a narrower path]")
+        return ToolOutcome("ok", "\n".join(lines + notes))
+
+
+def _reach(pattern: str, base: str) -> str:
+    """Return a folder that holds all that a search below `base` can find; `/` if the pattern can climb."""
+    pattern = expanduser(pattern)
+    found = _WILDCARD.search(pattern)
+    if found is None:
+        return join(base, pattern)
+    fixed, wild = pattern[: found.start()], pattern[found.start() :]
+    if ".." in wild or "{/" in wild or ",/" in wild:
+        return "/"
+    return join(base, fixed[: fixed.rfind("/") + 1])
+
+
+def _fixed_outside(pattern: str) -> tuple[str, str]:
+    """Split off the fixed folders of a pattern that starts elsewhere: at the root, at home, or above."""
+    from ...workspace.patterns import split_fixed
+
+    fixed, rest = split_fixed(pattern)
+    is_elsewhere = fixed.startswith(("/", "~")) or ".." in fixed.split("/")
+    return (fixed, f"./{rest or '**'}") if is_elsewhere else ("", pattern)

@@ -1,0 +1,99 @@
+"""The tool `grep`: find lines of files by a regular expression."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from ...ports import ToolContext, ToolOutcome, ToolTraits
+from ...workspace.paths import FileProblem, counted, folder_and_file, located, resolved, shown_from
+from ..builtin import BuiltinTool
+from ..schema import PlainText, ToolArguments
+
+if TYPE_CHECKING:
+    from ...workspace.patterns import PathPattern
+    from ...workspace.tree import Listing
+    from .search.engine import Search, SearchResult
+
+MAX_MATCHES = 250
+_MAX_FILE_BYTES = 64 << 20
+
+_DESCRIPTION = (
+    "Search file contents, line by line, for a regular expression (Python syntax; (?i) at the start ignores"
+    " case). Returns path:line:text sorted by path. Leaves out what .gitignore names, hidden and binary"
+    f" files, and in a folder files over 64 MB. At most {MAX_MATCHES} lines are shown, all are counted."
+)
+
+
+class GrepArguments(ToolArguments):
+    pattern: PlainText = Field(max_length=4000, description="The regular expression.")
+    path: PlainText = Field(".", description="A folder or one file. Default: the working folder.")
+    glob: PlainText | None = Field(
+        None, description="Only files whose name matches, such as *.py or src/**/*.{ts,tsx}."
+    )
+
+
+class Grep(BuiltinTool[GrepArguments]):
+    traits = ToolTraits(subject="pattern", told_by=("pattern", "path"), is_quiet=True, shows="content")
+
+    def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
+        super().__init__("grep", _DESCRIPTION, GrepArguments)
+        self._use_ripgrep = use_ripgrep
+        self._limit_s = limit_s
+
+    def reaches_hidden(self, arguments: GrepArguments) -> bool:
+        from ...workspace.patterns import BadPattern, PathPattern
+
+        try:
+            return arguments.glob is not None and PathPattern(arguments.glob).reaches_hidden
+        except BadPattern:
+            return True
+
+    async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
+        from ...workspace.patterns import BadPattern, PathPattern
+        from ...workspace.tree import Listing
+        from .search.engine import Search, SearchResult
+        from .search.matches import BadExpression, bridged
+
+        try:
+            pattern = bridged(arguments.pattern)
+            only = PathPattern(arguments.glob) if arguments.glob is not None else None
+            path = resolved(arguments.path, context.cwd)
+            root, names = folder_and_file(located(path, context.reach, "searched"))
+        except (FileProblem, BadExpression, BadPattern) as error:
+            return ToolOutcome("error", str(error))
+        search = Search(root, self._use_ripgrep, self._limit_s)
+        listing = Listing(names) if names else await _candidates(search, only)
+        found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else SearchResult()
+        return ToolOutcome("ok", _report(found, listing, path, bool(names), context.cwd))
+
+
+async def _candidates(search: "Search", only: "PathPattern | None") -> "Listing":
+    from ...workspace.tree import Wanted
+
+    hidden = only is not None and only.reaches_hidden
+    listing = await search.list_files(Wanted(hidden, _MAX_FILE_BYTES))
+    if only is not None:
+        listing.paths = [path for path in listing.paths if only.matches(path)]
+    return listing
+
+
+def _report(found: "SearchResult", listing: "Listing", path: Path, is_file: bool, cwd: Path) -> str:
+    """Write the matches for the model; `path` is what was searched, as it was named."""
+    from .search.matches import capped_lines
+
+    lines = [
+        f"{shown_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
+        for file in found.files
+        for line in file.lines
+    ]
+    shown = capped_lines(lines)
+    notes = [] if lines else [f"No match in {counted(len(listing.paths), 'file')}."]
+    if found.count > len(shown):
+        notes.append(
+            f"[{len(shown):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"
+            " use a narrower pattern, path or glob]"
+        )
+    if not (found.is_complete and listing.is_complete):
+        notes.append("[stopped before everything was searched; the result is a part of it]")
+    return "\n".join(shown + notes)

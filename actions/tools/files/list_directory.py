@@ -1,0 +1,101 @@
+"""The tool `list_directory`: what is in a folder."""
+
+import asyncio
+import os
+import stat
+from itertools import islice
+from pathlib import Path
+
+from pydantic import Field
+
+from ...ports import ToolContext, ToolOutcome, ToolTraits
+from ...workspace.paths import (
+    FileProblem,
+    counted,
+    located,
+    resolved,
+    shown,
+    size_text,
+    special_kind,
+    translated,
+)
+from ...workspace.safe_open import Reach, folder_at, status_at
+from ..builtin import BuiltinTool
+from ..schema import PlainText, ToolArguments
+
+MAX_ENTRIES = 1000
+_MOST_READ = 200_000
+
+_DESCRIPTION = (
+    "List a folder, hidden entries included: folders first, with a slash, then files with their sizes and"
+    f" links with their targets, each group sorted by name. At most {MAX_ENTRIES} entries are shown."
+)
+
+
+class ListDirectoryArguments(ToolArguments):
+    path: PlainText = Field(description="The folder; relative paths start at the working folder.")
+
+
+class ListDirectory(BuiltinTool[ListDirectoryArguments]):
+    traits = ToolTraits(subject="path", is_quiet=True, shows="names", word="list", also_called=("ls",))
+
+    def __init__(self) -> None:
+        super().__init__("list_directory", _DESCRIPTION, ListDirectoryArguments)
+
+    async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolOutcome:
+        try:
+            path = resolved(arguments.path, context.cwd)
+            return ToolOutcome("ok", await asyncio.to_thread(_listed, path, context.reach))
+        except FileProblem as error:
+            return ToolOutcome("error", str(error))
+
+
+def _listed(path: Path, reach: Reach) -> str:
+    real = located(path, reach, "read")
+    with translated(path, "read"):
+        if not stat.S_ISDIR(status_at(real).st_mode):
+            raise FileProblem(f"{shown(path)} is not a folder; use read_file to read it.")
+        with folder_at(real, os.O_RDONLY) as folder, os.scandir(folder) as found:
+            return _described(path, folder, list(islice(found, _MOST_READ + 1)))
+
+
+def _described(path: Path, folder: int, entries: list[os.DirEntry[str]]) -> str:
+    is_cut = len(entries) > _MOST_READ
+    entries = sorted(entries[:_MOST_READ], key=_order)
+    folders = sum(entry.is_dir(follow_symlinks=False) for entry in entries)
+    more = "more than " if is_cut else ""
+    heading = f"{shown(path)}: {more}{counted(folders, 'folder')}, {counted(len(entries) - folders, 'file')}"
+    lines = [heading, *(_line(entry, folder) for entry in entries[:MAX_ENTRIES])]
+    if len(entries) > MAX_ENTRIES:
+        lines.append(
+            f"[{more}{len(entries) - MAX_ENTRIES:,} more entries not shown; glob finds them by name]"
+        )
+    return "\n".join(lines)
+
+
+def _order(entry: os.DirEntry[str]) -> tuple[bool, str]:
+    return not entry.is_dir(follow_symlinks=False), entry.name
+
+
+def _line(entry: os.DirEntry[str], folder: int) -> str:
+    name = shown(entry.name)
+    try:
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            return f"{name}/"
+        if stat.S_ISLNK(status.st_mode):
+            return _link(entry, name, folder)
+    except OSError as error:
+        return f"{name} ({error.strerror})"
+    kind = special_kind(status.st_mode)
+    return f"{name} ({kind or size_text(status.st_size)})"
+
+
+def _link(entry: os.DirEntry[str], name: str, folder: int) -> str:
+    target = shown(os.readlink(entry.name, dir_fd=folder))
+    try:
+        is_folder = entry.is_dir()
+        os.stat(entry.name, dir_fd=folder)
+    except OSError:
+        return f"{name} -> {target} (broken link)"
+    return f"{name} -> {target}{'/' if is_folder and not target.endswith('/') else ''}"

@@ -1,0 +1,156 @@
+"""The tool `read_file`: a page of a text file with line numbers, or a picture."""
+
+import asyncio
+import codecs
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from pydantic import Field
+
+from ....state.conversation.content import MAX_DOCUMENT_BYTES, Document, Image, attached, media_type_of
+from ....state.conversation.messages import encodable
+from ....state.errors import UsageError
+from ...ports import ToolContext, ToolOutcome, ToolTraits
+from ...workspace.paths import (
+    FileProblem,
+    IsFolder,
+    located,
+    open_regular,
+    resolved,
+    shown,
+    size_text,
+    translated,
+)
+from ...workspace.safe_open import Reach
+from ..builtin import BuiltinTool
+from ..schema import Count, PlainText, ToolArguments
+
+if TYPE_CHECKING:
+    from ...workspace.line_reader import LineReader
+    from ...workspace.text import TextForm
+
+MAX_LINES = 2000
+MAX_BYTES = 50_000
+MAX_LINE_CHARACTERS = 2000
+_CHUNK_BYTES = 1 << 20
+_MARK_BYTES = 16
+"""How much of a file says that it is a picture or a PDF."""
+_COUNTING_TIME_S = 2.0
+_SEARCHING_TIME_S = 20.0
+
+_DESCRIPTION = (
+    "Read a file. Each line comes as its number, a tab and its text. One call returns at most"
+    f" {MAX_LINES} lines and {MAX_BYTES // 1000} KB and says at which offset to go on; lines over"
+    f" {MAX_LINE_CHARACTERS} characters are cut. UTF-8, UTF-16 and Latin-1 are recognised. Pictures (PNG,"
+    " JPEG, GIF, WebP) and PDFs are shown if you can look at them; other binary files are refused."
+)
+
+
+class ReadFileArguments(ToolArguments):
+    path: PlainText = Field(description="The file; relative paths start at the working folder.")
+    offset: Count = Field(1, description="First line to read, counted from 1. Default: 1.")
+    limit: Count = Field(MAX_LINES, description=f"How many lines. Default and most: {MAX_LINES}.")
+
+
+class ReadFile(BuiltinTool[ReadFileArguments]):
+    traits = ToolTraits(subject="path", is_quiet=True, shows="content", word="read", also_called=("read",))
+
+    def __init__(self) -> None:
+        super().__init__("read_file", _DESCRIPTION, ReadFileArguments)
+
+    async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
+        from ...workspace.content_cache import version_at
+
+        path = resolved(arguments.path, context.cwd)
+        limit = min(arguments.limit, MAX_LINES)
+        try:
+            # Before the page: a change in between makes the page the newer one, and the version stale.
+            seen = await asyncio.to_thread(version_at, os.fspath(path))
+            if (picture := await asyncio.to_thread(_picture, path, context)) is not None:
+                return ToolOutcome("ok", f"{shown(path)} is shown below.", blocks=(picture,))
+            page = await asyncio.to_thread(_page, path, context.reach, arguments.offset, limit)
+        except IsFolder:
+            return ToolOutcome("error", f"{shown(path)} is a folder; use list_directory to look into it.")
+        except FileProblem as error:
+            return ToolOutcome("error", str(error))
+        return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
+
+
+def _picture(path: Path, context: ToolContext) -> Image | Document | None:
+    """Return a picture or a PDF that the model can look at; None for any other file."""
+    with open_regular(located(path, context.reach, "read")) as file, translated(path, "read"):
+        kind = media_type_of(file.read(_MARK_BYTES) or b"")
+        if kind is None or kind == "text/plain":
+            return None
+        file.seek(0)
+        try:
+            found = attached(file.read(MAX_DOCUMENT_BYTES + 1), shown(path))
+        except UsageError as error:
+            raise FileProblem(str(error)) from None
+        return found if context.shows(found) else None
+
+
+def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:
+    from ...workspace.line_reader import LineReader
+    from ...workspace.text import SAMPLE_BYTES, binary_kind, detected
+
+    with open_regular(located(path, reach, "read")) as file, translated(path, "read"):
+        sample = file.read(SAMPLE_BYTES) or b""
+        form = detected(sample)
+        if form is None:
+            size = size_text(os.fstat(file.fileno()).st_size)
+            raise FileProblem(f"{shown(path)} is a binary file ({binary_kind(sample)}, {size}), not text.")
+        if not sample[len(form.mark) :]:
+            return f"[{shown(path)} is empty: {size_text(len(sample))}]"
+        file.seek(len(form.mark))
+        lines = LineReader(_utf8_chunks(file, form), time.monotonic() + _SEARCHING_TIME_S)
+        try:
+            return _numbered(path, lines, offset, limit, form)
+        except TimeoutError:
+            raise FileProblem(
+                f"{shown(path)} is too large: line {offset} was not found in"
+                f" {_SEARCHING_TIME_S:.0f} s. Use the shell."
+            ) from None
+
+
+def _numbered(path: Path, lines: "LineReader", offset: int, limit: int, form: "TextForm") -> str:
+    from ...workspace.line_reader import shown_line
+
+    passed = lines.skip(offset - 1)
+    stored = "latin-1" if form.encoding == "latin-1" else "utf-8"
+    shown_lines: list[str] = []
+    room = MAX_BYTES
+    while len(shown_lines) < limit and (line := lines.peek()) is not None:
+        text = f"{offset + len(shown_lines):6d}\t{shown_line(*line, MAX_LINE_CHARACTERS, stored)}"
+        room -= len(text.encode()) + 1
+        if room < 0:
+            break
+        shown_lines.append(text)
+        lines.take()
+    if not shown_lines:
+        raise FileProblem(f"{shown(path)} has only {passed} lines; offset {offset} is behind its end.")
+    return "\n".join(shown_lines + _trailer(lines, offset, offset + len(shown_lines), form))
+
+
+def _trailer(lines: "LineReader", first: int, following: int, form: "TextForm") -> list[str]:
+    left, is_exact = lines.count_rest(time.monotonic() + _COUNTING_TIME_S)
+    notes = [f"[encoding: {form.name}]"] if form.encoding != "utf-8" else []
+    if left:
+        amount = f"{left:,}" if is_exact else f"more than {left:,}"
+        notes.append(f"[lines {first}-{following - 1} shown; {amount} left; go on with offset {following}]")
+    return notes
+
+
+def _utf8_chunks(file: BinaryIO, form: "TextForm") -> Iterator[bytes]:
+    """Yield the content such that every line ends with one newline byte."""
+    if form.encoding in ("utf-8", "latin-1"):
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+        return
+    decoder = codecs.getincrementaldecoder(form.encoding)("replace")
+    while chunk := file.read(_CHUNK_BYTES):
+        yield decoder.decode(chunk).encode()
+    yield decoder.decode(b"", final=True).encode()

@@ -1,0 +1,157 @@
+"""Lists and searches files: with ripgrep where it is installed, else in Python, with the same answers."""
+
+import asyncio
+import json
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import cast
+
+from ....workspace.paths import FileProblem, open_regular
+from ....workspace.safe_open import status_at
+from ....workspace.tree import Listing, Wanted, files_below
+from . import ripgrep, worker
+from .matches import FileMatches, MatchedLine, line_text, reads_alike
+from .ripgrep import run_piped
+
+_MOST_WORKER_BYTES = 64_000_000
+_SAMPLE_BYTES = 65_536
+
+
+@dataclass(slots=True)
+class SearchResult:
+    files: list[FileMatches] = field(default_factory=list[FileMatches])
+    """Sorted by path; only the first hold lines."""
+    is_complete: bool = True
+
+    @property
+    def count(self) -> int:
+        return sum(file.count for file in self.files)
+
+
+class Search:
+    """One search below the real path `root` with a time limit."""
+
+    def __init__(self, root: Path, use_ripgrep: bool, limit_s: float) -> None:
+        self._root = root
+        self._program = shutil.which("rg") if use_ripgrep else None
+        self._deadline = time.monotonic() + limit_s
+
+    async def list_files(self, wanted: Wanted) -> Listing:
+        """Return the files below the root, sorted by path."""
+        listing = None
+        if self._program is not None:
+            listing = await ripgrep.list_files(self._program, self._root, wanted, self._left())
+        if listing is None:
+            listing = await self._walk(wanted)
+        listing.paths.sort()
+        return listing
+
+    async def still_there(self, paths: Sequence[str]) -> list[str]:
+        """Return those that are files below the root, reached through no link.
+
+        ripgrep goes by names: a folder that becomes a link leads it out.
+        """
+        if self._program is None:
+            return list(paths)
+        return await asyncio.to_thread(lambda: [path for path in paths if _is_file(self._root / path)])
+
+    async def find(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
+        """Search sorted files; at most `limit` lines are kept, all are counted."""
+        program = self._program
+        if program is not None and reads_alike(pattern) and await ripgrep.can_search(program, pattern):
+            return await self._find_with_ripgrep(program, pattern, paths, limit)
+        return await self._find_with_worker(pattern, paths, limit)
+
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    async def _walk(self, wanted: Wanted) -> Listing:
+        stop = Event()
+        try:
+            return await asyncio.to_thread(files_below, self._root, wanted, self._deadline, stop)
+        finally:
+            stop.set()
+
+    async def _find_with_ripgrep(
+        self, program: str, pattern: str, paths: Sequence[str], limit: int
+    ) -> SearchResult:
+        counts: dict[str, int] = {}
+        is_complete = True
+        for batch in ripgrep.batches(paths):
+            counted, was_complete = await ripgrep.count_matches(
+                program, self._root, pattern, batch, self._left()
+            )
+            counts.update(counted)
+            is_complete = is_complete and was_complete
+        names = await asyncio.to_thread(self._text_only, sorted(counts))
+        shown, unshown = _first(names, counts, limit)
+        files: list[FileMatches] = []
+        for at in range(0, len(shown), ripgrep.MOST_OPEN):
+            batch = shown[at : at + ripgrep.MOST_OPEN]
+            found, was_complete = await ripgrep.matching_lines(
+                program, self._root, pattern, batch, limit, self._left()
+            )
+            files += found
+            is_complete = is_complete and was_complete
+        files = _limited(files, counts, limit)
+        return SearchResult(files + [FileMatches(name, counts[name], ()) for name in unshown], is_complete)
+
+    async def _find_with_worker(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
+        header = json.dumps({"pattern": pattern, "limit": limit}).encode()
+        names = "\0".join(paths).encode(errors="surrogateescape")
+        ran = await run_piped(
+            [sys.executable, "-I", "-S", worker.__file__],
+            self._root, self._left(), _MOST_WORKER_BYTES, header + b"\n" + names,
+        )  # fmt: skip
+        files: list[FileMatches] = []
+        for line in ran.output.splitlines():
+            if not line.endswith(b"]"):
+                break
+            index, count, lines = cast(tuple[int, int, list[tuple[int, str, int]]], json.loads(line))
+            texts = [MatchedLine(n, line_text(text.encode("latin-1"), length)) for n, text, length in lines]
+            files.append(FileMatches(paths[index], count, texts))
+        return SearchResult(files, ran.status == 0)
+
+    def _text_only(self, paths: Sequence[str]) -> list[str]:
+        return [path for path in paths if _is_text(self._root / path)]
+
+
+def _first(names: Sequence[str], counts: dict[str, int], limit: int) -> tuple[list[str], list[str]]:
+    """Split off the files whose lines fill the limit."""
+    total = 0
+    for index, name in enumerate(names):
+        if total >= limit:
+            return list(names[:index]), list(names[index:])
+        total += counts[name]
+    return list(names), []
+
+
+def _limited(files: Sequence[FileMatches], counts: dict[str, int], limit: int) -> list[FileMatches]:
+    limited: list[FileMatches] = []
+    for file in files:
+        limited.append(FileMatches(file.path, counts[file.path], file.lines[:limit]))
+        limit -= len(limited[-1].lines)
+    return limited
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(status_at(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_text(path: Path) -> bool:
+    """Tell text from binary as the worker does: by a NUL near the beginning."""
+    try:
+        with open_regular(path) as file:
+            sample = file.read(_SAMPLE_BYTES)
+    except (FileProblem, OSError):
+        return False
+    return b"\0" not in sample or sample.startswith((b"\xff\xfe", b"\xfe\xff"))

@@ -1,0 +1,113 @@
+"""The tool `write_file`: create a file or replace its whole content."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from ...ports import Prepared, ToolContext, ToolOutcome, ToolTraits
+from ...workspace.paths import FileProblem, counted, located, resolved, shown, shown_from, size_text
+from ...workspace.safe_open import Reach
+from ..builtin import WritingTool
+from ..schema import PlainText, ToolArguments
+
+if TYPE_CHECKING:
+    from ...workspace.text import FileText, TextForm
+
+_DESCRIPTION = (
+    "Create a file, or replace the whole content of one, as one atomic step; missing folders are made."
+    " A replaced file keeps its mode, encoding and line ends. To change a part of a file use edit_file."
+)
+
+
+class WriteFileArguments(ToolArguments):
+    path: PlainText = Field(description="The file; relative paths start at the working folder.")
+    content: str = Field(description="The complete new content.")
+
+
+class WriteFile(WritingTool[WriteFileArguments]):
+    traits = ToolTraits(
+        word="write",
+        subject="path",
+        writes_files=True,
+        content="content",
+        references=("content",),
+        also_called=("write",),
+    )
+
+    def __init__(self) -> None:
+        super().__init__("write_file", _DESCRIPTION, WriteFileArguments)
+        self.plan = _plan
+
+    async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
+        from .planned_write import outdated
+
+        prepared = await super().prepare(arguments, context)
+        if isinstance(prepared, ToolOutcome) or context.known is None:
+            return prepared
+        name = shown_from(resolved(arguments.path, context.cwd), context.cwd)
+        return outdated(prepared, context.known, name) or prepared
+
+
+def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:
+    from ...workspace.text import load
+    from .planned_write import planned
+
+    if arguments.path.endswith("/"):
+        raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")
+    content, path = arguments.content, resolved(arguments.path, cwd)
+    target = located(path, reach, "written", is_new=True)
+    old = load(target) if target.exists() else None
+    form, notes = _form_for(content, old)
+    text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
+    stored = form.encode(text)
+    name = shown_from(path, cwd)
+
+    def report(status: os.stat_result | None) -> str:
+        lines = content.count("\n") + (not content.endswith("\n") and content != "")
+        verb = "Created" if old is None else "Overwrote"
+        said = f"{verb} {name}: {counted(lines, 'line')}, {size_text(len(stored))}."
+        return "\n".join([said, *notes, *link_note(status), *_difference(old, content, name)])
+
+    return planned(target, old, stored, report)
+
+
+def _form_for(content: str, old: "FileText | None") -> "tuple[TextForm, list[str]]":
+    """Choose how to store the content: as the old file was, where that can hold it."""
+    from ...workspace.text import TextForm
+
+    if old is None or old.form is None:
+        return TextForm(), ["The old content was binary."] if old else []
+    try:
+        old.form.encode(content)
+    except UnicodeEncodeError:
+        return replace(TextForm(), newline=old.form.newline), [
+            f"The file was {old.form.name}, which cannot hold the new content: it is UTF-8 now."
+        ]
+    kept = [f"Kept its form: {old.form.name}."] if old.form != TextForm(newline=old.form.newline) else []
+    if _needs_crlf(content, old.form):
+        kept.append("Kept its CRLF line ends.")
+    mark_twice = content.startswith("\ufeff") and old.form.mark
+    return (replace(old.form, mark=b"") if mark_twice else old.form), kept
+
+
+def _needs_crlf(content: str, form: "TextForm") -> bool:
+    return form.newline == "\r\n" and "\r\n" not in content
+
+
+def link_note(old: os.stat_result | None) -> list[str]:
+    """Say that other names of a replaced file still hold the old content."""
+    if old is None or old.st_nlink < 2:
+        return []
+    return [f"The file had {old.st_nlink} names (hard links); the others keep the old content."]
+
+
+def _difference(old: "FileText | None", content: str, name: str) -> list[str]:
+    if old is None or old.text is None:
+        return []
+    from ...workspace.text import unified
+
+    before, after = old.text.replace("\r\n", "\n"), content.replace("\r\n", "\n")
+    return [unified(before, after, name)] if before != after else ["The content is the same as before."]

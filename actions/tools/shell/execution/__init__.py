@@ -1,0 +1,1 @@
+"""Runs a command under a supervisor, and finds out later what became of it."""

@@ -1,0 +1,259 @@
+"""Runs a command under its supervisor and brings back how it ended; nothing of it is left afterwards."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Set
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from .....state.process.cancellation import to_the_end
+from .....state.process.crashpoints import reach
+from ..sandbox.launch import NO_SANDBOX, Launch
+from ..supervisor.order import Order
+from ..supervisor.supervise import OVER
+from ..supervisor.watch import KILLING_S, REASONS, STOP_GRACE_S
+from .process_marker import kill_marked, shell_environment
+from .spool import CommandLimits, Ended, Reason, Spool, ended
+from .supervisor_pool import PACKAGE, Spare, ordered
+
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from supervisor.program import main; main(*sys.argv[2:])"
+"""A module, so that its bytecode is kept, and without the packages around it, so that they are not loaded."""
+_LETTERS = {reason: letter for letter, reason in REASONS.items()}
+_STOPPING_S = STOP_GRACE_S + KILLING_S + 1
+_REAPING_S = 1.0
+_CLAIMING_S = 3.0
+"""A spare supervisor that has not taken the call by then never shall."""
+
+
+async def run_supervised(
+    command: str,
+    cwd: Path,
+    limits: CommandLimits,
+    spool: Spool,
+    grew: Callable[[], bool],
+    withheld: Set[str] = frozenset(),
+    launch: Launch = NO_SANDBOX,
+) -> Ended:
+    """Run a command with the shell; `grew` looks into the spool, and tells whether there was something new.
+
+    It sees the environment but for the names in `withheld`.
+
+    Raises `OSError` if nothing could be started. A cancellation leaves when every process is gone.
+    """
+    words = [*launch.words, _shell(), "-c", command]
+    run = _Run(words, cwd, limits, spool, grew, withheld, launch)
+    reason: Reason = "cancelled"
+    try:
+        await to_the_end(run.start())
+        reason = await run.wait()
+    finally:
+        end = await to_the_end(run.end(reason))
+    return end
+
+
+def _shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+class _Run:
+    """One command with its two pipes: a line to the supervisor, and the news from it."""
+
+    def __init__(
+        self,
+        command: list[str],
+        cwd: Path,
+        limits: CommandLimits,
+        spool: Spool,
+        grew: Callable[[], bool],
+        withheld: Set[str],
+        launch: Launch,
+    ) -> None:
+        self._command = command
+        self._cwd = cwd
+        self._limits = limits
+        self._spool = spool
+        self._withheld = withheld
+        self._launch = launch
+        self._news = _News(grew)
+        self._lifeline = -1
+        self._process: subprocess.Popen[bytes] | Spare | None = None
+        self._claim_by = float("inf")
+
+    async def start(self, with_spares: bool = True) -> None:
+        """Have the command started by a supervisor that waits for that, or else by one of its own."""
+        hear, self._lifeline = os.pipe()
+        come, tell = os.pipe()
+        news = os.fdopen(come, "rb", buffering=0)
+        order = self._order()
+        try:
+            if with_spares:
+                self._process = await ordered(order, str(self._cwd), (hear, tell), self._launch.descriptors)
+            if self._process is None:
+                self._process = self._program(order, hear, tell)
+            reach("spawned")
+            loop = asyncio.get_running_loop()
+            if isinstance(self._process, Spare):
+                self._claim_by = loop.time() + _CLAIMING_S
+            await loop.connect_read_pipe(lambda: self._news, news)
+        except BaseException:
+            news.close()
+            raise
+        finally:
+            os.close(hear)
+            os.close(tell)
+
+    def _order(self) -> Order:
+        environment = shell_environment(os.environ, self._spool.marker, self._withheld)
+        return Order(
+            call=(str(self._spool.folder), self._spool.marker),
+            command=self._command,
+            environment={**environment, **self._launch.environment},
+            most_bytes=self._limits.max_bytes,
+            sandbox=(self._launch.words[0] if self._launch.words else "", self._launch.orders),
+        )
+
+    def _program(self, order: Order, hear: int, tell: int) -> "subprocess.Popen[bytes]":
+        *words, shell, _, command = order.command
+        own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": order.folder}
+        told = (shell, str(order.most_bytes), str(order.steps), *words)
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", PROGRAM, PACKAGE, *told],
+            cwd=self._cwd,
+            env={**order.environment, **own},
+            pass_fds=self._launch.descriptors,
+            stdin=hear,
+            stdout=tell,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    async def wait(self) -> Reason:
+        """Return when the command ended by itself, or with the reason to stop it."""
+        now = asyncio.get_running_loop().time
+        latest = now() + self._limits.timeout_s
+        while not self._news.is_closed or await self._started_anew():
+            silent = self._news.last_growth + self._limits.idle_s
+            if now() >= min(latest, silent):
+                return "timeout" if now() >= latest else "idle"
+            if now() >= self._claim_by:
+                await self._started_anew()
+            await self._news.change(min(latest, silent, self._claim_by) - now())
+        return ""
+
+    async def _started_anew(self) -> bool:
+        """Start the program if the spare did not take the call, and never can; tell whether that was so."""
+        is_spare, self._claim_by = isinstance(self._process, Spare), float("inf")
+        if not is_spare or self._news.report or not self._spool.renew():
+            return False
+        self._let_go()
+        self._news = self._news.successor()
+        await to_the_end(self.start(with_spares=False))
+        return True
+
+    async def end(self, reason: Reason) -> Ended:
+        """Have everything killed that is left, and let go of the pipes."""
+        if reason:
+            self._ask_to_stop(reason)
+        await self._until_closed()
+        end = ended(bytes(self._news.report), reason, self._limits)
+        if end.status is None and self._process is not None:
+            self._process.kill()
+            await asyncio.to_thread(kill_marked, self._spool.marker)
+        self._news.close()
+        await self._reap()
+        self._let_go()
+        return end
+
+    def _ask_to_stop(self, reason: Reason) -> None:
+        with suppress(OSError):
+            os.write(self._lifeline, _LETTERS[reason])
+        if self._process is not None:
+            # The command may have stopped its supervisor.
+            self._process.send_signal(signal.SIGCONT)
+
+    async def _until_closed(self) -> None:
+        now = asyncio.get_running_loop().time
+        latest = now() + _STOPPING_S
+        while self._process is not None and not self._news.is_closed and now() < latest:
+            await self._news.change(latest - now())
+
+    async def _reap(self) -> None:
+        """Have the supervisor end, which has nothing left to do; a process of ours is waited for."""
+        is_over = self._news.report.endswith(OVER)
+        if self._process is None:
+            return
+        if is_over:
+            self._process.kill()
+        now = asyncio.get_running_loop().time
+        latest, nap_s = now() + _REAPING_S, 0.0002
+        while self._process.poll() is None and not (is_over and isinstance(self._process, Spare)):
+            if now() > latest:
+                self._process.kill()
+            await asyncio.sleep(nap_s)
+            nap_s = min(2 * nap_s, 0.005)
+
+    def _let_go(self) -> None:
+        """Close our ends: whoever still waits for an order sees that there is nobody."""
+        self._news.close()
+        if isinstance(self._process, Spare):
+            self._process.kill()
+            self._process.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+        self._process, self._lifeline = None, -1
+
+
+class _News(asyncio.Protocol):
+    """What the supervisor says: that the output grew, and in the end its report."""
+
+    def __init__(self, grew: Callable[[], bool]) -> None:
+        self.last_growth = asyncio.get_running_loop().time()
+        self.report = bytearray()
+        self.is_closed = False
+        self._grew = grew
+        self._changed = asyncio.Event()
+        self._transport: asyncio.ReadTransport | None = None
+
+    async def change(self, timeout_s: float) -> None:
+        """Wait until there is something to look at, or for so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+    def successor(self) -> "_News":
+        """Return one for another supervisor of the same command."""
+        return _News(self._grew)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.ReadTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        # Empty lines are no part of the report; kept, they would fill the memory in a long run.
+        if self.report or data.strip(b"\n"):
+            self.report += data
+        self._look()
+        if self.report.endswith(OVER):
+            # All is said; that this process ends, too, is waited for elsewhere.
+            self.is_closed = True
+            self._changed.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._look()
+        self.is_closed = True
+        self._changed.set()
+
+    def close(self) -> None:
+        """Look for the last time: the spool may be closed after this."""
+        self._look()
+        self.is_closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def _look(self) -> None:
+        if not self.is_closed and self._grew():
+            self.last_growth = asyncio.get_running_loop().time()

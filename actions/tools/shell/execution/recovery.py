@@ -1,0 +1,109 @@
+"""Finds out what came of a shell command whose agent died, from the folder that its supervisor wrote."""
+
+import asyncio
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from .....state.store.sessions.listing import is_gone
+from ....ports import Recovered, ToolOutcome
+from ....workspace.atomic_write import wait_for_lock
+from ....workspace.paths import opened
+from ..output import Captured, captured, outcome_of, outcome_with
+from ..supervisor.claim import ENDED, OUTPUT, READY, STARTED
+from .process_marker import kill_marked, marked_processes
+from .spool import CommandLimits, Ended, call_mark, ended, this_boot
+
+_PATIENCE_S = 1.5
+"""A supervisor whose agent died needs less to end the command and to say so."""
+_AWAY = "the agent had died when this ended; the process that watched the command recorded it"
+_RESTARTED = "The machine was started again since then, so how far it came is not recorded."
+_UNRECORDED = "How it ended is not recorded."
+_UNRECORDED_AND_KILLED = "How it ended is not recorded; what was left of it was killed now."
+_NEVER_STARTED = "The command was not run: the agent died before it was started."
+
+
+async def recover(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
+    """End what is left of the command and say what is known of it; None if it left no folder."""
+    return await asyncio.to_thread(_recovered, scratch, limits, takes_file)
+
+
+def _recovered(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
+    taken_back = _take_back(scratch)
+    if taken_back is not None:
+        if taken_back and taken_back == this_boot():
+            return Recovered(ToolOutcome("error", _NEVER_STARTED), is_not_started=True)
+        return Recovered(None, "", _RESTARTED)
+    try:
+        mark = call_mark(scratch.joinpath(STARTED).read_text())
+    except FileNotFoundError:
+        return None
+    if mark.boot != this_boot():
+        # The supervisor's record was never synced: what is left of it may be a part.
+        return Recovered(None, _output(scratch, True).text, _RESTARTED)
+    with opened(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
+        wait_for_lock(started, fcntl.LOCK_SH, _PATIENCE_S)
+    killed = kill_marked(mark.marker)
+    output = _output(scratch, takes_file)
+    try:
+        report = scratch.joinpath(ENDED).read_bytes()
+    except FileNotFoundError:
+        return Recovered(None, output.text, _UNRECORDED_AND_KILLED if killed else _UNRECORDED)
+    return _told(ended(report, "", limits), output, limits)
+
+
+def still_running(scratch: Path) -> list[str]:
+    """Return the processes of a call that are there now, as `pid name`."""
+    with suppress(OSError, ValueError):
+        mark = call_mark(scratch.joinpath(STARTED).read_text())
+        return marked_processes(mark.marker) if mark.boot == this_boot() else []
+    return []
+
+
+def _take_back(scratch: Path) -> str | None:
+    """See to it that a command that nobody has started never is; return the boot it was made ready in."""
+    for ready in scratch.glob(f"{READY}*"):
+        with suppress(FileNotFoundError):
+            boot = call_mark(ready.read_text()).boot
+            ready.unlink()
+            return boot
+    return None
+
+
+def _output(scratch: Path, takes_file: bool) -> Captured:
+    try:
+        with opened(scratch / OUTPUT, os.O_RDONLY | os.O_NOFOLLOW) as file:
+            return captured(file, takes_file)
+    except FileNotFoundError:
+        return Captured("", None)
+
+
+def _told(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:
+    if end.reason == "agent":
+        note = f"It was stopped {end.after_s:.1f} s after its start because the agent was gone."
+        return Recovered(None, output.text, note)
+    if end.reason == "cancelled":
+        content = (
+            f"Interrupted after {end.after_s:.1f} s and stopped; a part of it may have taken effect."
+            f" Output so far:\n{output.text or '(none)'}"
+        )
+        return Recovered(outcome_with("interrupted", content, output))
+    return Recovered(outcome_of(output, end, limits, _AWAY))
+
+
+def end_abandoned(scratch: Path) -> int:
+    """Kill the processes of abandoned calls, whose folders are in those of `scratch`; return how many."""
+    markers = [mark for started in scratch.glob(f"*/*/{STARTED}") if (mark := _abandoned(started))]
+    return kill_marked(*markers) if markers else 0
+
+
+def _abandoned(started: Path) -> str:
+    """Return the marker of a call that nobody watches any more; nothing for any other."""
+    with suppress(OSError, ValueError), started.open("rb") as file:
+        mark = call_mark(file.read().decode("ascii", "replace"))
+        if mark.boot == this_boot() and is_gone(mark.agent):
+            # Its supervisor holds the lock, and ends the command by itself.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return mark.marker
+    return ""

@@ -1,0 +1,160 @@
+"""The folder of one shell command, from which it can be started once and where its output is."""
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Self, cast, get_args
+
+from .....state.store.sessions.lease import new_runner
+from ....workspace.paths import make_private, size_text
+from ..supervisor.claim import OUTPUT, READY
+
+
+def this_boot() -> str:
+    """Return what names the time since the machine was started; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+class CallMark(NamedTuple):
+    """What is in the file that says whether a command was started."""
+
+    marker: str
+    """In the environment of every process of the command."""
+    boot: str
+    """When the machine was started that it ran on."""
+    agent: str
+    """Who made it ready; empty in folders of older versions."""
+
+
+def call_mark(text: str) -> CallMark:
+    marker, boot, agent, *_ = [*text.split("\n"), "", "", ""]
+    return CallMark(marker, boot, agent)
+
+
+class Spool:
+    """Read by the agent while the supervisor writes."""
+
+    def __init__(self, folder: Path, marker: str) -> None:
+        """Make the folder ready for the command whose processes carry the marker. Raises `OSError`."""
+        # The supervisor works elsewhere.
+        self.folder = folder.absolute()
+        self.marker = marker
+        make_private(self.folder)
+        self.output = os.open(self.folder / OUTPUT, os.O_RDONLY | _NEW_FILE, 0o600)
+        try:
+            self._write_ready()
+        except OSError:
+            os.close(self.output)
+            raise
+        self._seen = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.output)
+
+    def news(self, most_bytes: int) -> tuple[bytes, int]:
+        """Return the end of what was written since the last time, and how many bytes came before that."""
+        size = os.fstat(self.output).st_size
+        came, self._seen = size - self._seen, size
+        taken = min(came, most_bytes)
+        return os.pread(self.output, taken, size - taken), came - taken
+
+    def renew(self) -> bool:
+        """See to it that whoever was told to start the command never can; False if it was started already.
+
+        It can be started once more then, with the new marker.
+        """
+        marker = secrets.token_hex(len(self.marker) // 2)
+        ready = self.folder / f"{READY}{marker}"
+        try:
+            self.folder.joinpath(f"{READY}{self.marker}").rename(ready)
+        except OSError:
+            return False
+        self.marker = marker
+        with ready.open("r+b") as file:
+            file.write(marker.encode("ascii"))
+        return True
+
+    def _write_ready(self) -> None:
+        with os.fdopen(
+            os.open(self.folder / f"{READY}{self.marker}", os.O_WRONLY | _NEW_FILE, 0o600), "w"
+        ) as file:
+            file.write("\n".join(CallMark(self.marker, this_boot(), new_runner())))
+
+
+Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent", "input"]
+"""Why a command was stopped; empty if it was not. `agent`: the agent was gone; `signal`: somebody told the
+supervisor to end; `input`: it waited for somebody to type."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLimits:
+    timeout_s: float
+    idle_s: float
+    """Without any output."""
+    max_bytes: int
+    """Of output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    status: int | None
+    """Exit code, or a negative signal; None if the supervisor was killed."""
+    reason: Reason = ""
+    problem: str = ""
+    """Why no more output was taken."""
+    leftovers: tuple[str, ...] = ()
+    """Processes that were still there when the command ended, as `pid name`."""
+    too_many: int = 0
+    """Processes at once, if that was why it was killed."""
+    survivors: int = 0
+    """Processes that not even SIGKILL ended in time."""
+    after_s: float = 0
+    """From start to end."""
+    asking: str = ""
+    """The program that waited for somebody to type."""
+    moved: tuple[str, ...] = ()
+    """Where protected places went that the command had made: a sandbox protects only what exists."""
+    is_refused: bool = False
+    """It was not run: another process had settled the call."""
+
+
+def ended(report: bytes, asked: Reason, limits: CommandLimits) -> Ended:
+    """Read a report, or what there is of it; `asked` is why the command was told to stop."""
+    facts: dict[str, list[str]] = {}
+    for line in report.decode(errors="replace").splitlines():
+        name, _, value = line.partition(" ")
+        facts.setdefault(name, []).append(value)
+    if "status" not in facts:
+        return Ended(None, asked, is_refused="refused" in facts)
+    stopped = facts.get("stopped", [""])[0]
+    return Ended(
+        status=_number(facts, "status"),
+        reason=cast(Reason, stopped if stopped in get_args(Reason) else ""),
+        problem=_problem(facts, limits),
+        leftovers=tuple(facts.get("left", ())),
+        asking=facts.get("asking", [""])[0],
+        moved=tuple(facts.get("moved", ())),
+        too_many=_number(facts, "too_many"),
+        survivors=_number(facts, "survivors"),
+        after_s=float(facts.get("after", ["0"])[0]),
+    )
+
+
+def _number(facts: dict[str, list[str]], name: str) -> int:
+    return int(facts.get(name, ["0"])[0])
+
+
+def _problem(facts: dict[str, list[str]], limits: CommandLimits) -> str:
+    if "lost" in facts:
+        return f"its output could not be kept any more ({os.strerror(_number(facts, 'lost'))})"
+    return f"it wrote more than {size_text(limits.max_bytes)} of output" if "full" in facts else ""

@@ -1,0 +1,263 @@
+"""Supervisors that were started ahead and wait for an order; who gets none starts the program instead."""
+
+import asyncio
+import atexit
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ..supervisor.order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, PLAIN, Order, packed
+
+PACKAGE = str(Path(__file__).parent.parent)
+"""Where a program finds the package of supervisors, without the packages around it."""
+_ZYGOTE = "import sys; sys.path.append(sys.argv[1]); from supervisor.zygote import main; main(*sys.argv[2:])"
+_PATIENCE_S = 3.0
+_REST_S = 60.0
+"""After one that could not be started, or did nothing, it is not tried again for so long."""
+_INHERITED = ("LD_LIBRARY_PATH",)
+"""Of our environment: what the interpreter may need to start."""
+
+
+class Spare:
+    """One supervisor that waits for its order, or has had it; signalled as `subprocess.Popen` is."""
+
+    def __init__(self, line: socket.socket, handle: int) -> None:
+        self._line = line
+        self._handle = handle
+
+    def order(self, content: bytes, files: Sequence[int]) -> bool:
+        """Tell it what to run; False if it is gone. Whether it does is told by its claim alone."""
+        try:
+            with self._line:
+                socket.send_fds(self._line, [content], files, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:
+            self.close()
+            return False
+        return True
+
+    def send_signal(self, number: int) -> None:
+        with suppress(OSError):
+            signal.pidfd_send_signal(self._handle, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Return 0 when it has ended; what its parent was told nobody asks."""
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        return 0 if poll.poll(0) else None
+
+    def close(self) -> None:
+        self._line.close()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+class _Zygote:
+    """Our side of the process that forks them."""
+
+    def __init__(self) -> None:
+        self.standing = _standing()
+        self.has_delivered = False
+        self._promised = 1
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control = ours
+        kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        told = (str(theirs.fileno()), str(os.getpid()))
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _ZYGOTE, PACKAGE, *told],
+                cwd="/",
+                env={**kept, MARK: NO_MARK},
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+
+    def ask(self, request: bytes) -> None:
+        """Have one more forked."""
+        with suppress(OSError):
+            self._control.send(request, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self._promised += 1
+
+    def next(self, patience_s: float) -> Spare | None:
+        """Return one that waits; None if there is none in time. Raises `EOFError` if there will be none."""
+        if not self._promised:
+            self.ask(PLAIN)
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        if not poll.poll(patience_s * 1000):
+            return None
+        try:
+            said, files, _, _ = socket.recv_fds(self._control, 16, 2, socket.MSG_CMSG_CLOEXEC)
+        except OSError as error:
+            raise EOFError from error
+        self._promised -= 1
+        if len(files) == 2:
+            self.has_delivered = True
+            return Spare(socket.socket(fileno=files[0]), files[1])
+        for file in files:
+            os.close(file)
+        if said != NONE_LEFT:
+            raise EOFError
+        return None
+
+    def end(self) -> None:
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+
+    def forget(self) -> None:
+        """Close our copy after a fork: it belongs to the process that was copied."""
+        self._control.close()
+        self._process.returncode = 0
+
+
+class _Spares:
+    """Those of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._zygote: _Zygote | None = None
+        self._rests_until = 0.0
+        self._is_registered = False
+
+    def start(self) -> None:
+        """Begin to start them; nobody waits."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._running()
+            finally:
+                self._lock.release()
+
+    def at_hand(self) -> Spare | None:
+        """Return one if that takes no waiting."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._one(0)
+        finally:
+            self._lock.release()
+
+    def wait_for_one(self) -> Spare | None:
+        """Return one; None where there can be none."""
+        with self._lock:
+            return self._one(_PATIENCE_S) or self._one(_PATIENCE_S)
+
+    def replace(self, request: bytes) -> None:
+        """Have one forked for the command that comes after this one, while this one runs."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._zygote is not None:
+                    self._zygote.ask(request)
+            finally:
+                self._lock.release()
+
+    def _one(self, patience_s: float) -> Spare | None:
+        zygote = self._running()
+        if zygote is None:
+            return None
+        try:
+            spare = zygote.next(patience_s)
+        except EOFError:
+            self._give_up(zygote)
+            return None
+        if spare is None and patience_s:
+            self._give_up(zygote)
+        return spare
+
+    def _give_up(self, zygote: _Zygote) -> None:
+        if not zygote.has_delivered:
+            self._rests_until = time.monotonic() + _REST_S
+        self.end()
+
+    def _running(self) -> _Zygote | None:
+        if self._zygote is not None and self._zygote.standing != _standing():
+            self.end()
+        if self._zygote is None and time.monotonic() >= self._rests_until:
+            self._register()
+            try:
+                self._zygote = _Zygote()
+            except OSError:
+                self._rests_until = time.monotonic() + _REST_S
+        return self._zygote
+
+    def _register(self) -> None:
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self.end)
+            os.register_at_fork(after_in_child=self._forget)
+
+    def end(self) -> None:
+        if self._zygote is not None:
+            self._zygote.end()
+        self._zygote = None
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        if self._zygote is not None:
+            self._zygote.forget()
+        self._zygote = None
+
+
+_LINES = (b"Umask", b"Uid", b"Gid", b"Groups", b"CapEff", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed_list")
+
+
+def _standing() -> tuple[bytes, ...]:
+    """Return what a process hands on to those it starts, and what may change while it runs."""
+    kept = (line for line in _told("status").split(b"\n") if line.partition(b":")[0] in _LINES)
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    return (*kept, *map(_told, ("limits", "cgroup", "oom_score_adj")), b"%d" % nice)
+
+
+def _told(name: str) -> bytes:
+    """Return what the kernel tells of this process; nothing where it does not."""
+    try:
+        return Path(f"/proc/self/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+_spares = _Spares()
+_CAN_BE = sys.platform == "linux" and hasattr(os, "pidfd_open")
+
+
+def prepare() -> None:
+    """Begin to start what the next command will need, if it is not there yet."""
+    if _CAN_BE:
+        _spares.start()
+
+
+async def ordered(order: Order, cwd: str, ends: tuple[int, int], files: tuple[int, ...]) -> Spare | None:
+    """Give an order, with the ends of its pipes and open `files`, to a supervisor that waits.
+
+    None if there is none, or if it cannot be told so: then nobody has the order, and nobody will.
+    """
+    content = packed(order, cwd, files)
+    if not _CAN_BE or len(content) > MOST_BYTES:
+        return None
+    for _ in range(2):
+        spare = _spares.at_hand() or await asyncio.to_thread(_spares.wait_for_one)
+        if spare is None:
+            return None
+        if spare.order(content, (*ends, *files)):
+            _spares.replace(CONFINED if order.steps >= 0 else PLAIN)
+            return spare
+    return None

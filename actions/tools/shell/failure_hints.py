@@ -1,0 +1,42 @@
+"""What a failed command gives away: that it wanted to ask somebody, or met the walls of its sandbox."""
+
+import re
+
+from .execution.spool import Ended
+
+_END_CHARS = 4000
+"""Why a command failed stands at its end."""
+_WALLS = re.compile(
+    r"Read-only file system|EROFS|Network is unreachable|ENETUNREACH|Could not resolve host|EAI_AGAIN"
+    r"|Temporary failure in name resolution|Operation not permitted|Device or resource busy"
+    r"|allows no connection to|no public address|Failed to resolve|Connection refused"
+)
+
+_QUESTIONS = re.compile(
+    r"terminal is required to (?:read|authenticate)|no tty present|no askpass|Inappropriate ioctl for device"
+    r"|(?:is not a|not a|not from a|requires a|needs a|open a) (?:tty|TTY|terminal)|/dev/tty: No such device"
+    r"|could not read (?:Username|Password)|terminal prompts disabled|EOF when reading a line"
+    r"|Aborting commit due to empty commit message|Host key verification failed|Authentication token manip"
+    r"|Error reading input, exiting|User input required|ERR_USE_AFTER_CLOSE|non-interactive"
+)
+
+
+def advice_on(output: str, ended: Ended, sandbox: str) -> str:
+    """Return what helps the model on, if something is recognised; else nothing.
+
+    `sandbox`: what the command ran in; empty if that was none.
+    """
+    if ended.status == 0 and not ended.reason:
+        return ""
+    end = output[-_END_CHARS:]
+    if _QUESTIONS.search(end):
+        return (
+            "it wanted to ask somebody, and nobody can answer: there is no terminal and no input; answer by"
+            " an argument, an option such as --yes or -m, a variable, a pipe or a here-document"
+        )
+    if sandbox and _WALLS.search(end):
+        return (
+            f"commands run in a sandbox here ({sandbox}): only the workspace and /tmp can be"
+            " written, and not what git, shells, editors or CI run from it; there are no UNIX sockets"
+        )
+    return ""

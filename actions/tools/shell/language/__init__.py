@@ -1,0 +1,1 @@
+"""What a shell command means: its words, its scripts, the programs it names."""

@@ -1,0 +1,163 @@
+"""Which words of a command that only reads are paths, and whether it shows what is in them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..read_only import git_subcommand, subcommand_of
+from .programs.git_tables import GIT
+from .programs.options import Program, ProgramArguments, files_among, read_arguments
+from .programs.tables import PROGRAMS, SUBCOMMANDS
+from .programs.versions import tells_version
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a proved command looks at."""
+
+    paths: tuple[str, ...]
+    shows_content: bool
+    walks: bool
+    """It goes through folders by itself."""
+    follows_links: bool
+    """Links that it meets on the way lead it on."""
+    skips_hidden: bool
+    only: tuple[str, ...]
+    """The names to which it keeps on its way; empty: all."""
+    obeys_ignore_files: bool
+    """Lists of names to leave out, which it finds on the way, are read, and shown where they are wrong."""
+    shows_unnamed: bool
+    """It may show files that no word names, as `git diff` does."""
+
+
+_NO_PATHS = frozenset((
+    "echo", "printf", "true", "false", "expr", "ps", "hostname", "command", ":", "sleep",
+))  # fmt: skip
+"""Programs without a table whose arguments are no files."""
+_NO_TABLE = Program({})
+
+
+def reading_of(words: Sequence[str], made: Sequence[str] = (), opened: Sequence[str] = ()) -> Reading:
+    """Return what a command looks at; a word is a path unless it is known to be none.
+
+    `words` are what the program is given, `made` those that the shell made out of names of files, and
+    `opened` the files that its input comes from.
+    """
+    program = words[0]
+    known, arguments = _arguments(words)
+    paths = [*_paths(words, known, arguments), *opened]
+    # What a program prints is its words: where the shell put names of files there, they are shown.
+    paths += (word for word in made if word not in paths)
+    walks, follows = _walks(program, words, arguments)
+    if known.starts_here and (program == "git" or not arguments.operands[known.leading :]):
+        paths.append(".")
+    return Reading(
+        paths=tuple(paths),
+        shows_content=known.shows_content or bool(opened),
+        walks=walks,
+        follows_links=follows,
+        skips_hidden=program == "rg" and not _reaches_hidden(arguments),
+        only=tuple(_only(program, arguments)),
+        obeys_ignore_files=program == "rg" or arguments.has("--gitignore"),
+        shows_unnamed=program == "git" and _shows_unnamed(words, arguments),
+    )
+
+
+def _arguments(words: Sequence[str]) -> tuple[Program, ProgramArguments]:
+    if words[0] == "git":
+        subcommand, at = git_subcommand(words[1:])
+        known = GIT.get(subcommand, _NO_TABLE)
+        rest = words[at + 1 :]
+    elif (name := subcommand_of(words[0], words[1:])) is not None:
+        known, rest = SUBCOMMANDS[name], words[2:]
+    elif _asks_about_itself(words):
+        return _NO_TABLE, ProgramArguments()
+    else:
+        known, rest = PROGRAMS.get(words[0], _NO_TABLE), words[1:]
+    return known, read_arguments(known, rest) if known is not _NO_TABLE else ProgramArguments(
+        operands=list(rest)
+    )
+
+
+def _asks_about_itself(words: Sequence[str]) -> bool:
+    if words[0] in PROGRAMS and list(words[1:]) in (["--version"], ["--help"]):
+        return True
+    return tells_version(words[0], words[1:])
+
+
+def _paths(words: Sequence[str], known: Program, arguments: ProgramArguments) -> Iterator[str]:
+    if words[0] in _NO_PATHS:
+        return
+    yield from (path for path in files_among(known, arguments) if path not in ("-", ""))
+
+
+def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> tuple[bool, bool]:
+    """Tell whether a program goes through folders by itself, and over links."""
+    has = arguments.has
+    if program in ("grep", "egrep", "fgrep"):
+        follows = has("-R", "--dereference-recursive")
+        return follows or has("-r", "-d", "--recursive", "--directories"), follows
+    if program == "diff":
+        return True, True
+    if program == "find":
+        return True, has("-L", "-H", "-follow")
+    if program == "git":
+        subcommand, _ = git_subcommand(words[1:])
+        return has("--no-index") or (subcommand == "grep" and has("--untracked")), False
+    if program == "ls":
+        follows = has("-L", "--dereference")
+        return follows or has("-R", "--recursive"), follows
+    if program == "du":
+        return True, has("-L", "-D", "-H", "--dereference", "--dereference-args")
+    if program == "npm":
+        # It reads what each package says of itself, also where that lies elsewhere.
+        return True, True
+    if program == "rg":
+        return True, has("-L", "--follow")
+    return program == "tree", program == "tree" and has("-l")
+
+
+def _reaches_hidden(arguments: ProgramArguments) -> bool:
+    """Tell whether hidden files are looked at, too; a pattern of names to look at may name hidden ones."""
+    names = ("--hidden", "-.", "-u", "--unrestricted", "--ignore-file")
+    if any(given.name in names or given.name.startswith("--no-ignore") for given in arguments.options):
+        return True
+    return next(_only("rg", arguments), None) is not None
+
+
+_ONLY = {"rg": ("-g", "--glob", "--iglob"), "grep": ("--include",)}
+
+
+def _only(program: str, arguments: ProgramArguments) -> Iterator[str]:
+    names = _ONLY.get(program, ())
+    if program == "grep":
+        # What fits none of the patterns is looked at if the first of them is one of names to leave out.
+        first = next(
+            (given.name for given in arguments.options if given.name in ("--include", "--exclude")), ""
+        )
+        names = names if first == "--include" else ()
+    yield from (
+        given.value for given in arguments.options if given.name in names and not given.value.startswith("!")
+    )
+
+
+def _shows_unnamed(words: Sequence[str], arguments: ProgramArguments) -> bool:
+    subcommand, _ = git_subcommand(words[1:])
+    known = GIT.get(subcommand)
+    if known is None or not known.shows_content or subcommand == "blame":
+        return False
+    if subcommand == "cat-file":
+        return not arguments.has("-t", "-s", "-e") and not any(":" in word for word in arguments.operands)
+    patch = any(_PATCH.fullmatch(given.name) for given in arguments.options)
+    if subcommand in ("log", "reflog", "reflog show", "stash list", "whatchanged"):
+        return patch
+    return patch or not arguments.has(*_NO_PATCH)
+
+
+_PATCH = re.compile(
+    r"-[puUSGLcmBMCW]|--patch.*|--unified|--word.*|--color-words|--cc|--remerge-diff|--full-diff|--raw"
+    r"|--binary|--pickaxe.*|--diff-merges|--submodule|--function-context"
+)
+_NO_PATCH = frozenset((
+    "--stat", "--name-only", "--name-status", "--numstat", "--shortstat", "-s", "--no-patch", "--summary",
+))  # fmt: skip

@@ -1,0 +1,35 @@
+"""The border around what is worked out for a question: a bug in it goes to the log, and the run goes on."""
+
+from types import TracebackType
+
+from ...state.errors import SandburError
+
+
+class BugsLogged:
+    """While entered, an unforeseen exception ends the block, is logged, and is not raised.
+
+    What follows the block is the careful answer: a plain question, or a verdict that asks. Deliberate errors
+    are raised.
+    """
+
+    def __init__(self, what: str) -> None:
+        """`what` names the thing that was worked out, for the log."""
+        self._what = what
+        self.bug = ""
+        """The kind of the exception; empty if there was none."""
+
+    def __enter__(self) -> "BugsLogged":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, SandburError):
+            return False
+        self.bug = type(error).__name__
+        import logging  # a list of sessions starts without it
+
+        logging.getLogger("sandbur").error(
+            "unexpected error while working out %s", self._what, exc_info=error
+        )
+        return True

@@ -1,0 +1,155 @@
+"""What a person's approval rests on: taken down when the question arises, compared when the call starts."""
+
+import os
+import stat
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ....state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
+from ....state.conversation.messages import encodable
+from ...ports import FilesRun, RunsFiles, Tool
+from ...workspace.content_cache import large_version, state_at
+from ...workspace.paths import resolved, shown, shown_from
+from ..bugs_logged import BugsLogged
+
+_BEYOND = "more files than an approval can hold on to"
+_UNSEEN = "files that could not be looked at"
+"""One of these stands among the files where some were left out."""
+_MAX_DIGESTED_BYTES = 8_000_000
+_MAX_DIGESTED_IN_ALL = 64_000_000
+"""Of the files that a command names: what is larger, or more, is known by its size and times."""
+
+
+def bound_now(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
+    """Look at the disk: what a call would mean if it ran now."""
+    files: list[BoundFile] = []
+    with BugsLogged(f"the files that a call of {call.tool} names") as looking:
+        files += (_looked_at(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
+        if isinstance(tool, RunsFiles):
+            files += _files_run(tool.files_run(arguments, cwd), {file.path for file in files}, cwd)
+    if looking.bug:
+        files.append(BoundFile(path=_UNSEEN, real=""))
+    return Binding(
+        call=arguments_digest(f"{call.tool}\n{call.arguments}"),
+        cwd=_real(cwd),
+        concern=call.reason,
+        files=tuple(files),
+    )
+
+
+def why_incomplete(binding: Binding | None) -> str:
+    """Say what an approval would not cover, because it is too much; empty if that is nothing."""
+    files = () if binding is None else binding.files
+    left_out = [file.path for file in files if file.path in (_BEYOND, _UNSEEN)]
+    if not left_out:
+        return ""
+    seen = len(files) - len(left_out)
+    others = f"others than these {seen}" if seen else "they"
+    return f"it names {' and '.join(left_out)}: {others} may change before it starts"
+
+
+def _files_run(named: FilesRun, known: Container[str], cwd: Path) -> Iterator[BoundFile]:
+    left = _MAX_DIGESTED_IN_ALL
+    for path in named.paths:
+        if path in known:
+            continue
+        size = _size_of(path)
+        is_digested = size <= min(left, _MAX_DIGESTED_BYTES)
+        left -= size if is_digested else 0
+        yield _looked_at(path, cwd, is_digested, is_versioned=True)
+    if not named.is_complete:
+        yield BoundFile(path=_BEYOND, real="")
+
+
+def _size_of(path: str) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_size  # noqa: PTH116 -- as `_looked_at` does
+    return 0
+
+
+def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False) -> BoundFile:
+    """Describe what a path means now; `is_bytewise`: every byte of the content matters.
+
+    `is_versioned`: where not every byte is looked at, size and times are, which nobody can set back.
+    """
+    place = resolved(path, cwd)
+    real, file, content = os.fspath(place), "", ""
+    with suppress(OSError):
+        real = os.path.realpath(place)
+        status = os.stat(real)  # noqa: PTH116 -- as realpath names it
+        file = f"{status.st_dev}:{status.st_ino}"
+        if is_bytewise and not stat.S_ISDIR(status.st_mode):
+            # What is too large to be read is known by its size and time.
+            content = state_at(Path(real)).digest or large_version(status.st_size, status.st_mtime_ns)
+        elif is_versioned and not stat.S_ISDIR(status.st_mode):
+            content = f"{large_version(status.st_size, status.st_mtime_ns)}:{status.st_ctime_ns}"
+    return BoundFile(path=encodable(path), real=encodable(real), file=file, content=content)
+
+
+def _real(path: Path) -> str:
+    return encodable(os.path.realpath(path))
+
+
+class Discrepancy(NamedTuple):
+    """One thing that is not as it was when the call was asked about."""
+
+    text: str
+    """For people, within a sentence."""
+    before: BoundFile | None = None
+    after: BoundFile | None = None
+
+
+def discrepancies(bound: Binding, now: Binding) -> Iterator[Discrepancy]:
+    """Yield what keeps an approval from covering the call as it is now."""
+    if bound.call != now.call:
+        yield Discrepancy("it is not the call that was asked about")
+    if bound.cwd != now.cwd:
+        yield Discrepancy(f"the working folder is now {shown(now.cwd)}, it was {shown(bound.cwd)}")
+    known = {file.path: file for file in bound.files}
+    for file in now.files:
+        name, before = shown_from(file.path, Path(now.cwd)), known.get(file.path)
+        if before is None:
+            yield Discrepancy(f"it would also use {name}")
+        elif text := _change(name, before, file):
+            yield Discrepancy(text, before, file)
+    if bound.concern != now.concern:
+        yield Discrepancy(now.concern)
+
+
+def _change(name: str, before: BoundFile, after: BoundFile) -> str:
+    if before.real != after.real:
+        return f"{name} now leads to {shown(after.real)}, it led to {shown(before.real)}"
+    if before.file and not after.file:
+        return f"{name} is gone"
+    if after.file and not before.file:
+        return f"{name} exists now, it did not"
+    if before.content != after.content:
+        return f"{name} has changed"
+    return f"{name} was replaced by another file" if before.file != after.file else ""
+
+
+def is_made_by(discrepancy: Discrepancy, changes: Sequence[FileChange]) -> bool:
+    """Tell whether exactly these changes, of calls that were approved with this one, made it."""
+    before, after = discrepancy.before, discrepancy.after
+    if before is None or after is None or before.real != after.real:
+        return False
+    made = [change for change in changes if change.path == after.real]
+    if not made or not after.content:
+        return bool(made and after.file)
+    links = [before.content or None, *(change.after for change in made)]
+    is_unbroken = all(change.before == link for change, link in zip(made, links, strict=False))
+    return is_unbroken and links[-1] == after.content
+
+
+def pre_images_fit(changes: Iterable[FileChange], now: Binding) -> bool:
+    """Tell whether a write will replace what was looked at, and nothing else.
+
+    What is none of the disk was not looked at: its back end compares as it writes.
+    """
+    contents = {file.real: file.content or None for file in now.files}
+    return all(
+        change.is_virtual or (change.path in contents and contents[change.path] == change.before)
+        for change in changes
+    )

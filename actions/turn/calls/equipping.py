@@ -1,0 +1,32 @@
+"""What results bring into the session: tools that the model is offered from the next request on."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ....state.application import ApplicationState
+from ....state.conversation.messages import Equipment, ToolResult
+from ...ports import Ports
+from ...ports.events import ToolsChanged
+
+
+def equipped(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
+    """Return the state changes of what the results bring in; none if that is nothing new."""
+    found = state.equipment
+    for result in results:
+        found = found if result.equips is None else found.with_more(result.equips)
+    return {} if found == state.equipment else {"equipment": found}
+
+
+def tell_of_change(before: Equipment, after: Equipment, ports: Ports) -> None:
+    """Tell what the next request offers that the last one did not, and the other way round."""
+    if before == after:
+        return
+    old, new = ({spec.name: spec for spec in ports.offer(one).specs} for one in (before, after))
+    if old != new:
+        ports.emit(
+            ToolsChanged(
+                added=tuple(name for name in new if name not in old),
+                removed=tuple(name for name in old if name not in new),
+                groups=tuple(name for name in after.groups if name not in before.groups),
+            )
+        )

@@ -1,0 +1,313 @@
+"""From the calls a model wants to the calls that wait: named, checked and judged by the gate."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ....state.application import ApplicationState, ExecutionMode
+from ....state.calls import (
+    HOOK_DECIDES,
+    CallDecision,
+    DecidedBy,
+    Decision,
+    Effect,
+    HookSaid,
+    Origin,
+    PendingCall,
+)
+from ....state.conversation.messages import (
+    Message,
+    ToolResult,
+    ToolUse,
+    encodable,
+    json_object,
+    tool_answered,
+)
+from ....state.process.crashpoints import reach
+from ...masking.references import lost, masked_wish, placeholder_in, refused
+from ...ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
+from ...ports.events import Notice
+from ..bugs_logged import BugsLogged
+from ..decision_tools import FINAL_ANSWER, RESERVED_NAMES, why_unusable
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
+_CUT = (
+    "This call was cut off at the output limit and did not run. Send it again in smaller parts,"
+    " for example a file in several writes."
+)
+_MOST_NAMED = 60
+MOST_CALLS = 64
+"""Of one reply: what more it wants is answered and not run."""
+_TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
+
+
+def with_unique_ids(message: Message, ports: Ports) -> Message:
+    """Rename call ids that the session has seen, so that every call has one record."""
+    taken: set[str] = set()
+    blocks = list(message.blocks)
+    for number, block in enumerate(blocks):
+        if isinstance(block, ToolUse):
+            free = (i for i in _candidates(block.call_id) if i not in taken and not ports.journal.has_seen(i))
+            call_id = next(free)
+            taken.add(call_id)
+            if call_id != block.call_id:
+                blocks[number] = block.model_copy(update={"call_id": call_id})
+    if tuple(blocks) == message.blocks:
+        return message
+    # A new message, not a copy: a copy would keep what the old one has computed from its blocks.
+    return Message(role=message.role, origin=message.origin, blocks=tuple(blocks))
+
+
+def _candidates(call_id: str) -> Iterator[str]:
+    # Every database takes such ids, and tells them apart.
+    first = call_id if _PLAIN_ID.fullmatch(call_id) else "call"
+    return itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
+
+
+async def propose(
+    uses: Sequence[ToolUse], reply: Reply, ports: Ports, before: ApplicationState, decision: ToolSpec | None
+) -> tuple[PendingCall, ...]:
+    """Judge each call; `decision` is the only decision tool that would have fitted."""
+
+    async def proposed(number: int, use: ToolUse) -> PendingCall:
+        if number >= MOST_CALLS:
+            return _invalid(use, _TOO_MANY)
+        if _is_decision(use, ports):
+            return _invalid(use, why_unusable(use, decision))
+        if reply.finish == "length":
+            return _invalid(use, _CUT)
+        if why := ports.why_inactive(use.tool, before.equipment):
+            return _invalid(use, why)
+        if ports.advice is None:
+            return judge(use, ports, before.execution_mode)
+        return await advised(use, ports, before.execution_mode)
+
+    calls = [await proposed(number, use) for number, use in enumerate(uses)]
+    if ports.advice is not None and calls:
+        reach("advice_taken")
+    return tuple(calls)
+
+
+def _is_decision(use: ToolUse, ports: Ports) -> bool:
+    """Tell whether a call is one of the tools that steer the graph, of those that the session has."""
+    is_offered = ports.output is not None if use.tool == FINAL_ANSWER else ports.has_planning
+    return is_offered and use.tool in RESERVED_NAMES
+
+
+async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
+    """Put every call of a message into the journal, with the step that takes the message in."""
+    calls = {call.call_id: call for call in pending}
+    for use in message.tool_uses:
+        call = calls.get(use.call_id)
+        if call is not None and call.edited:
+            # What may run is what the journal knows.
+            use = use.model_copy(update={"arguments": call.arguments})
+        await ports.journal.proposed(use, call)
+
+
+def judge(
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+) -> PendingCall:
+    """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
+    return judged(use, ports, mode, hook)[0]
+
+
+def judged(
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+) -> tuple[PendingCall, Any]:
+    """Return the call with what the gate says about it, and what its tool made of the arguments."""
+    return judge_fully(use, ports, mode, hook)[:2]
+
+
+def judge_fully(
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+) -> tuple[PendingCall, Any, Verdict | None]:
+    """Do the same, and return the verdict of the gate; None for a call that cannot run.
+
+    `hook`: what a hook says of a call that was never judged; a pending one tells by itself.
+    """
+    hook = use.hook if isinstance(use, PendingCall) else hook
+    tool = ports.toolbox.get(use.tool)
+    if tool is None:
+        names = ", ".join(itertools.islice(ports.toolbox, _MOST_NAMED))
+        more = f" and {len(ports.toolbox) - _MOST_NAMED} more" if len(ports.toolbox) > _MOST_NAMED else ""
+        return (
+            _invalid(use, f"There is no tool named {use.tool[:80]!r}. The tools are: {names}{more}."),
+            None,
+            None,
+        )
+    # What runs is what the model wrote; what is shown and stored has no secret in it.
+    original = ports.masker.references.original(use.arguments) if use.masked else None
+    said = ports.masker.text if original is not None else str
+    try:
+        parsed = tool.parse(use.arguments if original is None else original)
+    except BadArguments as error:
+        return _invalid(use, said(str(error))), None, None
+    if problem := "" if use.masked else _refused_placeholder(tool, use.arguments, ports):
+        return _invalid(use, problem), None, None
+    origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
+    verdict = ports.gate.judge(tool, parsed, mode)
+    decision, by, reason = joined_decision(verdict, hook, origin)
+    call = PendingCall(
+        call_id=use.call_id,
+        tool=use.tool,
+        arguments=use.arguments,
+        masked=use.masked,
+        effect=_effect_of(tool, parsed),
+        decision=decision,
+        decided_by=by,
+        reason=said(reason),
+        edited=hook is not None and hook.edited,
+        hook=hook,
+        origin=origin,
+    )
+    if call.decision == "undecided":
+        binding = ports.witness.seen(call, tool, parsed, ports.cwd)
+        call = call.model_copy(update={"binding": binding})
+    return call, parsed, verdict
+
+
+def _effect_of(tool: Tool, arguments: Any) -> Effect:
+    """Return the class of a call; one that cannot be told is the one that is never repeated."""
+    with BugsLogged(f"the effect of a call of {tool.spec.name}"):
+        return tool.effect_of(arguments)
+    return "effect"
+
+
+def joined_decision(
+    verdict: Verdict, hook: HookSaid | None, origin: Origin = "model"
+) -> tuple[Decision, DecidedBy, str]:
+    """Join what the gate and a hook say: the stricter one counts, but for a question that may be spared.
+
+    Who typed a command has approved it by that; only a question that no mode spares is asked after all.
+    """
+    says: Decision = _DECISIONS[verdict.decision]
+    by: DecidedBy = "rule" if verdict.rule else "policy"
+    if origin == "person" and says != "denied" and not (says == "undecided" and verdict.is_firm):
+        says, by = "approved", "person"
+    if hook is None or not hook.decision or says == "denied":
+        return says, by, verdict.reason
+    reason = f"a hook says {hook.decision}" + (f": {hook.reason}" if hook.reason else "")
+    match hook.decision:
+        case "deny":
+            return "denied", "hook", hook.reason
+        case "ask" if says == "approved":
+            return "undecided", "hook", reason
+        case "allow" if says == "undecided" and not verdict.is_firm:
+            return "approved", "hook", reason
+        case _:
+            return says, by, verdict.reason
+
+
+_DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "deny": "denied"}
+
+
+async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin) -> PendingCall:
+    """Judge a command of the person's own, and put it into the journal with the step that takes it in."""
+    call = await advised(use, ports, mode, origin)
+    wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
+    await ports.journal.proposed(wish, call)
+    return call
+
+
+async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model") -> PendingCall:
+    """Ask the hooks about a call, and judge it with what they say: nothing of it is recorded before."""
+    advice = ports.advice
+    if advice is None:
+        return judge(_wish(use, origin), ports, mode)
+    before = await advice.before_call(use)
+    if before.arguments is not None:
+        use = use.model_copy(update=masked_wish(encodable(before.arguments), ports.masker))
+        ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
+    call = judge(_wish(use, origin, before.said), ports, mode, before.said)
+    if call.decision != "undecided":
+        return call
+    answer = await advice.on_question(call)
+    if answer is None or not answer.decision:
+        return call
+    is_edited = before.said is not None and before.said.edited
+    said = answer.model_copy(update={"edited": is_edited})
+    return judge(_wish(use, origin, said), ports, mode, said)
+
+
+def _wish(use: ToolUse, origin: Origin, hook: HookSaid | None = None) -> ToolUse | PendingCall:
+    """Return a wish as what knows whose it is."""
+    if origin == "model":
+        return use
+    edited = hook is not None and hook.edited
+    return PendingCall(
+        call_id=use.call_id,
+        tool=use.tool,
+        arguments=use.arguments,
+        masked=use.masked,
+        edited=edited,
+        hook=hook,
+        origin=origin,
+    )
+
+
+async def denied_by_hooks(pending: Sequence[PendingCall], ports: Ports) -> tuple[CallDecision, ...]:
+    """Ask the hooks about questions that came up after all; what they would allow is the person's to say."""
+    found: list[CallDecision] = []
+    for call in pending:
+        if ports.advice is None or call.decision != "undecided" or call.kind != "approval":
+            continue
+        said = await ports.advice.on_question(call)
+        if said is not None and said.decision == "deny":
+            found.append(CallDecision(call_id=call.call_id, reason=said.reason, by=HOOK_DECIDES))
+    return tuple(found)
+
+
+def _refused_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
+    """Say why the placeholder of a secret that is no reference here cannot run; empty if there is none."""
+    if "[masked " not in arguments or tool.effect == "read":
+        return ""
+    found = placeholder_in(json_object(arguments), tool.traits.references)
+    return refused(found, ports.masker.way(found), tool.traits.runs_commands) if found else ""
+
+
+def why_lost(call: PendingCall, ports: Ports) -> str:
+    """Say why a call cannot run whose secrets another process knew; empty if it can."""
+    references, tool = ports.masker.references, ports.toolbox.get(call.tool)
+    if not call.masked or tool is None or not references.tells_apart:
+        return ""
+    if references.original(call.arguments) is not None:
+        return ""
+    # What file tools write they may fill in by themselves.
+    found = placeholder_in(json_object(call.arguments), tool.traits.references)
+    return lost(found) if found or not tool.traits.references else ""
+
+
+def _invalid(use: ToolUse | PendingCall, reason: str) -> PendingCall:
+    return PendingCall(
+        call_id=use.call_id,
+        tool=use.tool,
+        arguments=use.arguments,
+        masked=use.masked,
+        decision="invalid",
+        decided_by="runtime",
+        reason=reason,
+        edited=isinstance(use, PendingCall) and use.edited,
+        origin=use.origin if isinstance(use, PendingCall) else "model",
+    )
+
+
+def count_bad_rounds(before: ApplicationState, pending: Sequence[PendingCall]) -> int:
+    """Return how many rounds in a row held no usable call."""
+    return 0 if any(call.decision != "invalid" for call in pending) else before.bad_rounds + 1
+
+
+def answer_all(message: Message, answers: dict[str, str], otherwise: str) -> list[Message]:
+    """Return a result for every call of `message`: by call id from `answers`, else the error `otherwise`."""
+    return [
+        tool_answered(
+            ToolResult(
+                call_id=use.call_id,
+                tool=use.tool,
+                outcome="ok" if use.call_id in answers else "error",
+                content=answers.get(use.call_id, otherwise),
+            )
+        )
+        for use in message.tool_uses
+    ]

@@ -1,0 +1,89 @@
+"""Settles what was running when a process died: by what it left behind, by a check, or by a person."""
+
+from ....state.application import ApplicationState, ExecutionMode
+from ....state.calls import JournaledCall, PendingCall, recovering
+from ....state.process.crashpoints import reach
+from ...masking.kept_contents import kept_contents
+from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
+from .proposals import judge
+from .result_limit import most_bytes
+from .tool_runner import context_of, guarded, record_outcome
+
+_AGAIN_SAFE = ("read", "idempotent")
+_DONE = "It had been done when the process died: the files are as they were to become."
+
+
+async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ...]:
+    """Return the pending calls, with every open one either settled or marked as unknown.
+
+    A call is open if its start is on disk and its end is not. What is found out is queued in the journal.
+    """
+    calls = state.pending_tool_calls
+    recorded = await ports.journal.recorded(call.call_id for call in calls)
+    return tuple([await _examined(call, recorded.get(call.call_id), ports, state) for call in calls])
+
+
+def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
+    """Tell whether nobody knows, or has said, what came of a started call."""
+    if recorded is None or recorded.move != "started":
+        return False
+    known = call.recovery
+    return known.settled_as is None or recorded.starts > known.starts
+
+
+def waiting_or_told(call: PendingCall, mode: ExecutionMode) -> PendingCall:
+    """Let a person decide about an unknown outcome; in yolo mode the model is told instead."""
+    return call.model_copy(update={"decision": "approved" if mode == "yolo" else "undecided"})
+
+
+async def _examined(
+    call: PendingCall, recorded: JournaledCall | None, ports: Ports, state: ApplicationState
+) -> PendingCall:
+    if recorded is None or not is_open(call, recorded):
+        return call
+    reach("recovery_mid")
+    is_first = call.recovery.starts < recorded.starts
+    call = recovering(call, starts=recorded.starts, started_at=recorded.at, settled_as=None)
+    call = call.model_copy(update={"kind": "approval"})
+    if call.effect in _AGAIN_SAFE:
+        return recovering(call, settled_as="rerun")
+    verified = await _verified(call, ports)
+    if verified == "not_done":
+        return recovering(call, settled_as="rerun")
+    found = Recovered(ToolOutcome("ok", _DONE)) if verified == "done" else await _recovered(call, ports)
+    if found.is_not_started:
+        return recovering(call, settled_as="rerun")
+    if is_first and found.changed.changes:
+        kept, _ = await kept_contents(*found.changed, ports.masker)
+        await ports.journal.changed(call.call_id, found.changed.changes, kept)
+    if found.outcome is not None:
+        limit_bytes = most_bytes(ports.max_result_tokens, state.tokens_per_byte)
+        await record_outcome(ports, call, found.outcome, "", None, flush=False, limit_bytes=limit_bytes)
+        return call
+    call = recovering(call, output=ports.masker.text(found.output), note=found.note)
+    unknown = {
+        "kind": "outcome_unknown",
+        "reason": "it was running when the process died",
+        # A new start would begin with what the old one left.
+        "binding": judge(call, ports, state.execution_mode).binding,
+    }
+    return waiting_or_told(call.model_copy(update=unknown), state.execution_mode)
+
+
+async def _verified(call: PendingCall, ports: Ports) -> str:
+    tool = ports.toolbox.get(call.tool)
+    changes = await ports.journal.changes_of(call.call_id)
+    if not isinstance(tool, Verifiable) or not changes:
+        return "unknown"
+    found = await guarded(call, lambda: tool.verify(changes))
+    return "unknown" if isinstance(found, ToolOutcome) else found
+
+
+async def _recovered(call: PendingCall, ports: Ports) -> Recovered:
+    tool = ports.toolbox.get(call.tool)
+    nothing = Recovered(None)
+    if not isinstance(tool, Recoverable):
+        return nothing
+    context = context_of(ports, call, lambda chunk: None)
+    found = await guarded(call, lambda: tool.recover(tool.parse(call.arguments), context))
+    return nothing if isinstance(found, ToolOutcome) else found

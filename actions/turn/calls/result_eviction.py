@@ -1,0 +1,73 @@
+"""Old results of tools that say so are put away: a line with a handle stays, and the store keeps the rest."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ....state.application import ApplicationState
+from ....state.conversation.messages import ToolResult, tool_answered
+from ....state.conversation.transcript import Transcript, TranscriptRange
+from ...ports import Ports, Toolbox
+from ...ports.events import Notice
+from .result_limit import reading
+
+LEAST = 4
+"""So many go at once: each time the provider reads anew what comes behind the first of them."""
+
+
+def with_old_ones_put_away(
+    state: ApplicationState, changes: dict[str, Any], results: Iterable[ToolResult], ports: Ports
+) -> dict[str, Any]:
+    """Return the state changes of these results, with older ones put away if there are enough of them."""
+    if not any(_most(ports.toolbox, result.tool) for result in results):
+        return changes
+    after = state.model_copy(update=changes)
+    shorter, count = shortened(after.active_history, ports.toolbox, LEAST)
+    if not count:
+        return changes
+    ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
+    return {**changes, **after.with_history(shorter)}
+
+
+def shortened(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcript, int]:
+    """Return the history with what may go put away, and how many that are: none if fewer than `least`."""
+    going = list(_going(history, tools))[::-1]
+    if len(going) < max(least, 1):
+        return history, 0
+    lines = Transcript.of(*(tool_answered(_line(result, tools)) for _, result in going))
+    spans: list[TranscriptRange] = []
+    end = 0
+    for number, (place, _) in enumerate(going):
+        spans += (*history.part(end, place).spans, *lines.part(number, number + 1).spans)
+        end = place + 1
+    return Transcript([*spans, *history.part(end).spans]), len(going)
+
+
+def _going(history: Transcript, tools: Toolbox) -> Iterator[tuple[int, ToolResult]]:
+    """Yield the places of the results that may go, the newest first."""
+    seen: Counter[str] = Counter()
+    for back, message in enumerate(reversed(history), 1):
+        for result in message.tool_results if message.role == "tool" else ():
+            most = _most(tools, result.tool)
+            seen[result.tool] += 1
+            if most and seen[result.tool] > most and not result.put_away:
+                yield len(history) - back, result
+
+
+def _most(tools: Toolbox, name: str) -> int:
+    tool = tools.get(name)
+    return 0 if tool is None else tool.traits.ephemeral
+
+
+def _line(result: ToolResult, tools: Toolbox) -> ToolResult:
+    how = reading(tools, result.call_id)
+    said = f"[This result was put away to save room: {len(result.shown):,} characters."
+    said += f" Read it: {how}]" if how else " Call the tool again if you need it.]"
+    return ToolResult(
+        call_id=result.call_id,
+        tool=result.tool,
+        outcome=result.outcome,
+        content=said,
+        duration_ms=result.duration_ms,
+        put_away=True,
+    )

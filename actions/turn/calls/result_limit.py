@@ -1,0 +1,108 @@
+"""Results too large for a history: the model reads both ends, and the store keeps the whole."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....state.conversation.messages import Text
+from ...ports import Toolbox, ToolOutcome
+
+_LEAST_TOKENS_PER_BYTE = 0.25
+"""What a provider counted of a few short requests must not let a flood of text pass for little."""
+_SHOWN_SHARE = 0.25
+_HEAD_SHARE = 0.6
+_LONGEST_SNAP = 2000
+"""A cut is moved to the end of a line that is so many bytes away at most."""
+MAX_ROW_CHARACTERS = 1000
+"""JSON often is a single line: it has to be readable in parts, too."""
+
+
+def most_bytes(max_tokens: int, tokens_per_byte: float) -> int:
+    """Return how many bytes a result may have; 0: as many as it likes."""
+    return int(max_tokens / max(tokens_per_byte, _LEAST_TOKENS_PER_BYTE))
+
+
+def fitted(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: Toolbox) -> ToolOutcome:
+    """Return what of an outcome goes to the model, and, as `full_output`, what has to be kept beside it."""
+    beside = [block.text for block in outcome.blocks if isinstance(block, Text)]
+    text = "\n".join((outcome.content, *beside))
+    if limit_bytes and len(text.encode(errors="replace")) > limit_bytes:
+        files = tuple(block for block in outcome.blocks if not isinstance(block, Text))
+        is_whole = not _has_whole(outcome)
+        shown = _shown(text, call_id, int(limit_bytes * _SHOWN_SHARE), tools, is_whole)
+        outcome = replace(outcome, content=shown, blocks=files)
+        kept = (text if is_whole else "\n".join(("", *beside))).encode(errors="replace")
+        if outcome.output_file is not None:
+            outcome.output_file.append(kept)
+            return outcome
+        return replace(outcome, full_output=(outcome.full_output or b"") + kept)
+    reader = reading(tools, call_id) if _has_whole(outcome) else ""
+    if not reader:
+        return outcome
+    # The last line is the tool's own: an exit code, or how much of a page there is.
+    above, line, last = outcome.content.rpartition("\n")
+    hint = f"[the whole output: {reader}]"
+    return replace(outcome, content=f"{above}{line}{hint}\n{last}")
+
+
+def _has_whole(outcome: ToolOutcome) -> bool:
+    return outcome.full_output is not None or outcome.output_file is not None
+
+
+def reading(tools: Toolbox, call_id: str, offset: int = 1) -> str:
+    """Return the call that reads the result of a call; empty if no tool does that."""
+    reader = next((name for name, tool in tools.items() if tool.traits.reads_results), "")
+    more = f", offset={offset}" if offset > 1 else ""
+    return f'{reader}(handle="{call_id}"{more})' if reader else ""
+
+
+def _shown(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_whole: bool) -> str:
+    """Return both ends, with what is between them in one line.
+
+    `is_whole`: what is kept is this very text, so that its rows have the same numbers.
+    """
+    head, tail = _ends(text, size_bytes)
+    left_out = len(text) - len(head) - len(tail)
+    reader = reading(tools, call_id, _row_after(head) if is_whole else 1)
+    how = f": {reader}" if reader else ""
+    said = f"[... {left_out:,} of {len(text):,} characters are left out; all is kept{how} ...]"
+    return f"{head.rstrip(chr(10))}\n{said}\n{tail}"
+
+
+def _row_after(head: str) -> int:
+    """Return the number of the first row that is not all in the beginning of a text."""
+    return len(rows_of(head)) + head.endswith("\n")
+
+
+def _ends(text: str, size_bytes: int) -> tuple[str, str]:
+    first = int(size_bytes * _HEAD_SHARE)
+    return _beginning(text, first), _end(text, size_bytes - first)
+
+
+def _beginning(text: str, size_bytes: int) -> str:
+    kept = text[:size_bytes].encode(errors="replace")[:size_bytes].decode(errors="ignore")
+    snap = kept.rfind("\n", max(len(kept) - _LONGEST_SNAP, 0))
+    return kept if snap < 0 else kept[: snap + 1]
+
+
+def _end(text: str, size_bytes: int) -> str:
+    kept = text[-size_bytes:].encode(errors="replace")[-size_bytes:].decode(errors="ignore")
+    snap = kept.find("\n", 0, _LONGEST_SNAP)
+    return kept if snap < 0 else kept[snap + 1 :]
+
+
+def rows_of(text: str) -> list[str]:
+    """Return the rows of a kept text: its lines, of which a long one counts as several, from 1 on."""
+    return [row for line in _lines(text) for row in _pieces(line)]
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _pieces(line: str) -> Iterator[str]:
+    if len(line) <= MAX_ROW_CHARACTERS:
+        yield line
+        return
+    for start in range(0, len(line), MAX_ROW_CHARACTERS):
+        yield line[start : start + MAX_ROW_CHARACTERS]

@@ -1,0 +1,166 @@
+"""The last look at an approved call right before it starts: is it still what was approved, and allowed?"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ....state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState, ExecutionMode
+from ....state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
+from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
+from ...workspace.paths import leads_of
+from ..bugs_logged import BugsLogged
+from ..repetition import MOST_IN_A_ROW, find_cycle, stuck, times
+from .approval_fingerprint import discrepancies, is_made_by, pre_images_fit
+from .proposals import joined_decision, judge_fully, why_lost
+
+_TAMPERED = (
+    "Not run: its arguments are not those that were proposed and approved, so the record of this session was"
+    " changed from outside. `sandbur sessions verify` shows what the record says."
+)
+_UNKNOWN_PLACES = "Not run: which files it names could not be found out. This is a bug in Sandbur."
+_CHANGED = "it was approved, but since then {why}"
+_REPEATED = "this very call had the same result {times}"
+OTHER_FILE = _CHANGED.format(why="the file has changed")
+
+
+class Looked(NamedTuple):
+    """What came of the look: the call as it stands now, and what its tool made of the arguments.
+
+    It may run if it is `approved`, has to be asked about again if `undecided`, and never runs otherwise.
+    """
+
+    call: PendingCall
+    arguments: Any = None
+    seen: Binding | None = None
+    """What a person's approval was compared with; None: there is none, or nothing that it was bound to."""
+    leads: Sequence[str] = ()
+    """Where its paths really lead, as they were judged or approved: it may go nowhere else."""
+    is_walled: bool = False
+    """See `ToolContext`."""
+    in_sandbox: bool = False
+    """See there."""
+
+
+async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
+    """Judge a call by what is true now; whatever ran before it may have changed that."""
+    agreed = await ports.journal.agreed(call.call_id)
+    if agreed and agreed != arguments_digest(call.arguments):
+        return Looked(_refused(call, _TAMPERED))
+    if problem := why_lost(call, ports):
+        return Looked(_refused(call, f"It was not run: {problem}"))
+    mode = state.execution_mode
+    now, arguments, verdict = judge_fully(call, ports, mode)
+    if now.decision in ("denied", "invalid"):
+        return Looked(now)
+    is_persons = call.decided_by == "person"
+    leads: Sequence[str] | None = None
+    with BugsLogged(f"the places to which a call of {call.tool} leads"):
+        leads = leads_of(ports.toolbox[call.tool].paths(arguments), ports.cwd)
+    if leads is None:
+        return Looked(_refused(call, _UNKNOWN_PLACES))
+    now = _held_to(leads, now, arguments, ports, mode)
+    if now.decision == "approved":
+        is_by_rule = _is_by_rule(now, arguments, ports)
+        turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
+        if not turns:
+            by_proof = verdict is not None and verdict.by_proof
+            in_sandbox = verdict is not None and verdict.in_sandbox
+            return Looked(call, arguments, None, leads, call.decided_by == "policy" and by_proof, in_sandbox)
+        if mode == "yolo" or is_by_rule:
+            return Looked(_refused(call, stuck(turns, length)))
+        return Looked(asked_again(call, now.binding, _REPEATED.format(times=times(turns, length))))
+    if not is_persons or (call.origin == "person" and call.binding is None):
+        # A command that somebody typed was let through without a question: now there is one.
+        return Looked(asked_again(call, now.binding, now.reason))
+    if call.binding is None or now.binding is None:
+        return Looked(call, arguments, None, leads)
+    why = await _what_changed(call, call.binding, now.binding, state, ports)
+    return Looked(
+        asked_again(call, now.binding, why) if why else call,
+        arguments,
+        now.binding,
+        [file.real for file in now.binding.files],
+    )
+
+
+def _held_to(
+    leads: Sequence[str], now: PendingCall, arguments: Any, ports: Ports, mode: ExecutionMode
+) -> PendingCall:
+    """Ask after all unless the places to which the paths lead pass as well as the paths did a moment ago."""
+    tool = ports.toolbox[now.tool]
+    if now.decision != "approved" or not leads or tool.traits.runs_commands:
+        return now
+    verdict = ports.gate.judge(tool, arguments, mode, leads)
+    if joined_decision(verdict, now.hook, now.origin)[0] == "approved":
+        return now
+    asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})
+    return asks.model_copy(update={"binding": ports.witness.seen(asks, tool, arguments, ports.cwd)})
+
+
+def fits_approval(looked: Looked, prepared: Prepared | ToolOutcome | None) -> bool:
+    """Tell whether what a tool is about to replace is what the person saw when they approved it."""
+    if looked.seen is None or not isinstance(prepared, Prepared):
+        return True
+    return pre_images_fit(prepared.changes, looked.seen)
+
+
+async def _what_changed(
+    call: PendingCall, bound: Binding, now: Binding, state: ApplicationState, ports: Ports
+) -> str:
+    """Say what the approval does not cover; changes that were approved together with it are no news."""
+    found = list(discrepancies(bound, now))
+    if found and (changes := await _changes_before(call, state, ports)):
+        found = [one for one in found if not is_made_by(one, changes)]
+    return _CHANGED.format(why="; ".join(one.text for one in found)) if found else ""
+
+
+async def _changes_before(call: PendingCall, state: ApplicationState, ports: Ports) -> list[FileChange]:
+    """Return what the file tools of the same reply did before this call, in order.
+
+    What they write stands in the calls that the person saw; what a command does is not known before.
+    """
+    asking = state.active_history.asking
+    changes: list[FileChange] = []
+    for use in asking.tool_uses if asking is not None else ():
+        if use.call_id == call.call_id:
+            break
+        if isinstance(ports.toolbox.get(use.tool), Verifiable):
+            changes += await ports.journal.changes_of(use.call_id)
+    return changes
+
+
+async def _repetition(
+    now: PendingCall, state: ApplicationState, ports: Ports, is_by_rule: bool
+) -> tuple[int, int]:
+    """Return how often a cycle has come to the same by now, and its length; 0: the call may run."""
+    # Sessions from before go on as they began, so that they replay as they ran.
+    if state.graph_version < ASKED_ONCE_MORE:
+        return 0, 0
+    if state.graph_version < NOTICES_CYCLES:
+        return (MOST_IN_A_ROW, 1) if find_cycle(now, state.active_history, longest=1) else (0, 0)
+    if ports.toolbox[now.tool].traits.repeats:
+        return 0, 0
+    polled = {name for name, tool in ports.toolbox.items() if tool.traits.repeats}
+    cycle = find_cycle(now, state.active_history, polled)
+    if cycle is None:
+        return 0, 0
+    most = cycle.most_turns(await ports.journal.recorded(cycle.last), is_by_rule)
+    return (0, 0) if most is None or cycle.turns < most else (most, cycle.length)
+
+
+def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
+    """Tell whether somebody has said that the call runs unasked: by a rule, a hook, or as its author."""
+    tool, gate = ports.toolbox[now.tool], ports.gate
+    if now.decided_by in ("rule", "hook") or tool.traits.asks == "never":
+        return True
+    return isinstance(gate, KnowsAllowRules) and gate.is_allowed_by_rule(tool, arguments)
+
+
+def asked_again(call: PendingCall, binding: Binding | None, why: str) -> PendingCall:
+    """Return a call that was approved as one that waits for a new decision."""
+    again = {"decision": "undecided", "decided_by": "policy", "reason": why, "binding": binding}
+    asked = call.model_copy(update=again)
+    return asked if call.kind == "approval" else recovering(asked, settled_as=None, settled_result="")
+
+
+def _refused(call: PendingCall, why: str) -> PendingCall:
+    return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": why})

@@ -1,0 +1,214 @@
+"""How results get into the active history: one per call, in the order of the calls that ended together."""
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ....state.application import ApplicationState
+from ....state.calls import JournaledCall, PendingCall
+from ....state.conversation.messages import (
+    Document,
+    Equipment,
+    Image,
+    Message,
+    Outcome,
+    Text,
+    ToolResult,
+    ToolUse,
+    encodable,
+    person_ran,
+    runtime_said,
+    tool_answered,
+)
+from ....state.process.crashpoints import reach
+from ...ports import Ports
+from .equipping import equipped
+
+_SESSION_TEMP = "temp"
+"""Beside the folders of calls in the scratch folder of a session."""
+
+
+def session_temp(scratch: Path) -> Path:
+    """Return what sandboxed commands of a session see as `/tmp`; deeper than the files of calls are."""
+    return scratch / _SESSION_TEMP / "files"
+
+
+def temp_of(ports: Ports) -> Path | None:
+    return None if ports.scratch is None else session_temp(ports.scratch)
+
+
+def scratch_of(ports: Ports, call_id: str) -> Path | None:
+    """Return where a call keeps things; None if the session has no place for that."""
+    if ports.scratch is None:
+        return None
+    # Call ids come from providers, so they are no file names.
+    return ports.scratch / hashlib.sha256(call_id.encode()).hexdigest()[:24]
+
+
+def clear(scratch: Path | None) -> None:
+    if scratch is not None and scratch.exists():
+        reach("scratch_mid")
+        shutil.rmtree(scratch, ignore_errors=True)
+        remove_if_empty(scratch.parent)
+
+
+def remove_if_empty(scratch: Path | None) -> None:
+    """Remove the folder of a session in which nothing is left."""
+    if scratch is not None:
+        with suppress(OSError):
+            scratch.rmdir()
+
+
+def clear_once_committed(ports: Ports, call_id: str) -> None:
+    """Let go of what a call left as soon as its result is on disk."""
+    scratch = scratch_of(ports, call_id)
+    ports.journal.once_committed(lambda: clear(scratch))
+
+
+def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
+    """Remove what killed runs left of calls that are not open, as soon as the session is surely ours."""
+    kept = {scratch_of(ports, call_id) for call_id in open_calls}
+    kept |= {None if ports.scratch is None else ports.scratch / _SESSION_TEMP}
+
+    def sweep() -> None:
+        if ports.scratch is not None and ports.scratch.is_dir():
+            with suppress(OSError):
+                for folder in set(ports.scratch.iterdir()) - kept:
+                    clear(folder)
+
+    ports.journal.once_committed(sweep)
+
+
+async def sweep(state: ApplicationState, ports: Ports) -> None:
+    """Let go of what killed runs left, except of calls of which nobody knows what came of them."""
+    pending = [call.call_id for call in state.pending_tool_calls]
+    recorded = await ports.journal.recorded(pending)
+    started = [call_id for call_id, call in recorded.items() if call.move == "started"]
+    sweep_once_committed(ports, started)
+
+
+_UNKNOWN = (
+    "This was running when the process died (started {at}). It may or may not have taken effect.{note}"
+    " It was not run again: verify its effect before you repeat it. Output so far: {output}"
+)
+_SETTLED = {
+    "done": "The process died while this ran. The user says that it was done.",
+    "failed": "The process died while this ran. The user says that it failed or did not take effect.",
+}
+_TO_CHECK = (
+    "The process died while this ran (started {at}). Nobody knows whether it took effect, and the user asks"
+    " you to find out.{note} It was not run again. First look, with tools that only read, at what it would"
+    " have changed; do not do any of it again before you know. Then say what you found."
+    " Output so far: {output}"
+)
+_SUPERSEDED = "Not run: the user interrupted and said something else."
+
+
+def with_results(
+    state: ApplicationState,
+    results: Sequence[ToolResult],
+    left: tuple[PendingCall, ...] = (),
+    more: Message | None = None,
+) -> dict[str, Any]:
+    """Return the state changes that append `results` to the active history; `left` are calls without one.
+
+    `more` is what the model is told after all of them.
+    """
+    own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
+    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_answered(one) for one in results]
+    if state.note and not left:
+        messages.append(runtime_said(state.note))
+    if more is not None:
+        messages.append(more)
+    cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
+    cleared |= equipped(state, results)
+    return {**state.with_history(state.active_history.append(*messages)), **cleared}
+
+
+def _ran(call: PendingCall, result: ToolResult) -> Message:
+    """Return what the history holds of a command of the person: no reply of a model asks for it."""
+    use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
+    return person_ran(use, result)
+
+
+def result(
+    call: PendingCall,
+    outcome: Outcome,
+    content: str,
+    duration_ms: int | None = None,
+    blocks: tuple[Text | Image | Document, ...] = (),
+    ends_run: str | None = None,
+    equips: Equipment | None = None,
+) -> ToolResult:
+    return ToolResult(
+        call_id=call.call_id,
+        tool=call.tool,
+        outcome=outcome,
+        content=encodable(content),
+        blocks=blocks,
+        duration_ms=duration_ms,
+        ends_run=None if ends_run is None else encodable(ends_run),
+        equips=equips,
+    )
+
+
+_DENIERS = {"person": "the user", "hook": "a hook of the user"}
+
+
+def edit_note(call: PendingCall) -> str:
+    """Return what stands in front of a result whose call did not run with the model's arguments."""
+    if not call.edited:
+        return ""
+    who = "a hook of the user" if call.hook is not None and call.hook.edited else "the user"
+    return f"({who} edited this call: {call.arguments})\n"
+
+
+def refusal(call: PendingCall) -> ToolResult | None:
+    """Return the result of a call that never runs: denied, or unusable."""
+    if call.decision == "invalid":
+        return result(call, "error", call.reason)
+    if call.decision != "denied":
+        return None
+    who = _DENIERS.get(call.decided_by, "policy")
+    reason = f": {call.reason}" if call.reason else ""
+    return result(call, "denied", f"Denied by {who}{reason}. It did not run.")
+
+
+def settled(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | None:
+    """Return the result that an earlier run left behind, or None if the call may run."""
+    if recorded is None or recorded.move == "proposed":
+        return None
+    if recorded.result is not None:
+        return recorded.result
+    known = call.recovery
+    if recorded.starts <= known.starts:
+        if known.settled_as == "rerun":
+            return None
+        if known.settled_as in _SETTLED:
+            said = f"\n{known.settled_result}" if known.settled_result else ""
+            outcome: Outcome = "ok" if known.settled_as == "done" else "error"
+            return result(call, outcome, _SETTLED[known.settled_as] + said)
+    note = f" {known.note}" if known.note else ""
+    output = f"\n{known.output}" if known.output else "none is known."
+    is_to_check = recorded.starts <= known.starts and known.settled_as == "check"
+    told = f"\nThe user adds: {known.settled_result}" if is_to_check and known.settled_result else ""
+    text = (_TO_CHECK if is_to_check else _UNKNOWN).format(at=recorded.at, note=note, output=output)
+    return result(call, "unknown", text + told)
+
+
+async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
+    """Give each pending call a result without running it."""
+    calls = state.pending_tool_calls
+    recorded = await ports.journal.recorded(call.call_id for call in calls)
+    results: list[ToolResult] = []
+    for call in calls:
+        known = recorded.get(call.call_id)
+        answer = settled(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
+        if known is None or known.result is None:
+            clear_once_committed(ports, call.call_id)
+            await ports.journal.finished(answer, flush=False)
+        results.append(answer)
+    return state.model_copy(update=with_results(state, results))

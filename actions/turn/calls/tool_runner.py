@@ -1,0 +1,319 @@
+"""Runs a batch of calls, each between its `started` and its `finished` record."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from ....state.application import ApplicationState
+from ....state.calls import UNCHANGED, Changed, PendingCall, recovering
+from ....state.conversation.messages import Document, Image, Text, ToolResult, encodable
+from ....state.process.cancellation import over, task_group
+from ....state.process.crashpoints import reach
+from ...masking.kept_contents import kept_contents
+from ...ports import (
+    BadArguments,
+    KeptResults,
+    Masker,
+    Ports,
+    Prepared,
+    ToolContext,
+    ToolOutcome,
+    Verdict,
+    Verifiable,
+)
+from ...ports.events import ToolFinished, ToolOutput, ToolStarted
+from ...workspace.safe_open import Reach
+from ..model_call import reads
+from .result_limit import fitted, most_bytes
+from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
+from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of, temp_of
+from .whole_output import mask_whole_output
+
+ResultT = TypeVar("ResultT")
+
+
+class ReadyCall(NamedTuple):
+    """An approved call and its place among the calls."""
+
+    offset: int
+    call: PendingCall
+
+
+class ToolRunner:
+    """The runs of one tool round, each by the place of its call."""
+
+    def __init__(self, state: ApplicationState, ports: Ports) -> None:
+        self.results: dict[int, ToolResult] = {}
+        self.asked: dict[int, PendingCall] = {}
+        """Calls whose approval did not cover what they would have done now: nothing of them has run."""
+        self.denied: list[PendingCall] = []
+        self._state = state
+        self._ports = ports
+        self._step_id = state.active_step_id
+        self._slots = asyncio.Semaphore(ports.max_concurrent_reads)
+        self._running = 0
+
+    async def run(self, batch: Sequence[ReadyCall]) -> None:
+        """Run the calls at once and tell of them; nothing of them runs after this."""
+        running = asyncio.ensure_future(self._run_all(batch))
+        if cancelled := await over(running, running.cancel):
+            # A result that could not be stored now is queued; the end of the run tries again and says why.
+            raise cancelled
+        running.result()
+
+    async def _run_all(self, batch: Sequence[ReadyCall]) -> None:
+        async with task_group() as group:
+            self._running = len(batch)
+            for ready in batch:
+                group.create_task(self._run_one(*ready))
+
+    async def _run_one(self, offset: int, call: PendingCall) -> None:
+        async with self._slots:
+            looked = await look_again(call, self._state, self._ports)
+            if looked.call.decision == "undecided":
+                self._ask(offset, looked.call)
+            elif (answer := refusal(looked.call)) is not None:
+                await self._refuse(offset, looked.call, answer)
+            else:
+                await self._run_approved(offset, call, looked)
+
+    def _ask(self, offset: int, call: PendingCall) -> None:
+        self._running -= 1
+        self.asked[offset] = call
+
+    async def _refuse(self, offset: int, call: PendingCall, answer: ToolResult) -> None:
+        self._running -= 1
+        self.denied += [call] if call.decision == "denied" else []
+        self.results[offset] = answer
+        await refused(self._ports, answer, self._step_id)
+
+    async def _run_approved(self, offset: int, call: PendingCall, looked: Looked) -> None:
+        self._ports.masker.learn(call.arguments)
+        shown = self._ports.masker.stream()
+
+        def emit(chunk: str) -> None:
+            if text := shown.feed(chunk):
+                self._ports.emit(ToolOutput(call.call_id, text))
+
+        arguments, context = looked.arguments, context_of(self._ports, call, emit)
+        reach_of = Reach.of(self._ports.roots, looked.leads)
+        held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
+        context = replace(context, reach=reach_of, results=self._kept(), **held)
+        if self._ports.toolbox[call.tool].traits.writes_files:
+            context = replace(context, known=await self._ports.journal.known_files())
+        ready = await guarded(call, lambda: self._prepared(call, arguments, context))
+        if not fits_approval(looked, ready):
+            self._ask(offset, asked_again(call, looked.seen, OTHER_FILE))
+            return
+        note = await self._started(call, ready)
+        self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))
+        began = time.monotonic()
+        try:
+            outcome = await self._act(call, arguments, ready, context)
+            if tail := shown.end():
+                self._ports.emit(ToolOutput(call.call_id, tail))
+            reach("tool_ran")
+        except asyncio.CancelledError as cancelled:
+            outcome = noted(_interrupted(cancelled, time.monotonic() - began), note)
+            await self._record(offset, call, outcome, began, flush=True)
+            raise
+        if outcome.asks:
+            self._ask(offset, await self._asked_once_more(call, arguments, outcome.asks))
+            return
+        await self._finish(offset, call, noted(outcome, note), began)
+
+    async def _asked_once_more(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
+        """Return a call that only reads and did not get through as one that waits for a person.
+
+        Its start is on disk and no end: once it is approved it is started again, as after a crash.
+        """
+        asked = asked_again(call, None, self._ports.masker.text(encodable(why)))
+        tool = self._ports.toolbox[call.tool]
+        binding = self._ports.witness.seen(asked, tool, arguments, self._ports.cwd)
+        recorded = await self._ports.journal.recorded([call.call_id])
+        starts = recorded[call.call_id].starts
+        asked = asked.model_copy(update={"binding": binding, "kind": "approval"})
+        return recovering(asked, starts=starts, settled_as="rerun")
+
+    async def _finish(self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float) -> None:
+        """Record an outcome; what hooks have to add to it is recorded with the step.
+
+        They may take their time, and a kill meanwhile must not make an outcome unknown.
+        """
+        advice, is_alone = self._ports.advice, self._running == 1
+        if advice is None:
+            await self._record(offset, call, outcome, began, flush=not is_alone)
+            return
+        flush = advice.comments_results or not is_alone
+        answer = await self._recorded(call, outcome, began, flush)
+        try:
+            more = await advice.after_call(call, outcome, int((time.monotonic() - began) * 1000))
+        except asyncio.CancelledError:
+            self._end(offset, answer)
+            raise
+        said = {"content": encodable(f"{answer.content}\n{more}")} if more else {}
+        self._end(offset, answer.model_copy(update=said))
+
+    def _kept(self) -> KeptResults:
+        limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
+        return KeptResults(self._ports.journal.kept_result, limit_bytes)
+
+    async def _prepared(
+        self, call: PendingCall, arguments: Any, context: ToolContext
+    ) -> Prepared | ToolOutcome | None:
+        tool = self._ports.toolbox[call.tool]
+        if not isinstance(tool, Verifiable):
+            return None
+        return await tool.prepare(arguments, context)
+
+    async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
+        """Put the start on disk; return what is said of contents that are not kept."""
+        # What an earlier start left must not be taken for what this one will leave.
+        clear(scratch_of(self._ports, call.call_id))
+        known = ready if isinstance(ready, Prepared) else Prepared((), {})
+        kept, note = await kept_contents(known.changes, known.pre_images, self._ports.masker)
+        await self._ports.journal.started(call, known.changes, kept)
+        return note
+
+    async def _act(
+        self, call: PendingCall, arguments: Any, ready: Prepared | ToolOutcome | None, context: ToolContext
+    ) -> ToolOutcome:
+        if isinstance(ready, ToolOutcome):
+            return ready
+        tool = self._ports.toolbox[call.tool]
+
+        def judge(other: Any) -> Verdict:
+            return self._ports.gate.judge(tool, other, self._state.execution_mode)
+
+        ready_context = replace(context, prepared=ready, judge=judge)
+        wrap = self._ports.wrap_tool_call
+        if wrap is not None:
+            return await guarded(call, lambda: wrap(tool, arguments, ready_context))
+        return await guarded(call, lambda: tool.run(arguments, ready_context))
+
+    async def _record(
+        self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
+    ) -> None:
+        self._end(offset, await self._recorded(call, outcome, began, flush))
+
+    async def _recorded(
+        self, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
+    ) -> ToolResult:
+        duration_ms = int((time.monotonic() - began) * 1000)
+        limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
+        before = edit_note(call)
+        return await record_outcome(self._ports, call, outcome, before, duration_ms, flush, limit_bytes)
+
+    def _end(self, offset: int, answer: ToolResult) -> None:
+        self._running -= 1
+        self.results[offset] = answer
+        self._ports.emit(ToolFinished.of(answer, self._step_id))
+
+
+def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> ToolContext:
+    return ToolContext(
+        call_id=call.call_id,
+        cwd=ports.cwd,
+        emit=emit,
+        session_id=ports.session_id,
+        variables=ports.variables,
+        idempotency_key=f"{ports.session_id}:{call.call_id}",
+        scope=ports.shared.scope(),
+        written=call.arguments,
+        scratch=scratch_of(ports, call.call_id),
+        temp=temp_of(ports),
+        cache=ports.cache,
+        private=ports.private,
+        masker=ports.masker,
+        withheld=ports.withheld,
+        allowed_by=call.decided_by,
+        shows=lambda file: reads(ports.model, file),
+        # Middleware reads and replaces the bytes themselves.
+        takes_file=ports.wrap_tool_call is None and ports.scratch is not None,
+    )
+
+
+async def refused(ports: Ports, answer: ToolResult, step_id: str | None) -> None:
+    """Record and tell the answer to a call that did not run."""
+    clear_once_committed(ports, answer.call_id)
+    await ports.journal.finished(answer, flush=False)
+    ports.emit(ToolFinished.of(answer, step_id))
+
+
+async def record_outcome(
+    ports: Ports,
+    call: PendingCall,
+    outcome: ToolOutcome,
+    before: str,
+    duration_ms: int | None,
+    flush: bool,
+    limit_bytes: int = 0,
+) -> ToolResult:
+    """Put what a call came to into the journal, without secrets; its scratch goes once it is on disk.
+
+    Of a result beyond `limit_bytes` (0: no limit) the model gets both ends.
+    """
+    changes, pre_images = outcome.changed
+    kept, note = await kept_contents(changes, pre_images, ports.masker)
+    scratch = scratch_of(ports, call.call_id) or ports.cwd
+    outcome = await _without_secrets(noted(outcome, note), ports.masker, scratch)
+    outcome = fitted(outcome, call.call_id, limit_bytes, ports.toolbox)
+    content = before + outcome.content
+    brought = (outcome.blocks, outcome.ends_run, outcome.equips)
+    answer = result(call, outcome.outcome, content, duration_ms, *brought)
+    if (whole := outcome.output_file or outcome.full_output) is not None:
+        await ports.journal.kept(call.call_id, whole)
+    clear_once_committed(ports, call.call_id)
+    await ports.journal.finished(answer, flush, changes, kept, seen=outcome.seen)
+    return answer
+
+
+async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) -> ToolOutcome:
+    """Mask words; in pictures and documents no secrets are looked for."""
+    for text in (outcome.content, *(block.text for block in outcome.blocks if isinstance(block, Text))):
+        masker.learn(text)
+    if outcome.output_file is not None or outcome.full_output is not None:
+        outcome = await asyncio.to_thread(mask_whole_output, outcome, masker, scratch)
+    said = outcome.ends_run
+    return replace(
+        outcome,
+        content=masker.text(outcome.content),
+        blocks=tuple(_masked(block, masker) for block in outcome.blocks),
+        ends_run=None if said is None else masker.text(said),
+    )
+
+
+def _masked(block: Text | Image | Document, masker: Masker) -> Text | Image | Document:
+    return Text(text=encodable(masker.text(block.text))) if isinstance(block, Text) else block
+
+
+def noted(outcome: ToolOutcome, note: str) -> ToolOutcome:
+    """Add a sentence to what the model reads; a failure has said enough."""
+    if not note or outcome.outcome == "error":
+        return outcome
+    return replace(outcome, content=f"{outcome.content}\n{note}")
+
+
+async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:
+    """Do a tool's work; whatever goes wrong in it is an outcome that the model reads."""
+    try:
+        return await work()
+    except BadArguments as error:
+        return ToolOutcome("error", str(error))
+    except Exception as error:
+        where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {error}")
+
+
+def _interrupted(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:
+    partial = cancelled.args[0] if cancelled.args else ""
+    known = next((said for said in cancelled.args if isinstance(said, Changed)), UNCHANGED)
+    return ToolOutcome(
+        "interrupted",
+        f"Interrupted after {seconds:.1f} s and stopped; a part of it may have taken effect."
+        f" Output so far:\n{partial or '(none)'}",
+        changed=known,
+    )

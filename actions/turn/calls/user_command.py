@@ -1,0 +1,57 @@
+"""A shell command of the person's own: put through the gate as every call, and run with no model asked."""
+
+import json
+from itertools import count
+
+from ....state.application import RUN_BY_PERSON, ApplicationState
+from ....state.calls import Origin
+from ....state.conversation.messages import ToolUse, json_object
+from ...masking.references import masked_arguments, placeholder_in
+from ...ports import Masker, Ports, Tool, Toolbox
+from ...ports.events import ToolRequested
+from ..burr_action import Changes
+from ..commands import own_command
+from .proposals import propose_own
+
+
+def shell_of(toolbox: Toolbox) -> Tool | None:
+    """Return the tool that runs what somebody types."""
+    return next((tool for tool in toolbox.values() if tool.traits.runs_commands), None)
+
+
+def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
+    """Return a command as it is shown and stored; what runs is kept in memory."""
+    shown = json_object(masked_arguments(_arguments(tool, command), masker)) or {}
+    return str(shown.get(tool.traits.subject, ""))
+
+
+async def taken_in(said: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
+    """Return the state changes that let the command behind a `!` wait to be run, or to be asked about."""
+    tool, command = shell_of(ports.toolbox), own_command(said) or ""
+    assert tool is not None, "a command was taken in that no tool runs"
+    arguments = _arguments(tool, command)
+    use = ToolUse(
+        call_id=_free_id(state, ports),
+        tool=tool.spec.name,
+        arguments=arguments,
+        masked=bool(placeholder_in(json_object(arguments))),
+    )
+    call = await propose_own(use, ports, state.execution_mode, origin)
+    ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
+    return {
+        "user_input": f"!{command}",
+        "chat_history": state.chat_history,
+        "pending_tool_calls": (call,),
+        # An older program would not know the way to the call.
+        "graph_version": max(state.graph_version, RUN_BY_PERSON),
+    }
+
+
+def _arguments(tool: Tool, command: str) -> str:
+    return json.dumps({tool.traits.subject: command}, ensure_ascii=False)
+
+
+def _free_id(state: ApplicationState, ports: Ports) -> str:
+    """Return an id that a replay finds again."""
+    first = len(state.chat_history)
+    return next(found for n in count(first) if not ports.journal.has_seen(found := f"own-{n}"))

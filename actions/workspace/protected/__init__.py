@@ -1,0 +1,1 @@
+"""Files that hold secrets and files that decide what other programs run."""

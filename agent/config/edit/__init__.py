@@ -1,0 +1,1 @@
+"""Changes settings files and keeps what their owner wrote in them."""

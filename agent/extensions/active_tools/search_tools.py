@@ -1,0 +1,114 @@
+"""The tool `search_tools`: finds tools by words and brings them into the session, a few at a time."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from math import log
+from typing import Any
+
+from pydantic import Field
+
+from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits
+from ....actions.tools.builtin import BuiltinTool
+from ....actions.tools.schema import Count, PlainText, ToolArguments
+from ....state.conversation.messages import Equipment
+from .catalogue import first_words
+
+_USUAL, _MOST = 8, 20
+_SATURATION = 1.2
+_LENGTH_SHARE = 0.75
+_NAME_WEIGHT = 4
+"""A word of a name counts as so many of the text."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_DESCRIPTION = (
+    "There are more tools than are described here. Say in a few words what you need, or name tools: those"
+    " that fit best can be called from the next message on. Look for all that the work needs at once: each"
+    " search that finds something new makes the session read everything anew. The tools:"
+)
+
+
+class SearchToolsArguments(ToolArguments):
+    query: PlainText = Field(max_length=2000, description="Words, or names of tools.")
+    limit: Count = Field(_USUAL, description=f"How many tools. Default: {_USUAL}, most: {_MOST}.")
+
+
+class SearchTools(BuiltinTool[SearchToolsArguments]):
+    traits = ToolTraits(subject="query", is_quiet=True, equips="tools")
+
+    def __init__(self, tools: Mapping[str, Tool], groups: Collection[str]) -> None:
+        """`groups` are active from the beginning."""
+        super().__init__("search_tools", _DESCRIPTION, SearchToolsArguments)
+        self._tools = dict(tools)
+        self._groups = frozenset(groups)
+
+    @cached_property
+    def _index(self) -> "WordIndex":
+        return WordIndex({name: _text(tool.spec) for name, tool in self._tools.items()})
+
+    async def run(self, arguments: SearchToolsArguments, context: ToolContext) -> ToolOutcome:
+        most = min(arguments.limit, _MOST)
+        found = await asyncio.to_thread(lambda: self._index.best(arguments.query, most))
+        if not found:
+            return ToolOutcome("ok", f"None of the {len(self._tools):,} tools fits. Try other words.")
+        return ToolOutcome("ok", "\n".join(map(self._line, found)), equips=Equipment(tools=tuple(found)))
+
+    def _line(self, name: str) -> str:
+        return f"- {name}: {first_words(self._tools[name].spec.description)}{self._needs(name)}"
+
+    def _needs(self, name: str) -> str:
+        missing = [group for group in self._tools[name].traits.groups if group not in self._groups]
+        return f" (once the group {', '.join(missing)} is active)" if missing else ""
+
+
+def _text(spec: ToolSpec) -> str:
+    """Return what a tool says of itself: its description, and the names of what it takes."""
+    properties: Any = spec.parameters.get("properties")
+    return f"{spec.description} {' '.join(map(str, properties or ()))}"
+
+
+class WordIndex:
+    """Finds texts by words: the rarer one is, and the larger its part of a text, the more it counts (BM25).
+
+    It is built once over all texts; a search looks at those that have a word of it.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """`texts` are found by what they say and by their names."""
+        self._names = list(texts)
+        self._by_name = {name.lower(): number for number, name in enumerate(texts)}
+        self._places: dict[str, dict[int, int]] = {}
+        self._lengths: list[int] = []
+        for number, (name, text) in enumerate(texts.items()):
+            counts = Counter(_words(text))
+            for word in _words(name):
+                counts[word] += _NAME_WEIGHT
+            self._lengths.append(counts.total())
+            for word, count in counts.items():
+                self._places.setdefault(word, {})[number] = count
+        self._usual_length = sum(self._lengths) / max(len(self._lengths), 1) or 1.0
+
+    def best(self, query: str, most: int) -> list[str]:
+        """Return the names of what fits best, the best one first; what the query names goes before all."""
+        named = (self._by_name.get(part.lower()) for part in re.split(r"[\s,]+", query))
+        scores: dict[int, float] = {number: float("inf") for number in named if number is not None}
+        for word in set(_words(query)):
+            for number, score in self._scored(word):
+                scores[number] = scores.get(number, 0.0) + score
+        ranked = sorted(scores, key=lambda number: (-scores[number], number))
+        return [self._names[number] for number in ranked[:most]]
+
+    def _scored(self, word: str) -> Iterator[tuple[int, float]]:
+        there = self._places.get(word, {})
+        rarity = log(1 + (len(self._names) - len(there) + 0.5) / (len(there) + 0.5))
+        for number, count in there.items():
+            share = 1 - _LENGTH_SHARE + _LENGTH_SHARE * self._lengths[number] / self._usual_length
+            yield number, rarity * count * (_SATURATION + 1) / (count + _SATURATION * share)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the words of a text, those inside of names too, in small letters and without the plural."""
+    for found in _WORD.finditer(text):
+        word = found[0].lower()
+        yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

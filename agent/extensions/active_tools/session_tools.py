@@ -1,0 +1,120 @@
+"""The tools of a session: what ships, an agent's own, installed ones, those of the project, of servers."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....actions.tools.registry import with_reader
+from ....actions.turn.decision_tools import RESERVED_NAMES
+from ....state.errors import ConfigError, UnknownTool
+from ....state.session import SessionSettings
+from ...runtime.agent_definition import Definition
+from ...runtime.wiring import tool_digest
+
+if TYPE_CHECKING:
+    from ....actions.ports import Masker, Tool, ToolSource
+    from ....actions.tools.registry import FindsService
+    from ....actions.tools.shell.sandbox.sandbox import Sandbox
+
+
+class Equipped(NamedTuple):
+    toolbox: "dict[str, Tool]"
+    own: Mapping[str, str]
+    """What does not ship: name -> digest of what a model is told of it."""
+    notices: tuple[str, ...]
+
+
+async def equip(
+    session: SessionSettings,
+    definition: Definition,
+    brought: "Sequence[Tool]" = (),
+    sources: "Sequence[ToolSource]" = (),
+    search: "FindsService | None" = None,
+    sandbox: "Sandbox | None" = None,
+    is_new: bool = False,
+) -> Equipped:
+    """Return what a session works with, with what is `brought` along by its middleware.
+
+    Raises `ConfigError` for two tools of one name; of a session that `is_new` `UnknownTool` for names of
+    tools and groups that are not there, which else is told.
+    """
+    shipped: dict[str, Tool] = {}
+    if definition.has_builtin_tools:
+        from ....actions.tools.registry import toolbox_of
+
+        shipped = toolbox_of(session.network_tools, search, sandbox)
+    own = named_apart((*definition.tools, *brought), shipped)
+    notices: list[str] = []
+    for source in (*definition.sources, *sources):
+        own |= named_apart(await source.tools(), {**shipped, **own})
+        notices += source.notices()
+    digests = {name: tool_digest(tool.spec) for name, tool in own.items()}
+    notices += differences(session.own_tools, digests)
+    choice = session.tool_choice
+    if not own and not any((choice.only, choice.never, choice.groups, choice.available_groups)):
+        return Equipped(with_reader(shipped, session), digests, tuple(notices))
+    from .selection import completed, selected
+
+    found = selected(shipped | own, choice)
+    if found.unknown and is_new:
+        raise UnknownTool(found.unknown[0])
+    return Equipped(completed(found.tools, session), digests, (*notices, *found.unknown, *found.unreachable))
+
+
+def named_apart(tools: "Iterable[Tool]", taken: "Mapping[str, Tool]") -> "dict[str, Tool]":
+    """Return tools by name; raises `ConfigError` where a name means two of them, or a step of the graph."""
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        name = tool.spec.name
+        if name in RESERVED_NAMES:
+            raise ConfigError(f"A tool cannot be called {name}: the graph uses that name.", "Rename it.")
+        other = found.get(name) or taken.get(name)
+        if other is not None:
+            both = f"{_origin(other)} and {_origin(tool)}"
+            raise ConfigError(f"There are two tools called {name}: {both}.", "Rename one of them.")
+        found[name] = tool
+    return found
+
+
+def _origin(tool: "Tool") -> str:
+    """Say where a tool is from."""
+    return getattr(tool, "origin", "") or f"{type(tool).__module__}.{type(tool).__qualname__}"
+
+
+def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Say, a sentence each, which of a session's tools are gone, and which are not what they were."""
+    gone = [name for name in then if name not in now]
+    other = [name for name in then if name in now and now[name] != then[name]]
+    said: list[str] = []
+    if gone:
+        said.append(
+            f"This session had tools that are not here: {_listed(gone)}. Calls of them cannot run;"
+            " resume it with the agent that brings them: --agent MODULE:NAME."
+        )
+    if other:
+        said.append(f"Tools of this session were changed since: {_listed(other)}.")
+    return said
+
+
+_MOST_NAMED = 12
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def learn_secrets(tools: "Iterable[Tool]", masker: "Masker") -> None:
+    """Let a session's masker know what its tools send and nobody is to see."""
+    from ....actions.masking.masker import value_label
+    from ....actions.ports import HoldsSecrets
+
+    for tool in tools:
+        if isinstance(tool, HoldsSecrets):
+            found = {(value, value_label(name)) for name, value in tool.secrets().items()}
+            masker.references.filled_in.update(found)
+
+
+async def close_sources(sources: "Iterable[ToolSource]") -> None:
+    """Let go of all sources at once."""
+    await asyncio.gather(*(source.aclose() for source in sources))

@@ -1,0 +1,95 @@
+"""What the model is told of the tools: all of them, or a search where they are too many."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from ....actions.ports import Toolbox, ToolOffer, ToolSpec
+from ....actions.tools.registry import declared
+from ....state.conversation.messages import NO_EQUIPMENT, Equipment
+from ....state.session import ToolChoice
+from .catalogue import catalogue
+from .selection import active_groups, is_named
+
+
+class Offers:
+    """Knows each offer once it was made, so that requests share their bytes; what came last stands last."""
+
+    def __init__(
+        self, toolbox: Toolbox, choice: ToolChoice, system: str, steering: tuple[ToolSpec, ...] = ()
+    ) -> None:
+        """`steering` are the decision tools."""
+        self._toolbox = toolbox
+        self._choice = choice
+        self._system = system
+        self._steering = steering
+        self._groups = active_groups(choice)
+        self._known: dict[Equipment, ToolOffer] = {}
+        self._meta = {tool.traits.equips: name for name, tool in toolbox.items()}
+
+    def of(self, equipment: Equipment) -> ToolOffer:
+        if equipment not in self._known:
+            self._known[equipment] = self._made(equipment)
+        return self._known[equipment]
+
+    def why_inactive(self, tool: str, equipment: Equipment) -> str:
+        if tool not in self._toolbox or self._is_active(tool, equipment):
+            return ""
+        missing = set(self._toolbox[tool].traits.groups).difference(self._groups, equipment.groups)
+        equip, groups = self._meta.get("groups", ""), ", ".join(sorted(missing))
+        return f"{tool} is not active yet. Call {equip} first, with the group {groups}."
+
+    def _made(self, equipment: Equipment) -> ToolOffer:
+        first = list(self._listed(NO_EQUIPMENT, equipment))
+        later = [name for name in self._listed(equipment, equipment) if name not in first]
+        by_search = [name for name in self._found(equipment) if name not in first]
+        specs = [*map(self._spec_of(equipment), first), *self._steering]
+        specs += [self._toolbox[name].spec for name in dict.fromkeys((*later, *by_search))]
+        return ToolOffer.made(self._system, tuple(specs))
+
+    def _spec_of(self, equipment: Equipment) -> Callable[[str], ToolSpec]:
+        def spec(name: str) -> ToolSpec:
+            tool = self._toolbox[name]
+            if tool.traits.equips != "tools":
+                return tool.spec
+            hidden = [self._toolbox[one].spec for one in self._active_own(equipment) if self._is_found(one)]
+            return replace(tool.spec, description=catalogue(tool.spec.description, hidden))
+
+        return spec
+
+    def _listed(self, active: Equipment, equipment: Equipment) -> Iterator[str]:
+        """Yield the tools in their order that `active` makes active, without those to be searched for."""
+        is_searched = self._is_searched(equipment)
+        for name, tool in self._toolbox.items():
+            if tool.traits.equips == "tools":
+                if is_searched:
+                    yield name
+            elif self._is_active(name, active) and not (is_searched and self._is_found(name)):
+                yield name
+
+    def _is_searched(self, equipment: Equipment) -> bool:
+        most = self._choice.most_listed
+        return bool(most) and "tools" in self._meta and len(self._active_own(equipment)) > most
+
+    def _found(self, equipment: Equipment) -> Iterable[str]:
+        """Return what a search brought in and is active: of too many the newest."""
+        there = [name for name in equipment.tools if name in self._toolbox]
+        active = [name for name in there if self._is_active(name, equipment)]
+        return active[-self._choice.most_listed :]
+
+    def _is_found(self, name: str) -> bool:
+        """Tell whether a tool has to be searched for where there are too many."""
+        tool = self._toolbox[name]
+        return not (name in declared() or tool.traits.equips or tool.traits.is_done_tool)
+
+    def _active_own(self, equipment: Equipment) -> list[str]:
+        return [
+            name
+            for name, tool in self._toolbox.items()
+            if name not in declared() and not tool.traits.equips and self._is_active(name, equipment)
+        ]
+
+    def _is_active(self, name: str, equipment: Equipment) -> bool:
+        traits = self._toolbox[name].traits
+        if not traits.groups or is_named(name, traits, self._choice):
+            return True
+        return set(traits.groups) <= {*self._groups, *equipment.groups}

@@ -1,0 +1,130 @@
+"""What servers may ask of us: where they may work, what a person says, what the model says."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import mcp_types as types
+
+from ....config.mcp_servers import McpServer
+from ..text import one_line, plain
+
+_MOST_QUESTION_CHARS = 2000
+MOST_SAMPLES = 20
+"""Of one server, as long as it is connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elicitation:
+    """A question of a server to the person."""
+
+    server: str
+    message: str
+    """Untrusted, without control characters."""
+    schema: Mapping[str, Any]
+    """Of the answer: an object of plain values; empty where an address is to be visited."""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ElicitationAnswer:
+    action: str
+    """`accept`, `decline` or `cancel`."""
+    content: Mapping[str, Any] | None = None
+
+
+class AsksPerson(Protocol):
+    """Puts a question to the person, and waits."""
+
+    async def __call__(self, question: Elicitation) -> ElicitationAnswer: ...
+
+
+Samples = Callable[[str, str, int], Awaitable[tuple[str, str]]]
+"""Asks the session's model: system prompt, text, most tokens -> its name and its answer."""
+
+
+class Host:
+    """Answers servers; what nobody is there to answer is declined."""
+
+    def __init__(
+        self,
+        roots: Sequence[Path] = (),
+        asks_person: AsksPerson | None = None,
+        samples: Samples | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """`tell` hears what was asked and declined, in a sentence."""
+        self._roots = tuple(roots)
+        self._asks_person = asks_person
+        self._samples = samples
+        self._tell = tell or _unheard
+
+    @property
+    def has_person(self) -> bool:
+        """Whether somebody is there to answer."""
+        return self._asks_person is not None
+
+    def roots_of(self, server: McpServer) -> Any:
+        """Return what tells a server the folders of the session."""
+
+        async def list_roots(context: Any) -> types.ListRootsResult:
+            return types.ListRootsResult.model_validate(
+                {"roots": [{"uri": folder.as_uri(), "name": folder.name} for folder in self._roots]}
+            )
+
+        return list_roots
+
+    def elicitation_of(self, server: McpServer) -> Any:
+        """Return what puts questions of a server to the person; without one they are declined."""
+
+        async def elicit(context: Any, params: Any) -> types.ElicitResult:
+            question = _question(server.name, params)
+            if self._asks_person is None:
+                self._tell(
+                    f"The tool server {server.name} asked something, which was declined, since nobody is"
+                    f" there to answer: {one_line(question.message)}"
+                )
+                return types.ElicitResult(action="decline")
+            answer = await self._asks_person(question)
+            return types.ElicitResult.model_validate(
+                {"action": answer.action, "content": None if answer.content is None else dict(answer.content)}
+            )
+
+        return elicit
+
+    def sampling_of(self, server: McpServer) -> Any:
+        """Return what lets a server ask the model; None: that was not allowed."""
+        if not server.table.sampling or self._samples is None:
+            return None
+        samples, left = self._samples, [MOST_SAMPLES]
+
+        async def sample(context: Any, params: Any) -> types.CreateMessageResult | types.ErrorData:
+            if not left[0]:
+                return types.ErrorData(code=-1, message=f"No more than {MOST_SAMPLES} questions to the model")
+            left[0] -= 1
+            text = "\n\n".join(f"{one.role}: {_text_of(one)}" for one in params.messages)
+            model, answer = await samples(params.system_prompt or "", text, params.max_tokens)
+            return types.CreateMessageResult(
+                role="assistant", content=types.TextContent(type="text", text=answer), model=model
+            )
+
+        return sample
+
+
+def _unheard(sentence: str) -> None:
+    pass
+
+
+def _question(server: str, params: Any) -> Elicitation:
+    schema = getattr(params, "requested_schema", None)
+    url = str(getattr(params, "url", "") or "")
+    shape: dict[str, Any] = json.loads(json.dumps(schema, default=str)) if isinstance(schema, dict) else {}
+    return Elicitation(server, plain(params.message, _MOST_QUESTION_CHARS), shape, one_line(url))
+
+
+def _text_of(message: Any) -> str:
+    said: Any = message.content
+    content = cast("list[Any]", said) if isinstance(said, list) else [said]
+    return "\n".join(block.text for block in content if isinstance(block, types.TextContent))

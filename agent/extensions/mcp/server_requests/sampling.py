@@ -1,0 +1,42 @@
+"""Questions of servers to the session's model, of which the session itself sees nothing."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .....actions.ports import ModelRequest, Reply
+from .....state.conversation.messages import person_said
+from .....state.conversation.transcript import Transcript
+from .....state.errors import SandburError
+from ..text import plain
+
+if TYPE_CHECKING:
+    from .....actions.ports import Model
+
+_CHARS_A_TOKEN = 6
+"""No language needs more; the answer is cut where a server asked for less."""
+
+
+class Sampler:
+    """Asks a model that is connected with the first question."""
+
+    def __init__(self, connect: "Callable[[], Model]") -> None:
+        self._connect = connect
+        self._model: Model | None = None
+
+    async def __call__(self, system: str, text: str, most_tokens: int) -> tuple[str, str]:
+        """Return the model's name and its answer; an error of the model is an answer, too."""
+        try:
+            if self._model is None:
+                self._model = self._connect()
+            request = ModelRequest(system, (), (Transcript.of(person_said(text)),))
+            said = ""
+            async for event in self._model.stream(request):
+                if isinstance(event, Reply):
+                    said = event.message.text
+        except SandburError as error:
+            return "none", f"(the model could not be asked: {error.message})"
+        return self._model.name, plain(said, max(most_tokens, 1) * _CHARS_A_TOKEN)
+
+    async def aclose(self) -> None:
+        if self._model is not None:
+            await self._model.aclose()

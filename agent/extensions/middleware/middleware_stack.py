@@ -1,0 +1,155 @@
+"""The middleware of one session, in order, around its model and its tools and along with its runs."""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, cast
+
+from ....actions.ports import Model, Tool, WrapToolCall
+from ....actions.ports.events import Event, RunFinished, ToolFinished
+from ....state.errors import MiddlewareError, SandburError
+from .layer import name_of
+from .lifecycle import Lifecycle, LifecycleMoment, is_overridden
+from .middleware import Middleware, MiddlewareSession
+from .model_layers import LayeredModel
+from .tool_layers import LayeredTools
+
+_MOST = 100
+
+
+def in_order(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    """Return them outermost first, those of one priority as they were given.
+
+    Raises `MiddlewareError` for what is none, or can never work.
+    """
+    given = tuple(middleware)
+    if len(given) > _MOST:
+        raise MiddlewareError(f"{len(given)} middlewares are too many; {_MOST} is the most.")
+    for each in given:
+        _check(each)
+    return tuple(sorted(given, key=lambda each: each.priority))
+
+
+def _check(given: object) -> None:
+    if isinstance(given, type):
+        raise MiddlewareError(
+            f"The middleware {given.__name__} is a class, not an object.", f"Write {given.__name__}()."
+        )
+    if not isinstance(given, Middleware):
+        raise MiddlewareError(
+            f"A {type(given).__name__} was given as middleware.", "Derive its class from sandbur.Middleware."
+        )
+    priority = cast(object, given.priority)
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority < 0:
+        raise MiddlewareError(
+            f"The middleware {name_of(given)} has the priority {priority!r}.",
+            "It is a whole number from 0 on.",
+        )
+    for name in ("wrap_model_call", "wrap_tool_call"):
+        _check_signature(given, name)
+
+
+def _check_signature(middleware: Middleware, name: str) -> None:
+    method: Callable[..., Any] = getattr(middleware, name)
+    try:
+        inspect.signature(method).bind(None, None)
+    except TypeError:
+        what = "request" if name == "wrap_model_call" else "call"
+        raise MiddlewareError(
+            f"The method {name} of the middleware {name_of(middleware)} cannot be called with two arguments.",
+            f"Declare it as: async def {name}(self, {what}, next)",
+        ) from None
+
+
+class Onion:
+    """Wraps what a session is bound to, and is its companion (`agent/session/run_observer.py`)."""
+
+    def __init__(self, middleware: Iterable[Middleware], session: MiddlewareSession) -> None:
+        """Take them in any order; raises `MiddlewareError`."""
+        self.session = session
+        self._layers = in_order(middleware)
+        self._lifecycle = Lifecycle(self._layers, session)
+        self._started: list[Middleware] = []
+        self._untold: list[str] = []
+        self._emit: Callable[[str], None] | None = None
+        session.notify = self._notify
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What they bring along, outermost first."""
+        return tuple(tool for each in self._layers for tool in each.tools)
+
+    def around_model(self, model: Model) -> Model:
+        layers = self._wrapping("wrap_model_call")
+        if not layers and not self._lifecycle.watches("before_reasoning", "after_reasoning"):
+            return model
+        return LayeredModel(model, layers, self._lifecycle)
+
+    def around_tools(self) -> WrapToolCall | None:
+        """Return what goes around every tool call; None: nothing does."""
+        layers = self._wrapping("wrap_tool_call")
+        if layers or self._lifecycle.watches("before_acting", "after_acting", "before_observing"):
+            return LayeredTools(layers, self._lifecycle)
+        return None
+
+    def tell_by(self, emit: Callable[[str], None]) -> None:
+        """Name what tells the person something while a run's actions run."""
+        self._emit = emit
+
+    async def start(self) -> None:
+        """Tell them that the session opens; raises `SandburError`, after those that started were stopped."""
+        for each in self._layers:
+            try:
+                await self._lifecycle.call(each, each.on_start, self.session)
+            except SandburError:
+                await self.stop()
+                raise
+            self._started.append(each)
+
+    async def stop(self) -> None:
+        """Tell them that it closes, innermost first; of those that fail the person is told."""
+        while self._started:
+            each = self._started.pop()
+            try:
+                await self._lifecycle.call(each, each.on_stop, self.session)
+            except SandburError as error:
+                self._untold.append(error.message)
+
+    @property
+    def companions(self) -> tuple[Self, ...]:
+        """What goes along with the session's runs: this, unless it is empty."""
+        return (self,) if self._layers else ()
+
+    async def begin(self, text: str | None) -> None:
+        await self._along("before_reply", text)
+
+    async def showing(self, event: Event) -> None:
+        if isinstance(event, ToolFinished):
+            await self._along("after_observing", event)
+        await self._along("before_printing", event)
+
+    async def shown(self, event: Event) -> None:
+        await self._along("after_printing", event)
+
+    async def end(self, result: RunFinished) -> None:
+        await self._along("after_reply", result)
+
+    def untold(self) -> list[str]:
+        told, self._untold = self._untold, []
+        return told
+
+    async def _along(self, moment: LifecycleMoment, *said: Any) -> None:
+        """Tell of what is no part of an action; nobody may hear an action's events just then."""
+        emit, self._emit = self._emit, None
+        try:
+            self._untold += await self._lifecycle.tell(moment, *said)
+        finally:
+            self._emit = emit
+
+    def _notify(self, text: str) -> None:
+        if self._emit is None:
+            self._untold.append(text)
+        else:
+            self._emit(text)
+
+    def _wrapping(self, method: str) -> Sequence[Middleware]:
+        return [each for each in self._layers if is_overridden(each, method)]

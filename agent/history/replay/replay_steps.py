@@ -1,0 +1,399 @@
+"""A recorded run, step by step: the state before and after, and what came in from outside between them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ....actions.turn.commands import MODES
+from ....state.application import GRAPH_VERSION, ApplicationState, ExecutionMode, InboxTaken
+from ....state.calls import HOOK_DECIDES, CallDecision, PendingCall, restore_arguments
+from ....state.conversation.messages import Message, ToolResult
+from ....state.conversation.transcript import Log, Transcript, TranscriptRange
+from ....state.databases.database import Database
+from ....state.errors import StoreError
+from ....state.session import SessionSettings, WaitingMessage
+from ....state.store.deltas import decode_fields
+from ....state.store.journal import undone_calls
+from ....state.store.persister import undecided_again
+from ....state.store.recording import (
+    CallMove,
+    RecordedStep,
+    StepFold,
+    Traced,
+    call_moves,
+    damage,
+    recorded_messages,
+    rows_between,
+    traces,
+)
+from ....state.store.store import Store
+from ....state.trace import ModelCalled, RunBegan, RunEnded
+
+Values = Mapping[str, Any]
+"""Field -> value, as in `ApplicationState`."""
+
+
+class RecordedLogs:
+    """All logs of a session and of those that it was forked from, loaded whole; read-only."""
+
+    def __init__(self, owners: "Iterable[Owner]") -> None:
+        self._logs: dict[tuple[str, int], Log] = {}
+        for owner in owners:
+            for number, message, _ in owner.messages:
+                log = self.log(owner.session_id, number)
+                log.append(message)
+                log.saved += 1
+
+    def log(self, session_id: str, number: int) -> Log:
+        name = session_id, number
+        if name not in self._logs:
+            log = self._logs[name] = Log(session_id, number)
+            # What a walk appends goes into logs of its own.
+            log.sealed = True
+        return self._logs[name]
+
+    def locate(self, span: TranscriptRange) -> tuple[str, int]:
+        raise LookupError("a recording is only read")
+
+    def loaded(self, history: Transcript) -> Transcript:
+        """Return the history with the messages of spans that only refer to the store."""
+        spans = [
+            span if span.is_loaded else span._replace(log=self.log(span.log.session_id, span.log.number))
+            for span in history.spans
+            if span.log.session_id is not None and span.log.number is not None
+        ]
+        return Transcript(spans) if len(spans) == len(history.spans) else history
+
+
+class StateReader:
+    """Follows the steps of a recording; a field that did not change stays the very same object."""
+
+    def __init__(self, logs: RecordedLogs, mode: ExecutionMode, graph_version: int) -> None:
+        """Begin with the state of a new session in this mode, of the graph of then."""
+        self._logs = logs
+        self._before: Values | None = None
+        self.values: Values = dict(ApplicationState(execution_mode=mode, graph_version=graph_version))
+
+    def take(self, step: RecordedStep) -> Values:
+        """Return every field after the next step."""
+        # Not always what the step says: an import takes approvals back between two steps.
+        before = step.before if self._before is None else self._before
+        self._before = step.after
+        changed = {
+            name: value
+            for name, value in step.after.items()
+            if value is not before.get(name) and (name not in before or value != before[name])
+        }
+        decoded = decode_fields(ApplicationState, changed, self._logs)
+        values = {**self.values, **{name: decoded[name] for name in changed if name in decoded}}
+        if "pending_tool_calls" in changed and values["pending_tool_calls"]:
+            asked = ApplicationState.model_construct(**values).active_history.asking
+            values["pending_tool_calls"] = restore_arguments(values["pending_tool_calls"], asked)
+        self.values = values
+        return values
+
+
+class SaidMessage(NamedTuple):
+    log: int
+    message: Message
+    row: int
+    """Its number in the session's hash chain."""
+
+
+class Owner(NamedTuple):
+    """One session of the lineage, with what it wrote itself."""
+
+    session_id: str
+    settings: SessionSettings
+    steps: Sequence[RecordedStep]
+    """As far as they count."""
+    messages: Sequence[SaidMessage]
+    """In the order of their logs, and of their places there."""
+    moves: Sequence[CallMove]
+    traces: Sequence[Traced]
+    ancestors: "tuple[Owner, ...]"
+    """Oldest first."""
+    undone: frozenset[str]
+    """Calls of ancestors whose whole effect was taken back when this session began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    owner: Owner
+    seq: int
+    action: str
+    came_from: str | None
+    """The action before; None where the graph is entered anew."""
+    run: Traced | None
+    """The beginning of the run that the step belongs to; None: it was recorded without one."""
+    acts: bool
+    """False if no action ran: a run that stopped where it began wrote what had changed before it."""
+    since: int
+    """Rows below this one were on disk when the action began."""
+    before: Values
+    after: Values
+    goes_to: str | None
+    """The action that came next, or would have; None if nothing tells."""
+    called: ModelCalled | None = None
+    """The call of the model that the step is made of."""
+    reply: Message | None = None
+    """What the model said in it, as the history took it in."""
+    cut: tuple[Message, ...] = ()
+    """What it had said when the call was interrupted, and the mark after it."""
+    results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    """Call id -> result that the step put into a history."""
+    started: frozenset[str] = frozenset()
+    """Calls that the action started."""
+    said: Message | None = None
+    """What the person said, if that began a turn."""
+    heard: Sequence[WaitingMessage] = ()
+    """What the person said before, while the model worked, and the step took in."""
+
+    @property
+    def began(self) -> RunBegan | None:
+        return self.run.record if self.run is not None and isinstance(self.run.record, RunBegan) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    session_id: str
+    logs: RecordedLogs
+    owners: Sequence[Owner]
+    """The sessions whose steps these are, oldest first."""
+
+    @property
+    def last_seq(self) -> int:
+        return max((owner.steps[-1].seq for owner in self.owners if owner.steps), default=-1)
+
+    def moments(self) -> Iterator[Moment]:
+        """Yield every step, oldest first."""
+        first = self.owners[0]
+        version = first.steps[0].after.get("graph_version", 1) if first.steps else GRAPH_VERSION
+        reader = StateReader(self.logs, _first_mode(first), version)
+        action: str | None = None
+        for owner in self.owners:
+            for moment in _moments(owner, reader, action):
+                action = moment.action
+                yield moment
+
+
+def read_recording(store: Store, session_id: str) -> Recording:
+    """Read a session with what it was forked from; raises `StoreError`."""
+    fold = StepFold(store.database)
+    owners: list[Owner] = []
+    for name, last in store.index.lineage(session_id):
+        _refuse_damaged(store.database, name)
+        steps = fold.steps(name, last=last)
+        owners.append(_owner(store, name, list(steps), tuple(owners)))
+    return Recording(session_id, RecordedLogs(owners), owners)
+
+
+def _owner(
+    store: Store, session_id: str, steps: Sequence[RecordedStep], ancestors: tuple[Owner, ...]
+) -> Owner:
+    for number, step in enumerate(steps, steps[0].seq if steps else 0):
+        if step.seq != number or not step.action:
+            raise _damaged(session_id, f"step {number} is missing or cannot be read")
+    undone = undone_calls(store.database, session_id, tuple(one.session_id for one in ancestors))
+    return Owner(
+        session_id=session_id,
+        settings=store.index.settings(session_id),
+        steps=steps,
+        messages=list(_messages(store.database, session_id)),
+        moves=list(call_moves(store.database, session_id)),
+        traces=list(traces(store.database, session_id)),
+        ancestors=ancestors,
+        undone=frozenset(undone),
+    )
+
+
+def _messages(database: Database, session_id: str) -> Iterator[SaidMessage]:
+    ends: dict[int, int] = {}
+    for log, position, row, message in recorded_messages(database, session_id):
+        expected = ends.get(log, 0)
+        if position != expected or message is None:
+            raise _damaged(session_id, f"message {log}/{expected} is missing or cannot be read")
+        ends[log] = position + 1
+        yield SaidMessage(log, message, row)
+
+
+def _refuse_damaged(database: Database, session_id: str) -> None:
+    for kind, place in damage(database, session_id):
+        raise _damaged(session_id, f"{kind} {place} was set aside")
+
+
+def _damaged(session_id: str, what: str) -> StoreError:
+    return StoreError(
+        f"The records of session {session_id} are damaged: {what}.",
+        f"See what is wrong: sandbur sessions verify {session_id}",
+    )
+
+
+def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[Moment]:
+    parts = _Parts(owner)
+    before, since, run = reader.values, 0, None
+    if owner.ancestors:
+        before = {**before, "pending_tool_calls": tuple(map(undecided_again, before["pending_tool_calls"]))}
+    for place, step in enumerate(owner.steps):
+        first = since
+        began = parts.beginning(since, step.row)
+        if began is not None:
+            run, since = began, began.row
+            before = _changed(before, began)
+        after = reader.take(step)
+        was_heard = _newest_heard(after) != _newest_heard(before)
+        yield Moment(
+            owner=owner,
+            seq=step.seq,
+            action=step.action,
+            came_from=None if began is not None and _enters(began) else action,
+            run=run,
+            acts=began is None or not _only_began(began, step.action, before, after),
+            since=since,
+            before=before,
+            after=after,
+            goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
+            heard=parts.heard(since, step.row, step.action, _newest_heard(after)) if was_heard else (),
+            **parts.of(since, step.row, first),
+        )
+        action, before, since = step.action, after, step.row + 1
+
+
+def _newest_heard(values: Values) -> int:
+    taken: InboxTaken = values["inbox_taken"]
+    return taken.steer
+
+
+def _enters(run: Traced) -> bool:
+    """Tell whether a run began at the entry of the graph, wherever it stood: with a message."""
+    return isinstance(run.record, RunBegan) and run.record.action == "prompt"
+
+
+def _only_began(run: Traced, action: str, before: Values, after: Values) -> bool:
+    """Tell whether the first step of a run holds nothing but what had been changed before the run."""
+    if isinstance(run.record, RunBegan) and run.record.action != action:
+        return True
+    return all(after[name] is before[name] or after[name] == before[name] for name in after)
+
+
+def _first_mode(owner: Owner) -> ExecutionMode:
+    """Return the mode that a session began in; one that was imported has another by now."""
+    began = (one.record.mode for one in owner.traces if isinstance(one.record, RunBegan))
+    known: dict[str, ExecutionMode] = {mode: mode for mode in MODES}
+    return known.get(next(began, ""), owner.settings.mode)
+
+
+def _changed(values: Values, run: Traced) -> Values:
+    """Apply what was changed outside of any action before the run began."""
+    changes = run.record.changes if isinstance(run.record, RunBegan) else {}
+    if not changes:
+        return values
+    state = ApplicationState.model_validate(changes)
+    return {**values, **{name: getattr(state, name) for name in changes}}
+
+
+class _Parts:
+    """What a session recorded beside its steps."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._traces = owner.traces
+        self._moves = owner.moves
+        self._messages = sorted(owner.messages, key=lambda said: said.row)
+
+    def beginning(self, first: int, last: int) -> Traced | None:
+        """Return the newest beginning of a run among the rows from `first` to before `last`."""
+        began = reversed(rows_between(self._traces, first, last))
+        return next((one for one in began if isinstance(one.record, RunBegan)), None)
+
+    def next_action(self, step: RecordedStep, following: Sequence[RecordedStep]) -> str | None:
+        """Return what came after a step, or what its run was about to do when it ended."""
+        for one in rows_between(self._traces, step.row, following[0].row if following else 2**62):
+            if one.seq != step.seq or isinstance(one.record, RunBegan):
+                # The process died in between, or what follows belongs to a past that does not count.
+                return None
+            if isinstance(one.record, RunEnded):
+                return one.record.action
+        return following[0].action if following else None
+
+    def of(self, first: int, last: int, earliest: int) -> dict[str, Any]:
+        """Return what came in from outside during the action that wrote these rows.
+
+        Its reply may be from a run that died while hooks judged it, in a row from `earliest` on.
+        """
+        called = self._model_call(first, last) or self._model_call(earliest, first, is_kept=True)
+        messages = [one.message for one in rows_between(self._messages, first, last)]
+        moves = rows_between(self._moves, first, last)
+        cut = tuple(messages[-2:]) if messages and messages[-1].marks_cut else ()
+        return {
+            # The call that was interrupted came to nothing: the step is made of what it had said.
+            "called": None if cut else called,
+            "cut": cut,
+            # What had been said before it comes first.
+            "said": next((one for one in reversed(messages) if _is_said(one)), None),
+            "reply": next((one for one in messages if one.origin == "model"), None),
+            "results": {result.call_id: result for one in messages for result in one.tool_results},
+            "started": frozenset(move.call_id for move in moves if move.move == "started"),
+        }
+
+    def _model_call(self, first: int, last: int, is_kept: bool = False) -> ModelCalled | None:
+        """Return the newest model call in these rows; one that `is_kept` has its reply with it."""
+        traces = (one.record for one in reversed(rows_between(self._traces, first, last)))
+        called = next((one for one in traces if isinstance(one, ModelCalled)), None)
+        return None if called is not None and is_kept and called.reply is None else called
+
+    def heard(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
+        """Return what was waiting and is in the messages of these rows; `newest` is its last number."""
+        rows = rows_between(self._messages, first, last)
+        log = next((row.log for row in reversed(rows) if _is_said(row.message)), None)
+        found: list[tuple[str, str]] = []
+        for row in rows:
+            if row.log == log and _is_said(row.message):
+                found.append((row.message.text, ""))
+            elif row.log == log and row.message.origin == "runtime" and row.message.role == "user" and found:
+                found[-1] = found[-1][0], row.message.text
+            elif found:
+                break
+        # The message that begins a turn comes after those that waited.
+        found = found[:-1] if action == "prompt" else found
+        before = newest - len(found)
+        return [WaitingMessage(before + n, "steer", *one) for n, one in enumerate(found, 1)]
+
+
+def _is_said(message: Message) -> bool:
+    """Tell whether a person said this, in words and not by what a command of theirs came to."""
+    return message.origin == "person" and not message.is_own_command
+
+
+def inputs_of(moment: Moment) -> dict[str, Any]:
+    """Return the inputs of the action, read from what it made of them."""
+    if moment.action == "prompt":
+        for call in moment.after["pending_tool_calls"]:
+            if call.origin != "model":
+                return {"user_input": moment.after["user_input"], "runs": call.origin}
+        has_files = moment.said is not None and any(moment.said.files)
+        return {"user_input": moment.said.said if moment.said and has_files else moment.after["user_input"]}
+    if moment.action == "human_confirm":
+        return {"decisions": tuple(_decisions(moment))}
+    if moment.cut:
+        return {"cut": moment.cut}
+    return {}
+
+
+def _decisions(moment: Moment) -> Iterator[CallDecision]:
+    before: dict[str, PendingCall] = {call.call_id: call for call in moment.before["pending_tool_calls"]}
+    for call in moment.after["pending_tool_calls"]:
+        was = before.get(call.call_id)
+        # What still waits was not decided, or in a way that did not count.
+        if was is not None and was.decision == "undecided" and call.decision != "undecided":
+            yield _decision(call)
+
+
+def _decision(call: PendingCall) -> CallDecision:
+    said = call.recovery
+    if said.settled_as is not None:
+        return CallDecision(call_id=call.call_id, settle=said.settled_as, result=said.settled_result)
+    if call.decision == "denied" and call.decided_by in ("person", "hook"):
+        by = HOOK_DECIDES if call.decided_by == "hook" else ""
+        return CallDecision(call_id=call.call_id, reason=call.reason, by=by)
+    arguments = call.arguments if call.edited else None
+    return CallDecision(call_id=call.call_id, approved=True, arguments=arguments)

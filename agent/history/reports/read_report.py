@@ -1,0 +1,328 @@
+"""Reads everything that a session recorded, once, into its account."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ....actions.turn.decision_tools import RESERVED_NAMES
+from ....state.application import Usage
+from ....state.conversation.messages import (
+    Document,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    json_or_text,
+)
+from ....state.databases.database import Database
+from ....state.maintenance.verify import audit
+from ....state.process.clock import milliseconds
+from ....state.store.recording import (
+    Fields,
+    MessagePages,
+    RecordedStep,
+    Traced,
+    all_traces,
+    elements,
+    recorded_steps,
+)
+from ....state.store.store import Store
+from ....state.trace import ModelCalled, RunBegan, RunEnded
+from .recorded_calls import CallBook
+from .run_report import (
+    MESSAGE_CHARS,
+    Account,
+    Compressed,
+    Decided,
+    EndPosition,
+    Forked,
+    Happened,
+    Lost,
+    ModelUsed,
+    PlanMade,
+    PlanStep,
+    PlanStepBegan,
+    PlanStepEnded,
+    RunBoundary,
+    StepCost,
+    Utterance,
+    What,
+    cut,
+)
+
+
+class Runs:
+    """The trace of one session, asked for step by step."""
+
+    def __init__(self, database: Database, session_id: str, last_seq: int | None, is_held: bool) -> None:
+        """Take what belongs to the steps until `last_seq` (None: everything)."""
+        self._end = None if last_seq is not None else "running" if is_held else "died"
+        """What is said of a run without an end; None: it may have ended since."""
+        self._number = 0
+        self._is_open = False
+        self._traces: dict[int, list[Traced]] = {}
+        for traced in all_traces(database, session_id):
+            if last_seq is None or traced.seq < last_seq:
+                self._traces.setdefault(traced.seq, []).append(traced)
+        self._last = max(self._traces, default=None)
+
+    def after(self, seq: int) -> Iterator[Happened]:
+        """Yield what was recorded between step `seq` and the next; ask in rising order."""
+        found = self._traces.pop(seq, [])
+        for traced in found:
+            for what in self._told(traced):
+                yield Happened(seq, traced.at, None, what)
+        if found and seq == self._last and self._is_open and self._end is not None:
+            yield Happened(seq, found[-1].at, None, RunBoundary(self._number, True, status=self._end))
+
+    def _told(self, traced: Traced) -> Iterator[RunBoundary | ModelUsed | Lost]:
+        record = traced.record
+        if isinstance(record, RunBegan):
+            if self._is_open:
+                yield RunBoundary(self._number, True, status="died")
+            self._number += 1
+            self._is_open = True
+            yield RunBoundary(self._number, False, record.by, record.model, record.mode, record.version)
+        elif isinstance(record, RunEnded):
+            self._is_open = False
+            error = record.error.message if record.error is not None else ""
+            yield RunBoundary(
+                self._number, True, status=record.status, duration_ms=record.duration_ms, error=error
+            )
+        elif isinstance(record, ModelCalled):
+            yield ModelUsed(record)
+        elif record is None:
+            yield Lost(f"The trace record {traced.n} is damaged.")
+
+
+class StepCosts:
+    """Told of everything in order; waiting between runs belongs to no step."""
+
+    def __init__(self) -> None:
+        self.steps: list[StepCost] = []
+        self._since = ""
+        """When the step that comes next could begin."""
+        self._model_ms = 0
+
+    def trace(self, happened: Happened) -> None:
+        if isinstance(happened.what, RunBoundary) and not happened.what.is_end:
+            self._since = happened.at
+        elif isinstance(happened.what, ModelUsed):
+            self._model_ms += happened.what.call.duration_ms
+
+    def add(self, step: RecordedStep, tool_ms: int) -> None:
+        used = _usage(step.after) - _usage(step.before)
+        took_ms = milliseconds(self._since, step.at)
+        # Reads run at the same time: together they took no longer than the step.
+        tool_ms = min(tool_ms, took_ms) if self._since else tool_ms
+        self.steps.append(
+            StepCost(
+                seq=step.seq,
+                action=step.action,
+                at=step.at,
+                model_ms=self._model_ms,
+                tool_ms=tool_ms,
+                other_ms=max(took_ms - self._model_ms - tool_ms, 0),
+                tokens_in=max(used.input_tokens or 0, 0),
+                tokens_out=max(used.output_tokens or 0, 0),
+                cost_usd=None if used.cost_usd is None else max(used.cost_usd, 0.0),
+            )
+        )
+        self._model_ms = 0
+        self._since = step.at
+
+
+def _usage(fields: Fields) -> Usage:
+    return Usage.model_validate(fields.get("usage") or {})
+
+
+class StepReader:
+    def __init__(self, pages: MessagePages, book: CallBook) -> None:
+        self._pages = pages
+        self._book = book
+        self._newest: Fields = {}
+        self._goal = ""
+        self.tool_ms = 0
+        """What the calls took whose results the step brought."""
+
+    @property
+    def end_position(self) -> EndPosition:
+        """Where the session stands after the last step that was told."""
+        newest, mask = self._newest, self._book.masker.text
+        return EndPosition(
+            mode=str(newest.get("execution_mode") or ""),
+            goal=mask(self._goal),
+            plan=tuple(_plan(newest, mask).values()),
+            waiting=frozenset(
+                str(call.get("call_id"))
+                for call in elements(newest, "pending_tool_calls")
+                if call.get("decision") == "undecided"
+            ),
+            usage=_usage(newest),
+        )
+
+    def happened(self, step: RecordedStep) -> Iterator[Happened]:
+        """Yield what a step did, in the order in which a person wants to read it."""
+        self._newest = step.after
+        self._goal = str(step.after.get("current_goal") or self._goal)
+        self.tool_ms = 0
+        for plan_step, what in self._told(step):
+            yield Happened(step.seq, step.at, plan_step, what)
+
+    def _told(self, step: RecordedStep) -> Iterator[tuple[str | None, What]]:
+        moves = list(_plan_moves(step, self._book.masker.text))
+        yield from (move for move in moves if not isinstance(move[1], PlanStepEnded))
+        yield from ((step.after.get("active_step_id"), what) for what in self._decisions(step))
+        for place, reference in enumerate(step.added, 1):
+            message = self._pages.message(reference)
+            is_last = place == len(step.added)
+            whats = [Lost("A message is damaged.")] if message is None else self._said(message, step, is_last)
+            yield from ((reference.step_id, what) for what in whats)
+        if step.action == "prompt" and not step.added:
+            yield None, Utterance("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
+        yield from (move for move in moves if isinstance(move[1], PlanStepEnded))
+
+    def _said(self, message: Message, step: RecordedStep, is_last: bool) -> Iterator[What]:
+        if any(result.put_away for result in message.tool_results):
+            return
+        if step.action == "context_compressor":
+            yield Compressed(cut(self._book.masker.text(message.text), MESSAGE_CHARS))
+            return
+        if message.origin == "runtime" and _is_step_line(message, step, is_last):
+            return
+        for block in message.blocks:
+            if isinstance(block, Text) and block.text.strip():
+                yield Utterance(
+                    _speaker(message, step, is_last), cut(self._book.masker.text(block.text), MESSAGE_CHARS)
+                )
+            elif isinstance(block, Image | Document):
+                yield Utterance(_speaker(message, step, is_last), cut(block.label, MESSAGE_CHARS))
+            elif isinstance(block, Thinking) and block.text.strip():
+                yield Utterance("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
+            elif isinstance(block, ToolUse) and block.tool not in RESERVED_NAMES:
+                # What a call leads to that moves the graph is told instead of it.
+                yield self._book.asked(block)
+            elif isinstance(block, ToolResult) and self._book.answered(block):
+                self.tool_ms += block.duration_ms or 0
+
+    def _decisions(self, step: RecordedStep) -> Iterator[What]:
+        """Yield what a person decided in this step, and note what they changed."""
+        before = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
+        decided: list[Any] = []
+        for pending in elements(step.after, "pending_tool_calls"):
+            call_id = str(pending["call_id"])
+            if pending.get("edited"):
+                self._book.edited(call_id, str(pending.get("arguments", "")))
+            was = before.get(call_id, {})
+            is_new = any(was.get(name) != pending.get(name) for name in ("decision", "settled_as"))
+            call = self._book.find(call_id)
+            if step.action == "human_confirm" and is_new and call is not None:
+                signed = [verdict for verdict in call.verdicts if verdict.who and verdict.at <= step.at]
+                decided += [(call, signed[-1])] if signed else []
+        if decided:
+            yield Decided(tuple(decided))
+
+
+def _is_step_line(message: Message, step: RecordedStep, is_last: bool) -> bool:
+    """Tell whether a message says how a plan step ended, which is told in another way."""
+    is_ended_by_tool = step.action == "execute_tools" and message.role == "assistant" and not is_last
+    return step.action == "step_summarizer" or is_ended_by_tool
+
+
+def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
+    """Return whose words a message is, as `Utterance.by` has it."""
+    is_end = is_last and message.role == "assistant" and not step.after.get("turn_open", True)
+    if is_end and step.action in ("router", "execute_tools"):
+        is_data = isinstance(json_or_text(message.text), dict | list)
+        if is_data or message.origin == "runtime":
+            return "answer"
+    return message.origin if message.origin != "tool" else "runtime"
+
+
+def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tuple[str | None, What]]:
+    """Yield what a step did to the plan; one that ends with its first answer also began then."""
+    before, after = _plan(step.before, mask), _plan(step.after, mask)
+    if step.action == "vibe_planner" and list(before) != list(after):
+        steps = tuple((step_id, one.description) for step_id, one in after.items())
+        yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
+    for step_id, one in after.items():
+        was = before[step_id].status if step_id in before else "pending"
+        if was == "pending" and one.status != "pending":
+            yield step_id, PlanStepBegan(step_id, one.description)
+        if one.status != was and one.status in ("completed", "failed"):
+            yield step_id, PlanStepEnded(step_id, one.status, one.summary)
+
+
+def _plan(fields: Fields, mask: Callable[[str], str]) -> dict[str, PlanStep]:
+    return {
+        str(one["step_id"]): PlanStep(
+            str(one["step_id"]),
+            mask(str(one.get("description", ""))),
+            str(one.get("status", "pending")),
+            mask(str(one.get("analysis", ""))),
+        )
+        for one in elements(fields, "vibe_plan")
+        if "step_id" in one
+    }
+
+
+def read_account(store: Store, session_id: str) -> Account:
+    """Return the account of a session, with what came before it in the sessions it was forked from."""
+    return _Reading(store, session_id).account()
+
+
+class _Reading:
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self._id = session_id
+        self._lineage = store.index.lineage(session_id)
+        self._book = CallBook(store, self._lineage)
+        self._reader = StepReader(MessagePages(store.database), self._book)
+        self._runs = {
+            owner: Runs(store.database, owner, limit, store.index.is_held(owner))
+            for owner, limit in self._lineage
+        }
+        self._costs = StepCosts()
+
+    def account(self) -> Account:
+        happened = tuple(self._happened())
+        self._book.close()
+        summary = self._store.index.summary(self._id)
+        return Account(
+            summary=replace(summary, title=self._book.masker.text(summary.title)),
+            settings=self._store.index.settings(self._id),
+            standing=self._reader.end_position,
+            happened=happened,
+            steps=tuple(self._costs.steps),
+            audit=audit(self._store.database, [owner for owner, _ in self._lineage]),
+        )
+
+    def _happened(self) -> Iterator[Happened]:
+        owner = self._lineage[0][0]
+        yield from self._between(owner, -1, "")
+        for step in recorded_steps(self._store.database, self._id):
+            if step.session_id != owner:
+                yield Happened(step.seq, step.at, None, Forked(owner, step.session_id))
+                owner = step.session_id
+                yield from self._between(owner, step.seq - 1, step.at)
+            yield from self._step(step)
+            yield from self._between(owner, step.seq, step.at)
+        if owner != self._id:
+            yield Happened(-1, "", None, Forked(owner, self._id))
+            yield from self._between(self._id, self._lineage[-2][1] or -1, "")
+
+    def _step(self, step: RecordedStep) -> Iterator[Happened]:
+        if not step.action:
+            yield Happened(step.seq, step.at, None, Lost(f"The record of step {step.seq} is damaged."))
+            return
+        told = list(self._reader.happened(step))
+        self._costs.add(step, self._reader.tool_ms)
+        yield from told
+
+    def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:
+        """Yield what the trace says after step `seq`: ends and beginnings of runs, model calls."""
+        for happened in self._runs[owner].after(seq):
+            self._costs.trace(happened)
+            yield happened

@@ -1,0 +1,242 @@
+"""The calls of a run with everything that the journal and the file history know of them."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from itertools import islice
+from pathlib import Path
+
+from ....actions.masking.references import masked_arguments
+from ....actions.tools.registry import traits_of
+from ....state.calls import FileChange
+from ....state.conversation.messages import ToolResult, ToolUse, json_object, subject_of
+from ....state.process.clock import milliseconds
+from ....state.store.recording import CallMove, Lineage, call_moves, output_sizes, placed_moves, tool_uses
+from ....state.store.store import Store
+from ....state.store.timeline import cut_line, title_of
+from ...session.secrets import masker_for_display
+from .run_report import CallAccount, CutText, FileDiff, Room, ShownVerdict, cut
+
+_MAX_BYTES = 400_000
+"""Of a content that is compared."""
+
+ContentOf = Callable[[str], bytes | None]
+
+
+class FoundContents:
+    """Finds a content by its digest: stored, written by a call, or still in the workspace."""
+
+    def __init__(self, stored: ContentOf, mask: Callable[[str], str]) -> None:
+        """Take what reads a stored content, and what takes the secrets out of one."""
+        self.mask = mask
+        self._stored = stored
+        self._written: dict[str, str] = {}
+        self._places: dict[str, str] = {}
+
+    def wrote(self, content: str) -> None:
+        """Note what a call wrote: nothing else may have kept it."""
+        if len(content) <= _MAX_BYTES:
+            self._written[hashlib.sha256(content.encode()).hexdigest()] = content
+
+    def is_at(self, digest: str | None, path: str) -> None:
+        """Note where a content was last."""
+        if digest is not None:
+            self._places[digest] = path
+
+    def find(self, digest: str) -> bytes | None:
+        if digest in self._written:
+            return self._written[digest].encode()
+        found = self._stored(digest)
+        return found if found is not None else self._in_workspace(digest)
+
+    def _in_workspace(self, digest: str) -> bytes | None:
+        path = Path(self._places.get(digest, ""))
+        try:
+            if not path.is_file() or path.stat().st_size > _MAX_BYTES:
+                return None
+            content = path.read_bytes()
+        except OSError:
+            return None
+        return content if hashlib.sha256(content).hexdigest() == digest else None
+
+
+def file_diff(change: FileChange, contents: FoundContents, most_lines: int) -> FileDiff:
+    """Return the difference that a call made to a file."""
+    kind = "changed"
+    if change.before_mode is None:
+        kind = "created"
+    elif change.after is None and change.after_mode is None:
+        kind = "deleted"
+    elif change.before == change.after:
+        kind = "touched"
+    if not change.is_restorable:
+        return FileDiff(change.path, kind, (), note="what it held before is not known")
+    before = _lines(change.before, contents)
+    after = _lines(change.after, contents)
+    if before is None or after is None:
+        which = "before" if before is None else "after"
+        return FileDiff(change.path, kind, (), note=f"what it held {which} is not kept, or is no text")
+    lines = tuple(islice(unified_diff(before, after, lineterm=""), 2, None))
+    note = "" if lines or kind in ("created", "deleted") else "its content stayed as it was"
+    shown = lines[:most_lines]
+    return FileDiff(change.path, kind, shown, len(lines) - len(shown), note)
+
+
+def _lines(digest: str | None, contents: FoundContents) -> list[str] | None:
+    """Return the lines of a content; none for no file, None for one that is not known or no text."""
+    if digest is None:
+        return []
+    content = contents.find(digest)
+    if content is None or len(content) > _MAX_BYTES or b"\0" in content:
+        return None
+    try:
+        return contents.mask(content.decode("utf-8")).splitlines()
+    except UnicodeDecodeError:
+        return None
+
+
+_SUBJECT_CHARS = 160
+
+
+class CallBook:
+    """Knows the moves of every call; makes each call known once, and completes it."""
+
+    def __init__(self, store: Store, lineage: Lineage) -> None:
+        self._calls: dict[str, CallAccount] = {}
+        self.masker = masker_for_display(store.index.settings(lineage[-1][0]).cwd)
+        self._contents = FoundContents(store.files(lineage[-1][0]).content, self.masker.text)
+        self._moves: dict[str, list[CallMove]] = {}
+        self._changes: dict[str, dict[str, FileChange]] = {}
+        self._sizes: dict[str, int] = {}
+        for owner, limit in lineage:
+            for move in call_moves(store.database, owner):
+                self._moves.setdefault(move.call_id, []).append(move)
+            for _, call_id, change in store.files(owner).recorded(-1, limit):
+                self._changes.setdefault(call_id, {})[change.path] = change
+                self._contents.is_at(change.after, change.path)
+            self._sizes |= output_sizes(store.database, owner)
+        self.room = Room.for_calls(len(self._moves))
+
+    def asked(self, use: ToolUse) -> CallAccount:
+        """Return the call that a message asks for."""
+        moves = self._moves.get(use.call_id, [])
+        arguments = masked_arguments(use.arguments, self.masker)
+        call = CallAccount(
+            call_id=use.call_id,
+            tool=use.tool,
+            arguments=cut(arguments, self.room.output_chars * 2),
+            subject=cut_line(subject_of(arguments), _SUBJECT_CHARS),
+            number=len(self._calls) + 1,
+            verdicts=[_verdict(move) for move in moves if move.text("settled_as") or move.text("decision")],
+            started=[move.at for move in moves if move.move == "started"],
+            output_bytes=self._sizes.get(use.call_id, 0),
+            arguments_sha256=next((move.text("arguments_sha256") for move in reversed(moves)
+                                   if move.text("arguments_sha256")), ""),
+        )  # fmt: skip
+        self._calls[use.call_id] = call
+        self._note_written(use)
+        return call
+
+    def edited(self, call_id: str, arguments: str) -> None:
+        """Take in what a person made of the arguments."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            arguments = masked_arguments(arguments, self.masker)
+            call.arguments = cut(arguments, self.room.output_chars * 2)
+            call.subject = cut_line(subject_of(arguments), _SUBJECT_CHARS)
+            self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
+
+    def answered(self, result: ToolResult) -> bool:
+        """Take in what a call came to; return whether a message asked for it."""
+        call = self._calls.get(result.call_id)
+        if call is not None and not result.put_away:
+            call.outcome = result.outcome
+            call.content = cut(self.masker.text(result.shown), self.room.output_chars)
+            call.duration_ms = result.duration_ms
+        return call is not None
+
+    def find(self, call_id: str) -> CallAccount | None:
+        return self._calls.get(call_id)
+
+    def close(self) -> None:
+        """Compare the files, now that everything that was written is known."""
+        for call_id, changes in self._changes.items():
+            call = self._calls.get(call_id)
+            if call is not None:
+                call.diffs = tuple(
+                    file_diff(change, self._contents, self.room.diff_lines) for change in changes.values()
+                )
+                says_the_same = traits_of(call.tool).writes_files and call.outcome == "ok"
+                if says_the_same and any(diff.lines for diff in call.diffs):
+                    call.content = CutText("")
+
+    def _note_written(self, use: ToolUse) -> None:
+        content = (json_object(use.arguments) or {}).get(traits_of(use.tool).content)
+        if isinstance(content, str):
+            self._contents.wrote(content)
+
+
+def _verdict(move: CallMove) -> ShownVerdict:
+    """Return what a move says about a call; the oldest ones say nothing of what the policy let through."""
+    return ShownVerdict(
+        at=move.at,
+        by=move.text("decided_by") or "policy",
+        who=move.text("who"),
+        decision=move.text("settled_as") or move.text("decision") or "approved",
+        reason=move.text("reason"),
+        is_edited=bool(move.body.get("edited")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    call_id: str
+    title: str
+    """The tool and what it was about, on one line; untrusted."""
+    step: int
+    """The step in which the model asked for it."""
+    last_step: int
+    """The step of its last move."""
+    verdicts: Sequence[ShownVerdict]
+    """In order; the last one counts."""
+    starts: int = 0
+    outcome: str = ""
+    """Empty if it has none yet."""
+    started_at: str = ""
+    """UTC, ISO 8601; the last time."""
+    seconds: float | None = None
+    """From its last start to its end."""
+
+    @property
+    def was_asked(self) -> bool:
+        """True if a person had to decide."""
+        return len(self.verdicts) > 1 or self.verdicts[0].decision == "undecided"
+
+
+def recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
+    """Return the calls in the order in which they were proposed, those of ancestors first."""
+    lineage = store.index.lineage(session_id)
+    titles = {use.call_id: title_of(use) for owner, _ in lineage for use in tool_uses(store.database, owner)}
+    calls: dict[str, RecordedCall] = {}
+    for step, move in placed_moves(store.database, lineage):
+        known = calls.get(move.call_id)
+        if known is not None:
+            calls[move.call_id] = replace(_moved(known, move), last_step=step)
+        elif move.move == "proposed":
+            title = titles.get(move.call_id, move.text("tool"))
+            calls[move.call_id] = RecordedCall(move.call_id, title, step, step, (_verdict(move),))
+    return list(calls.values())
+
+
+def _moved(call: RecordedCall, move: CallMove) -> RecordedCall:
+    match move.move:
+        case "decided":
+            return replace(call, verdicts=(*call.verdicts, _verdict(move)))
+        case "started":
+            return replace(call, starts=call.starts + 1, started_at=move.at)
+        case "finished":
+            seconds = milliseconds(call.started_at, move.at) / 1000 if call.started_at else None
+            return replace(call, outcome=move.text("outcome"), seconds=seconds)
+        case _:
+            return call

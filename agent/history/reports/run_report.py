@@ -1,0 +1,327 @@
+"""What a report tells: the run as one list of what happened, and what it took."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from ....state.application import Usage
+from ....state.conversation.messages import Outcome
+from ....state.maintenance.verify import Audit
+from ....state.session import SessionSettings, SessionSummary
+from ....state.trace import ModelCalled
+
+
+@dataclass(frozen=True, slots=True)
+class CutText:
+    """The beginning of a text, or its beginning and its end."""
+
+    text: str
+    left_out: int = 0
+    """Characters."""
+    tail: str = ""
+    """What stands after the part that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    path: str
+    change: Literal["created", "changed", "deleted", "touched"]
+    lines: tuple[str, ...]
+    """A unified diff without its head."""
+    left_out: int = 0
+    """Lines."""
+    note: str = ""
+    """Why there is no diff, or not the whole one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVerdict:
+    """What the gate, or a person, said about a call."""
+
+    at: str
+    by: str
+    """`policy`, `rule` or `person`."""
+    who: str
+    """The person: user@host."""
+    decision: str
+    """approved, denied, undecided, invalid; or done, failed, rerun, check for an unknown outcome."""
+    reason: str
+    is_edited: bool = False
+
+
+@dataclass(slots=True)
+class CallAccount:
+    """One tool call with everything that became of it; filled in while the run is read."""
+
+    call_id: str
+    tool: str
+    arguments: CutText
+    """As the model wrote them, or as a person changed them."""
+    subject: str
+    """What it is about in one line: the command, the path, the pattern."""
+    number: int
+    """Of this report."""
+    verdicts: list[ShownVerdict] = field(default_factory=list[ShownVerdict])
+    started: list[str] = field(default_factory=list[str])
+    """When: UTC, ISO 8601."""
+    outcome: Outcome | None = None
+    """None: it has no result yet."""
+    content: CutText = CutText("")
+    """What the model read."""
+    output_bytes: int = 0
+    """The size of the whole output where `content` is a part of it."""
+    duration_ms: int | None = None
+    arguments_sha256: str = ""
+    diffs: tuple[FileDiff, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    by: Literal["person", "model", "answer", "thinking", "runtime", "command"]
+    """`answer`: what a turn ended with, where that is JSON or no text of the model's own."""
+    text: CutText
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMade:
+    steps: tuple[tuple[str, str], ...]
+    """Step id and description."""
+    is_revision: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStepBegan:
+    step_id: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStepEnded:
+    step_id: str
+    status: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    summary: CutText
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    verdicts: tuple[tuple[CallAccount, ShownVerdict], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunBoundary:
+    """Where a process took the session up, or left it."""
+
+    number: int
+    is_end: bool
+    by: str = ""
+    model: str = ""
+    mode: str = ""
+    version: str = ""
+    status: str = ""
+    """Of an end: as in the result, `died` or `running`."""
+    duration_ms: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsed:
+    call: ModelCalled
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """From here on it is another session's work."""
+
+    parent_id: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    what: str
+
+
+What = (
+    Utterance | CallAccount | PlanMade | PlanStepBegan | PlanStepEnded | Compressed | Decided | RunBoundary
+    | ModelUsed | Forked | Lost
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    seq: int
+    """The graph step that it belongs to."""
+    at: str
+    """UTC, ISO 8601."""
+    plan_step: str | None
+    """The plan step whose history it stands in."""
+    what: What
+
+
+@dataclass(slots=True)
+class StepCost:
+    """What one graph step took."""
+
+    seq: int
+    action: str
+    at: str
+    model_ms: int = 0
+    tool_ms: int = 0
+    other_ms: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def total_ms(self) -> int:
+        return self.model_ms + self.tool_ms + self.other_ms
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    step_id: str
+    description: str
+    status: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndPosition:
+    """Where the session stands after its last step."""
+
+    mode: str = ""
+    goal: str = ""
+    """The last one that there was."""
+    plan: tuple[PlanStep, ...] = ()
+    waiting: frozenset[str] = frozenset()
+    """The calls that wait for a decision."""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    summary: SessionSummary
+    settings: SessionSettings
+    standing: EndPosition
+    happened: tuple[Happened, ...]
+    steps: tuple[StepCost, ...]
+    audit: Audit
+
+    @property
+    def calls(self) -> list[CallAccount]:
+        return [one.what for one in self.happened if isinstance(one.what, CallAccount)]
+
+
+_ALL_CALLS_CHARS = 1_500_000
+_LEAST_CHARS, _MOST_CHARS = 400, 6000
+_ALL_DIFFS_LINES = 30_000
+_LEAST_LINES, _MOST_LINES = 20, 300
+MESSAGE_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the texts of one call may take; it shrinks with the number of calls."""
+
+    output_chars: int
+    diff_lines: int
+
+    @classmethod
+    def for_calls(cls, calls: int) -> Self:
+        share = max(calls, 1)
+        return cls(
+            min(_MOST_CHARS, max(_LEAST_CHARS, _ALL_CALLS_CHARS // share)),
+            min(_MOST_LINES, max(_LEAST_LINES, _ALL_DIFFS_LINES // share)),
+        )
+
+
+def cut(text: str, most: int) -> CutText:
+    """Keep the beginning and the end of a text: what went wrong stands at the end."""
+    if len(text) <= most:
+        return CutText(text)
+    head = most * 2 // 3
+    tail = most - head
+    return CutText(text[:head], len(text) - most, text[-tail:])
+
+
+_Trouble = tuple[str, CallAccount | RunBoundary | ModelUsed | Lost]
+
+
+@dataclass(slots=True)
+class Facts:
+    runs: int = 0
+    deaths: int = 0
+    model_ms: int = 0
+    tool_ms: int = 0
+    active_ms: int = 0
+    """All steps together; waiting for people is left out."""
+    failed_model_calls: int = 0
+    retries: int = 0
+    calls: int = 0
+    failed_calls: int = 0
+    asked: int = 0
+    waiting: int = 0
+    approved_by_people: int = 0
+    denied_by_people: int = 0
+    files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
+    """Path -> the calls that changed it."""
+    troubles: list[_Trouble] = field(default_factory=list[_Trouble])
+    """When something went wrong, and what."""
+    decided: list[CallAccount] = field(default_factory=list[CallAccount])
+    """The calls that were asked about, denied or settled."""
+
+
+def facts_of(account: Account) -> Facts:
+    """Count everything once."""
+    facts = Facts()
+    for step in account.steps:
+        facts.active_ms += step.total_ms
+        facts.model_ms += step.model_ms
+        facts.tool_ms += step.tool_ms
+    for happened in account.happened:
+        what = happened.what
+        if isinstance(what, RunBoundary):
+            _count_run(facts, what, happened.at)
+        elif isinstance(what, ModelUsed):
+            _count_model_call(facts, what, happened.at)
+        elif isinstance(what, CallAccount):
+            count_call(facts, what, happened.at, account.standing.waiting)
+        elif isinstance(what, Lost):
+            facts.troubles.append((happened.at, what))
+    return facts
+
+
+def _count_run(facts: Facts, run: RunBoundary, at: str) -> None:
+    facts.runs += not run.is_end
+    facts.deaths += run.status == "died"
+    if run.status == "died" or run.error:
+        facts.troubles.append((at, run))
+
+
+def _count_model_call(facts: Facts, used: ModelUsed, at: str) -> None:
+    facts.failed_model_calls += used.call.error is not None
+    facts.retries += used.call.retry_count
+    if used.call.error is not None or used.call.notices:
+        facts.troubles.append((at, used))
+
+
+def count_call(facts: Facts, call: CallAccount, at: str, waiting: frozenset[str]) -> None:
+    """Count what became of one call."""
+    facts.calls += 1
+    facts.failed_calls += call.outcome not in ("ok", None)
+    facts.waiting += call.call_id in waiting
+    answers = [one.decision for one in call.verdicts if one.who and one.decision in ("approved", "denied")]
+    facts.asked += bool(answers) or any(verdict.decision == "undecided" for verdict in call.verdicts)
+    # Of a call that was asked about twice the last answer counts: there are no more answers than calls.
+    facts.approved_by_people += answers[-1:] == ["approved"]
+    facts.denied_by_people += answers[-1:] == ["denied"]
+    for diff in call.diffs:
+        facts.files.setdefault(diff.path, []).append(call)
+    if call.outcome in ("unknown", "timeout", "interrupted") or len(call.started) > 1:
+        facts.troubles.append((at, call))
+    if any(verdict.who or verdict.decision in ("undecided", "denied") for verdict in call.verdicts):
+        facts.decided.append(call)

@@ -1,0 +1,277 @@
+"""What the sessions of a store came to: tokens, cost, time, failures and approvals."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import takewhile
+
+from ....state.application import ApplicationState, Usage
+from ....state.databases.database import Database
+from ....state.process.clock import milliseconds, text_of
+from ....state.session import SessionSummary
+from ....state.store.journal import unused_reply
+from ....state.store.recording import (
+    CallMove,
+    Traced,
+    all_traces,
+    call_moves,
+    step_counts,
+    step_of_row,
+    stored_state,
+)
+from ....state.store.store import Store
+from ....state.store.writer import SessionWriter
+from ....state.trace import Failure, ModelCalled, RunEnded
+from ...graph import next_action
+from ...session.open_request import LOST_REPLY, MODEL_ACTIONS, UNKNOWN_USAGE
+
+
+@dataclass(slots=True)
+class Tally:
+    """Model calls of one model, project, day, or of all."""
+
+    sessions: int = 0
+    calls: int = 0
+    failed_calls: int = 0
+    retries: int = 0
+    """Tries again and stand-ins for a model that did not answer."""
+    input_tokens: int = 0
+    """Cached ones included."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    known_cost_usd: float = 0.0
+    unknown_costs: int = 0
+    """Usages whose cost is not known; then the cost is at least the known one."""
+    model_ms: int = 0
+    tool_ms: int = 0
+
+    def add_usage(self, usage: Usage) -> None:
+        self.calls += usage.llm_calls
+        self.input_tokens += usage.input_tokens or 0
+        self.output_tokens += usage.output_tokens or 0
+        self.cache_read_tokens += usage.cache_read_tokens or 0
+        self.cache_write_tokens += usage.cache_write_tokens or 0
+        self.known_cost_usd += usage.cost_usd or 0.0
+        self.unknown_costs += usage.cost_usd is None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None if any part of it is unknown."""
+        return None if self.unknown_costs else self.known_cost_usd
+
+    @property
+    def cache_hit_rate(self) -> float | None:
+        """The share of the input that came from the provider's cache; None without input."""
+        return self.cache_read_tokens / self.input_tokens if self.input_tokens else None
+
+
+@dataclass(slots=True)
+class RunTally:
+    began: int = 0
+    running: int = 0
+    died: int = 0
+    """Ended by the death of their process."""
+    duration_ms: int = 0
+    ended: Counter[str] = field(default_factory=Counter[str])
+    """By status."""
+
+    def end(self, status: str, duration_ms: int) -> None:
+        self.ended[status] += 1
+        self.duration_ms += duration_ms
+
+
+@dataclass(slots=True)
+class ToolTally:
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    duration_ms: int = 0
+
+    @property
+    def calls(self) -> int:
+        return self.outcomes.total()
+
+
+@dataclass(slots=True)
+class Stats:
+    since: str = ""
+    """UTC, ISO 8601; empty: from the beginning."""
+    sessions: int = 0
+    steps: int = 0
+    runs: RunTally = field(default_factory=RunTally)
+    total: Tally = field(default_factory=Tally)
+    by_model: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    by_project: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    """By working folder."""
+    by_day: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    """By UTC date."""
+    tools: dict[str, ToolTally] = field(default_factory=dict[str, ToolTally])
+    approvals: Counter[str] = field(default_factory=Counter[str])
+    """`asked`, and what was allowed, denied or settled by whom: `allowed by policy`."""
+    failures: Counter[str] = field(default_factory=Counter[str])
+    """By code, of runs and of model calls."""
+    untraced: int = 0
+    """Sessions that were, in part, recorded before single model calls were."""
+
+
+def stats_of(store: Store, since: datetime | None = None) -> Stats:
+    """Read the sessions of the store's tenant one by one; forks do not count what they were forked from."""
+    after = "" if since is None else text_of(since)
+    found = Stats(since=after)
+    steps = step_counts(store.database, after)
+    for summary in takewhile(lambda one: one.updated_at >= after, store.newest_sessions()):
+        found.steps += steps.get(summary.id, 0)
+        _Reader(store.database, summary, found).read()
+    return found
+
+
+class _Reader:
+    """Adds one session to the figures."""
+
+    def __init__(self, database: Database, summary: SessionSummary, found: Stats) -> None:
+        self._database = database
+        self._summary = summary
+        self._found = found
+        self._began: list[int] = []
+        """The row numbers at which its runs began."""
+
+    def read(self) -> None:
+        found, summary = self._found, self._summary
+        found.sessions += 1
+        project = found.by_project.setdefault(summary.cwd, Tally())
+        project.sessions += 1
+        first = self._traces(all_traces(self._database, summary.id))
+        self._calls(call_moves(self._database, summary.id))
+        usage = _usage_before(self._database, summary, first)
+        if usage.llm_calls:
+            found.untraced += 1
+            for tally in self._tallies(summary.model, summary.updated_at):
+                tally.add_usage(usage)
+
+    def _tallies(self, model: str, at: str) -> Iterable[Tally]:
+        found = self._found
+        yield found.total
+        for tallies, name in (
+            (found.by_model, model),
+            (found.by_project, self._summary.cwd),
+            (found.by_day, at[:10]),
+        ):
+            yield tallies.setdefault(name, Tally())
+
+    def _traces(self, found: Iterable[Traced]) -> int | None:
+        """Add runs and model calls; return the row number of the first trace."""
+        first: int | None = None
+        runs = self._found.runs
+        is_open = False
+        for traced in found:
+            first = traced.row if first is None else first
+            counts = traced.at >= self._found.since
+            record = traced.record
+            if traced.event == "run_began":
+                runs.died += is_open and counts
+                is_open = True
+                self._began.append(traced.row)
+                runs.began += counts
+            elif traced.event == "run_ended":
+                is_open = False
+                if counts and isinstance(record, RunEnded):
+                    runs.end(record.status, record.duration_ms)
+                    self._fail(record.error)
+            elif counts and isinstance(record, ModelCalled):
+                self._model_call(record, traced.at)
+        if is_open:
+            runs.running += self._summary.status == "running"
+            if self._summary.status != "running":
+                runs.died += 1
+                self._lost_request()
+        return first
+
+    def _lost_request(self) -> None:
+        """Count the request that a run may have been waiting for when it died: nobody knows what it took."""
+        summary = self._summary
+        if summary.updated_at < self._found.since or not _asks_model(self._database, summary.id):
+            return
+        for tally in self._tallies(summary.model, summary.updated_at):
+            tally.add_usage(UNKNOWN_USAGE)
+            tally.failed_calls += 1
+        self._found.failures[f"model call: {LOST_REPLY}"] += 1
+
+    def _model_call(self, called: ModelCalled, at: str) -> None:
+        for tally in self._tallies(called.model, at):
+            tally.add_usage(called.usage)
+            tally.add_usage(called.discarded)
+            tally.model_ms += called.duration_ms
+            tally.failed_calls += called.error is not None
+            tally.retries += called.retry_count
+        self._fail(called.error, "model call: ")
+
+    def _fail(self, error: Failure | None, where: str = "") -> None:
+        if error is not None:
+            self._found.failures[f"{where}{error.code}"] += 1
+
+    def _calls(self, moves: Iterable[CallMove]) -> None:
+        open_calls: dict[str, CallMove] = {}
+        tools: dict[str, str] = {}
+        for move in moves:
+            counts = move.at >= self._found.since
+            if move.move == "started":
+                open_calls[move.call_id] = move
+            elif move.move == "finished":
+                started = open_calls.pop(move.call_id, None)
+                if counts:
+                    self._finished(tools.get(move.call_id, "?"), move, started)
+            else:
+                tools[move.call_id] = move.text("tool")
+                if counts:
+                    self._decided(move)
+
+    def _finished(self, tool: str, move: CallMove, started: CallMove | None) -> None:
+        tally = self._found.tools.setdefault(tool, ToolTally())
+        tally.outcomes[move.text("outcome")] += 1
+        died = started and any(started.row < began < move.row for began in self._began)
+        if started is None or died:
+            return
+        took_ms = milliseconds(started.at, move.at)
+        tally.duration_ms += took_ms
+        for each in (self._found.total, self._found.by_project[self._summary.cwd]):
+            each.tool_ms += took_ms
+
+    def _decided(self, move: CallMove) -> None:
+        """Count what was asked, and who allowed or denied it."""
+        decision, by = move.text("decision"), move.text("decided_by")
+        if move.move == "proposed" and decision == "undecided":
+            self._found.approvals["asked"] += 1
+        elif settled := move.text("settled_as"):
+            self._found.approvals[f"settled as {settled}"] += 1
+        elif decision in ("approved", "denied"):
+            said = "allowed" if decision == "approved" else "denied"
+            self._found.approvals[f"{said} by {by}"] += 1
+        elif decision == "invalid":
+            self._found.approvals["unusable"] += 1
+
+
+def _usage_before(database: Database, summary: SessionSummary, first: int | None) -> Usage:
+    """Return what a session used of its own before its model calls were recorded one by one."""
+    step = None if first is None else step_of_row(database, summary.id, first)
+    last = summary.steps - 1 if step is None else step - 1
+    forked_at = -1 if summary.parent_seq is None else summary.parent_seq
+    if last <= forked_at:
+        return Usage()
+    used = usage_at(database, summary.id, last)
+    return used if forked_at < 0 else used - usage_at(database, summary.id, forked_at)
+
+
+def usage_at(database: Database, session_id: str, seq: int) -> Usage:
+    """Return what a session had used at a step, together with what it was forked from."""
+    found = stored_state(database, session_id, seq)
+    return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
+
+
+def _asks_model(database: Database, session_id: str) -> bool:
+    """Tell whether a session stands before a model call whose reply is not recorded."""
+    writer = SessionWriter(database, session_id, ApplicationState)
+    found = writer.load()
+    if found is None:
+        return False
+    action = next_action(found[1], ApplicationState.model_construct(**found[3]))
+    return action in MODEL_ACTIONS and unused_reply(database, session_id, found[0]) is None

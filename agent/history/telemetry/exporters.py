@@ -1,0 +1,98 @@
+"""Builds what OpenTelemetry needs to export: a provider for each signal, with what the settings name."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    ConsoleMetricExporter,
+    MetricExportResult,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SpanExportResult,
+)
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from ...version import VERSION
+from .delivery import Channel
+from .names import AGENT
+from .settings import TelemetrySettings
+
+# Most runs are short, and every process would begin its sums anew.
+_DELTA: dict[type, AggregationTemporality] = {
+    Counter: AggregationTemporality.DELTA,
+    Histogram: AggregationTemporality.DELTA,
+}
+
+
+class _SpanExporter(OTLPSpanExporter):
+    def __init__(self, url: str, channel: Channel) -> None:
+        super().__init__(endpoint=url)
+        self._channel = channel
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        with self._channel.exporting():
+            result = super().export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self._channel.delivered()
+        return result
+
+
+class _MetricExporter(OTLPMetricExporter):
+    def __init__(self, url: str, channel: Channel, temporality: dict[type, AggregationTemporality]) -> None:
+        super().__init__(endpoint=url, preferred_temporality=temporality)
+        self._channel = channel
+
+    def export(
+        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: Any
+    ) -> MetricExportResult:
+        with self._channel.exporting():
+            result = super().export(metrics_data, timeout_millis, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+        if result is MetricExportResult.SUCCESS:
+            self._channel.delivered()
+        return result
+
+
+def tracer_provider(settings: TelemetrySettings, channel: Channel) -> TracerProvider:
+    """Return a provider of our own: whoever embeds the agent keeps theirs."""
+    kinds = settings.exporters["traces"]
+    # What nobody exports is not recorded: the store would name a trace that is nowhere.
+    sampler = None if kinds else ALWAYS_OFF
+    provider = TracerProvider(sampler=sampler, resource=_resource(), shutdown_on_exit=False)
+    for kind in kinds:
+        exporter = (
+            ConsoleSpanExporter(out=sys.stderr)
+            if kind == "console"
+            else _SpanExporter(settings.urls["traces"], channel)
+        )
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def meter_provider(settings: TelemetrySettings, channel: Channel, env: Mapping[str, str]) -> MeterProvider:
+    says_temporality = bool(env.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"))
+    temporality = {} if says_temporality else _DELTA
+    exporters = (
+        ConsoleMetricExporter(out=sys.stderr, preferred_temporality=temporality)
+        if kind == "console"
+        else _MetricExporter(settings.urls["metrics"], channel, temporality)
+        for kind in settings.exporters["metrics"]
+    )
+    readers = [PeriodicExportingMetricReader(exporter) for exporter in exporters]
+    return MeterProvider(readers, resource=_resource(), shutdown_on_exit=False)
+
+
+def _resource() -> Resource:
+    """Return who speaks; what the environment says about it comes first."""
+    own = Resource({SERVICE_NAME: AGENT, SERVICE_VERSION: VERSION})
+    return Resource.create(dict(own.merge(OTELResourceDetector().detect()).attributes))

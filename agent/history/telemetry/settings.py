@@ -1,0 +1,102 @@
+"""What the standard `OTEL_*` variables say, checked before anything of OpenTelemetry is imported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+from urllib.parse import urlsplit
+
+from ....state.errors import ConfigError
+
+Signal = Literal["traces", "metrics"]
+Exporter = Literal["otlp", "console", "none"]
+SIGNALS: tuple[Signal, ...] = ("traces", "metrics")
+
+_DEFAULT_URL = "http://localhost:4318"
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_CONTENT_ON_SPANS = ("true", "1", "span_only", "span_and_event")
+_CONTENT_OFF = ("", "false", "0", "no_content", "event_only")
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetrySettings:
+    exporters: Mapping[Signal, tuple[Exporter, ...]]
+    urls: Mapping[Signal, str]
+    """Where each signal goes by OTLP."""
+    has_content: bool
+    """Whether prompts, answers, arguments and results are exported."""
+    parent: Mapping[str, str]
+    """Trace context that the environment hands down: the headers `traceparent` and `tracestate`."""
+
+
+def telemetry_settings(env: Mapping[str, str]) -> TelemetrySettings | None:
+    """Read the variables; None if they switch everything off. Raises `ConfigError`."""
+    if _said(env, "OTEL_SDK_DISABLED").lower() == "true":
+        return None
+    exporters: dict[Signal, tuple[Exporter, ...]] = {signal: _exporters(env, signal) for signal in SIGNALS}
+    if not any(exporters.values()):
+        return None
+    return TelemetrySettings(
+        exporters=exporters,
+        urls={signal: _url(env, signal) for signal in SIGNALS if "otlp" in exporters[signal]},
+        has_content=_has_content(env),
+        parent={name.lower(): env[name] for name in ("TRACEPARENT", "TRACESTATE") if env.get(name)},
+    )
+
+
+def _exporters(env: Mapping[str, str], signal: Signal) -> tuple[Exporter, ...]:
+    variable = f"OTEL_{signal.upper()}_EXPORTER"
+    known = get_args(Exporter)
+    named = [part.strip().lower() for part in (_said(env, variable) or "otlp").split(",") if part.strip()]
+    for name in named:
+        if name not in known:
+            raise ConfigError(
+                f"{variable}: there is no exporter {name!r} here.", f"Use one of {', '.join(known)}."
+            )
+    return tuple(dict.fromkeys(cast(Exporter, name) for name in named if name != "none"))
+
+
+def _url(env: Mapping[str, str], signal: Signal) -> str:
+    """Return the full address of a signal; only the general variable gets the signal's path added."""
+    own, general = f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
+    _check_protocol(env, signal)
+    variable = own if _said(env, own) else general
+    url = _said(env, variable) or _DEFAULT_URL
+    if not _is_address(url):
+        raise ConfigError(
+            f"{variable} is no address of a collector.",
+            f"It should look like {_DEFAULT_URL} or https://collector.example:4318.",
+        )
+    return url if variable == own else f"{url.rstrip('/')}/v1/{signal}"
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    return has_host and parts.scheme in ("http", "https") and url.isprintable() and " " not in url
+
+
+def _check_protocol(env: Mapping[str, str], signal: Signal) -> None:
+    for variable in (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if protocol := _said(env, variable):
+            if protocol != "http/protobuf":
+                raise ConfigError(
+                    f"{variable}: the protocol {protocol!r} is not spoken here.",
+                    "Use http/protobuf, which collectors take on port 4318.",
+                )
+            return
+
+
+def _has_content(env: Mapping[str, str]) -> bool:
+    said = _said(env, _CONTENT).lower()
+    if said in _CONTENT_ON_SPANS:
+        return True
+    if said in _CONTENT_OFF:
+        return False
+    raise ConfigError(f"{_CONTENT} cannot be {said!r}.", "Use true or false, SPAN_ONLY or NO_CONTENT.")
+
+
+def _said(env: Mapping[str, str], variable: str) -> str:
+    return env.get(variable, "").strip()

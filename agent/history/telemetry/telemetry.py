@@ -1,0 +1,79 @@
+"""The telemetry of one process: on if it is asked for, ended within seconds whatever the collector does."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ....actions.ports import Masker, Trace
+from ....state.errors import ConfigError
+from ....state.process.installation import install_command
+from ...version import VERSION
+from .delivery import CLOSE_S, Channel, Complaints, Worker, end
+from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
+
+if TYPE_CHECKING:
+    from .session_telemetry import SessionTelemetry
+    from .spans import Outlet
+
+Shutdowns = dict[Signal, Callable[[], None]]
+
+
+class Telemetry:
+    def __init__(self, settings: TelemetrySettings, env: Mapping[str, str]) -> None:
+        """Begin to export; raises `ImportError`, or `ValueError` for what only OpenTelemetry checks."""
+        self._has_content = settings.has_content
+        self._channels: dict[Signal, Channel] = {
+            signal: Channel(signal, settings.urls.get(signal, "")) for signal in SIGNALS
+        }
+        self._complaints = Complaints(self._channels)
+        try:
+            self._outlet, self._shutdowns = _opened(settings, self._channels, env)
+        except (ImportError, ValueError):
+            self._complaints.end(())
+            raise
+
+    @classmethod
+    def start(cls, env: Mapping[str, str]) -> "Telemetry | None":
+        """Begin to export as the environment says; None if it says not to. Raises `ConfigError`."""
+        settings = telemetry_settings(env)
+        if settings is None:
+            return None
+        try:
+            return cls(settings, env)
+        except ImportError as missing:
+            raise ConfigError(
+                f"Telemetry is switched on, but {missing.name or 'OpenTelemetry'} is not installed.",
+                f"Install it with: {install_command('otel')}",
+            ) from None
+        except ValueError as invalid:
+            raise ConfigError(f"OpenTelemetry does not take its settings: {invalid}") from None
+
+    def session(self, session_id: str, log: Trace, masker: Masker) -> "SessionTelemetry":
+        """Return what watches the runs of one session."""
+        from .session_telemetry import SessionTelemetry
+
+        return SessionTelemetry(session_id, log, self._outlet, masker.text, self._has_content)
+
+    def close(self) -> str:
+        """Send what waits, for a few seconds at most; return what a person should know, or nothing."""
+        self._outlet.worker.end(CLOSE_S)
+        return self._complaints.end(end(self._channels, self._shutdowns))
+
+
+def _opened(
+    settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
+) -> "tuple[Outlet, Shutdowns]":
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    from .exporters import meter_provider, tracer_provider
+    from .names import SCOPE, Meters
+    from .spans import Outlet
+
+    traces = tracer_provider(settings, channels["traces"])
+    metrics = meter_provider(settings, channels["metrics"], env)
+    outlet = Outlet(
+        tracer=traces.get_tracer(SCOPE, VERSION),
+        meters=Meters(metrics.get_meter(SCOPE, VERSION)),
+        parent=TraceContextTextMapPropagator().extract(settings.parent),
+        worker=Worker(),
+    )
+    return outlet, {"traces": traces.shutdown, "metrics": metrics.shutdown}

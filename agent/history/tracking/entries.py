@@ -1,0 +1,307 @@
+"""The entries of Burr's log as JSON."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import PurePath
+from typing import Any, NamedTuple, cast
+
+from ....state.conversation.messages import Message, ToolResult
+from ....state.process.clock import text_of
+from ....state.store.recording import CallMove
+from ....state.trace import ModelCalled
+from .texts import Json, Texts, message_view
+
+
+@dataclass(slots=True)
+class SpanDraft:
+    """A span before it knows its place."""
+
+    name: str
+    began_at: str
+    ended_at: str | None
+    attributes: Json = field(default_factory=dict[str, Any])
+
+
+def begin_entry(seq: int, at: str, action: str, inputs: Json) -> Json:
+    return {"type": "begin_entry", "start_time": at, "action": action, "inputs": inputs, "sequence_id": seq}
+
+
+def end_entry(
+    seq: int, at: str, action: str, state: Json, result: Json | None = None, exception: str | None = None
+) -> Json:
+    return {
+        "type": "end_entry",
+        "end_time": at,
+        "action": action,
+        "result": result,
+        "exception": exception,
+        "state": state,
+        "sequence_id": seq,
+    }
+
+
+def attributes(seq: int, span_id: str | None, values: Mapping[str, Any], at: str) -> list[Json]:
+    """Return an attribute for each value; without a span they belong to the step."""
+    return [
+        {
+            "type": "attribute",
+            "key": key,
+            "action_sequence_id": seq,
+            "span_id": span_id,
+            "value": value,
+            "tags": {},
+            "time_logged": at,
+        }
+        for key, value in values.items()
+    ]
+
+
+def spans(seq: int, drafts: Sequence[SpanDraft]) -> tuple[list[Json], list[Json]]:
+    """Return the spans of a step in the order in which they began, and their attributes."""
+    found: list[Json] = []
+    told: list[Json] = []
+    # The UI sorts ids as texts.
+    width = len(str(len(drafts)))
+    for number, draft in enumerate(sorted(drafts, key=lambda draft: draft.began_at)):
+        span_id = f"{seq}:{number:0{width}d}"
+        found.append(_span(seq, span_id, draft))
+        told += attributes(seq, span_id, draft.attributes, draft.began_at)
+    return found, told
+
+
+def _span(seq: int, span_id: str, draft: SpanDraft) -> Json:
+    begin: Json = {
+        "type": "begin_span",
+        "start_time": draft.began_at,
+        "action_sequence_id": seq,
+        "span_id": span_id,
+        "span_name": draft.name,
+        "parent_span_id": None,
+        "span_dependencies": [],
+    }
+    end = {"type": "end_span", "end_time": draft.ended_at, "action_sequence_id": seq, "span_id": span_id}
+    return {"begin_entry": begin, "end_entry": end if draft.ended_at is not None else None}
+
+
+_SHORT = 400
+_NAME_CHARS = 60
+_FIRST = ("tool", "arguments", "outcome", "result", "duration_ms", "decision", "decided_by", "who", "reason")
+_LAST = ("call_id", "arguments_sha256")
+
+
+def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts) -> SpanDraft:
+    """Return the span of a model call; `new` are the messages that the call before had not sent."""
+    request = called.request
+    said = {
+        "model": called.model,
+        "finish": called.finish,
+        "usage": called.used.model_dump() if called.error is None else None,
+        **_insights(called),
+        "latency": {"first_ms": called.first_ms, "duration_ms": called.duration_ms, "pieces": called.pieces},
+        "request": {
+            "messages": sum(count for count, _ in request.histories),
+            "bytes": sum(size for _, size in request.histories),
+            "histories": [{"messages": count, "bytes": size} for count, size in request.histories],
+            "forced_tool": request.forced_tool,
+            "system_and_tools_sha256": request.fixed_sha256,
+        },
+        "new_messages": [message_view(message, texts, _SHORT) for message in new],
+        "retries": [texts.shown(notice) for notice in called.notices],
+        "reply": message_view(called.reply, texts) if called.reply is not None else None,
+        "error": failure_text(called.error.code, called.error.message, texts) if called.error else None,
+    }
+    told = {name: value for name, value in said.items() if value not in (None, [])}
+    return SpanDraft(
+        f"chat {called.model}", called.began_at, later(called.began_at, called.duration_ms), told
+    )
+
+
+def _insights(called: ModelCalled) -> Json:
+    """Return what Burr's front end adds up, by the names that it looks for."""
+    if called.error is not None:
+        return {}
+    return {
+        "gen_ai.response.model": called.model.partition("/")[2] or called.model,
+        "gen_ai.usage.prompt_tokens": called.usage.input_tokens,
+        "gen_ai.usage.completion_tokens": called.usage.output_tokens,
+    }
+
+
+def tool_spans(
+    moves: Iterable[CallMove],
+    facts: Mapping[str, Json],
+    arguments: Mapping[str, Any],
+    files: Mapping[str, Sequence[str]],
+    results: Mapping[str, ToolResult],
+    texts: Texts,
+) -> list[SpanDraft]:
+    """Return a span for every start of a call, and for every end of one that never started here.
+
+    Those whose end is not recorded are open.
+    """
+    spans: list[SpanDraft] = []
+    told: dict[str, Json] = {}
+    open_spans: dict[str, SpanDraft] = {}
+    for move in moves:
+        if move.move not in ("started", "finished"):
+            continue
+        call_id = move.call_id
+        if call_id not in told:
+            known = {**facts.get(call_id, {}), "arguments": arguments.get(call_id, "")}
+            told[call_id] = {"call_id": call_id, **texts.value(known)}
+        known = told[call_id]
+        known |= {name: texts.value(value) for name, value in move.body.items() if name != "result"}
+        if move.move == "started":
+            open_spans[call_id] = _opened(known, move.at)
+            spans.append(open_spans[call_id])
+        elif move.move == "finished":
+            span = open_spans.pop(call_id, None)
+            if span is None:
+                span = _opened(known, move.at)
+                spans.append(span)
+            span.ended_at = move.at
+            span.attributes |= {**known, **_ending(call_id, files, results, texts)}
+    for span in spans:
+        span.attributes = _in_order(span.attributes)
+    return spans
+
+
+def _in_order(told: Json) -> Json:
+    """Put first what a person looks for first."""
+    first = {name: told[name] for name in _FIRST if name in told}
+    last = {name: told[name] for name in _LAST if name in told}
+    return first | {name: value for name, value in told.items() if name not in last} | last
+
+
+def _opened(known: Json, at: str) -> SpanDraft:
+    """Name a span by its tool and its first argument that is a text."""
+    arguments = known.get("arguments")
+    values = cast("Json", arguments).values() if isinstance(arguments, dict) else ()
+    subject = next((value for value in values if isinstance(value, str)), "")
+    name = " ".join(f"{known.get('tool', 'tool')} {subject}"[:_NAME_CHARS].split())
+    return SpanDraft(name, at, None, dict(known))
+
+
+def _ending(
+    call_id: str, files: Mapping[str, Sequence[str]], results: Mapping[str, ToolResult], texts: Texts
+) -> Json:
+    ending: Json = {}
+    if (result := results.get(call_id)) is not None:
+        ending["duration_ms"] = result.duration_ms
+        ending["result"] = texts.shown(result.content, _SHORT)
+    if changed := files.get(call_id):
+        ending["changed_files"] = [texts.shown(path) for path in changed]
+    return ending
+
+
+def failure_text(code: str, message: str, texts: Texts) -> str:
+    return texts.shown(f"{code}: {message}")
+
+
+def later(at: str, duration_ms: int) -> str:
+    """Return a time that much later; the same if it cannot be read."""
+    try:
+        return text_of(datetime.fromisoformat(at) + timedelta(milliseconds=duration_ms))
+    except (ValueError, OverflowError):
+        return at
+
+
+def stream(seq: int, began_at: str, first_at: str, ended_at: str, pieces: int) -> list[Json]:
+    """Return the events of a reply that came in pieces."""
+    place = {"action_sequence_id": seq, "span_id": None}
+    return [
+        {"type": "begin_stream", "stream_init_time": began_at, **place},
+        {"type": "first_item_stream", "first_item_time": first_at, **place},
+        {"type": "end_stream", "end_time": ended_at, "items_streamed": pieces, **place},
+    ]
+
+
+_APP = re.compile(r"(?P<session>.+?)(?:~step-(?P<step>.+)|~steps-(?P<first>\d{1,12})-(?P<last>\d{1,12}))?")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_ESCAPE = re.compile(r"((?:~[0-9A-F]{2})+)")
+_NO_WORD = re.compile(r"[^\w.,@+]+")
+_NO_SEGMENT = re.compile(r"[^\w.,@+$: -]+")
+_MAX_TITLE_CHARS = 48
+_UNTITLED = "-"
+"""No title: a slug never begins with it."""
+_BETWEEN, _CUT = " · ", "…"
+_LEAST_TITLE_CHARS, _MAX_FACT_CHARS = 16, 20
+
+
+class AppName(NamedTuple):
+    """One run page: a session, the work on one step of its plan, or a page of its older steps."""
+
+    session_id: str
+    step_id: str | None = None
+    first: int | None = None
+    last: int | None = None
+
+
+def app_id(name: AppName) -> str:
+    """Return the name as one segment of a URL."""
+    session = _escaped(name.session_id)
+    if name.step_id is not None:
+        return f"{session}~step-{_escaped(name.step_id)}"
+    if name.first is not None:
+        return f"{session}~steps-{name.first}-{name.last}"
+    return session
+
+
+def app_name(text: str) -> AppName | None:
+    """Read what `app_id` returned; None if it is nothing of the kind."""
+    found = _APP.fullmatch(text)
+    if found is None:
+        return None
+    session, step, first, last = found["session"], found["step"], found["first"], found["last"]
+    return AppName(
+        _unescaped(session),
+        None if step is None else _unescaped(step),
+        None if first is None else int(first),
+        None if last is None else int(last),
+    )
+
+
+def project_id(cwd: str) -> str:
+    """Return a name for a working folder: its last part, and enough to tell it from others."""
+    digest = hashlib.sha256(cwd.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{_slug(PurePath(cwd).name) or 'folder'}-{digest}"
+
+
+def partition_key(title: str) -> str | None:
+    """Return a session's title as one readable segment of a URL, which all parts of the session share."""
+    return _slug(title)[:_MAX_TITLE_CHARS].rstrip("-.") or None
+
+
+def listed_key(key: str | None, *facts: str) -> str:
+    """Return a partition key with facts behind it: Burr's list of runs shows it, and no tags.
+
+    The list has no room to scroll to: the title is cut so that the columns behind it stay in sight.
+    """
+    said = _BETWEEN.join(_NO_SEGMENT.sub(":", fact).strip()[:_MAX_FACT_CHARS] for fact in facts)
+    title, room = key or _UNTITLED, max(_LEAST_TITLE_CHARS, _MAX_TITLE_CHARS - len(_BETWEEN + said))
+    return _BETWEEN.join((title if len(title) <= room else title[: room - 1] + _CUT, said))
+
+
+def is_listed_as(listed: str, key: str | None) -> bool:
+    """Tell whether `listed_key` may have made this of the key; a key alone is its own, too."""
+    title = listed.partition(_BETWEEN)[0]
+    return (key or _UNTITLED).startswith(title[:-1]) if title.endswith(_CUT) else title == (key or _UNTITLED)
+
+
+def _slug(text: str) -> str:
+    return _NO_WORD.sub("-", text[:200]).strip("-._")
+
+
+def _escaped(text: str) -> str:
+    return _UNSAFE.sub(
+        lambda match: "".join(f"~{byte:02X}" for byte in match[0].encode("utf-8", "replace")), text
+    )
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(
+        lambda match: bytes.fromhex(match[1].replace("~", "")).decode("utf-8", "replace"), text
+    )

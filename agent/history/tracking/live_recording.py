@@ -1,0 +1,200 @@
+"""One session as it is on disk, read in order and only once: each look takes up what is new."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from ....state.application import ApplicationState
+from ....state.databases.database import Database
+from ....state.store.recording import (
+    CallMove,
+    RecordedStep,
+    StepFold,
+    Traced,
+    call_moves,
+    changed_paths,
+    rows_between,
+    stored_state,
+    traces,
+)
+from ....state.store.sessions.session_rows import Head
+from ....state.trace import ModelCalled, RunBegan, RunEnded
+from ...graph import next_action
+
+
+class LiveRecording:
+    """The steps, moves of calls and traces of a session; those of its ancestors are theirs."""
+
+    def __init__(self, database: Database, session_id: str, parent: tuple[str, int] | None) -> None:
+        self.session_id = session_id
+        self.database = database
+        self.steps: list[RecordedStep] = []
+        self.moves: list[CallMove] = []
+        self.traces: list[Traced] = []
+        self.files: dict[str, list[str]] = {}
+        """Call id -> the paths that it changed."""
+        self.facts: dict[str, dict[str, Any]] = {}
+        """Call id -> what was proposed and decided about it."""
+        self._files_read = -1
+        self._fold = StepFold(database, None if parent is None else stored_state(database, *parent))
+
+    def advance(self) -> None:
+        """Read what was written since the last time."""
+        database, name = self.database, self.session_id
+        self.steps += self._fold.steps(name, self.steps[-1].seq if self.steps else -1)
+        # After the steps: so no call of a step that is known can be missed.
+        for n, call_id, path in changed_paths(database, name, self._files_read):
+            self.files.setdefault(call_id, []).append(path)
+            self._files_read = n
+        for move in call_moves(database, name, after=self.moves[-1].n if self.moves else -1):
+            self.moves.append(move)
+            if move.move in ("proposed", "decided"):
+                self.facts.setdefault(move.call_id, {}).update(move.body)
+        self.traces += traces(database, name, self.traces[-1].n if self.traces else -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A run that ended before it could finish the step that it worked on."""
+
+    began: Traced
+    ended: RunEnded | None
+    """None: its process died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Everything between the end of one step and the end of the next one, or the end of what is recorded."""
+
+    moves: Sequence[CallMove] = ()
+    models: Sequence[ModelCalled] = ()
+    leaving: RunEnded | None = None
+    """How the run ended that the step before belongs to; None if it went on."""
+    was_left: bool = False
+    """True if that run went on no further, whether it could say so or not."""
+    attempts: Sequence[Attempt] = ()
+    began: Traced | None = None
+    """The run that goes on from here, if one began in this interval."""
+
+
+def interval(recording: LiveRecording, index: int) -> Interval:
+    """Return what led to step `index`; the one after the last step is what is going on."""
+    steps = recording.steps
+    first = steps[index - 1].row + 1 if index > 0 else 0
+    end = steps[index].row if index < len(steps) else 2**62
+    moves = rows_between(recording.moves, first, end)
+    inside = rows_between(recording.traces, first, end)
+    models = [traced.record for traced in inside if isinstance(traced.record, ModelCalled)]
+    runs: list[list[Traced]] = [[]]
+    for traced in inside:
+        if isinstance(traced.record, RunBegan):
+            runs.append([traced])
+        else:
+            runs[-1].append(traced)
+    leaving = _ended(runs[0])
+    *given_up, last = runs[1:] or [[]]
+    attempts = [Attempt(run[0], _ended(run)) for run in given_up]
+    # A run that ended after the last step has not been followed by another one.
+    if last and index == len(steps) and (ended := _ended(last)) is not None:
+        attempts, last = [*attempts, Attempt(last[0], ended)], []
+    began = last[0] if last else None
+    return Interval(moves, models, leaving, leaving is not None or len(runs) > 1, attempts, began)
+
+
+def _ended(run: Sequence[Traced]) -> RunEnded | None:
+    return next((traced.record for traced in run if isinstance(traced.record, RunEnded)), None)
+
+
+class Stretch(NamedTuple):
+    """The steps from index `first` to before `end`."""
+
+    name: str
+    """The step's id; a later plan that counts from 1 again gets `1.2` and so on."""
+    first: int
+    end: int
+
+
+def stretches(steps: Sequence[RecordedStep]) -> list[Stretch]:
+    """Return the work on each step of the plan, in the order in which it was done."""
+    found: list[Stretch] = []
+    used: Counter[str] = Counter()
+    began: tuple[str, int] | None = None
+    for index, step in enumerate(steps):
+        now, before = step.after.get("active_step_id"), step.before.get("active_step_id")
+        if began is not None and now != began[0]:
+            # The step that closes it still works on it.
+            is_closing = before == began[0] and now is None
+            found.append(_stretch(used, *began, index + is_closing))
+            began = None
+        if began is None and now is not None:
+            began = now, index
+    if began is not None:
+        found.append(_stretch(used, *began, len(steps)))
+    return found
+
+
+def _stretch(used: Counter[str], step_id: str, first: int, end: int) -> Stretch:
+    used[step_id] += 1
+    count = used[step_id]
+    return Stretch(step_id if count == 1 else f"{step_id}.{count}", first, end)
+
+
+_FIELDS = ("pending_tool_calls", "phase", "turn_open", "overflow_from", "return_to", "active_step_id")
+_DIED = "The process that ran this ended without saying so. It goes on here: sandbur -r {}"
+_STOPPED = "The run was interrupted. It goes on here: sandbur -r {}"
+_WAITING = {
+    "needs_approval": "a decision: sandbur approve {0} --all, or sandbur deny {0} --all",
+    "needs_decision": "a decision about a call whose outcome is unknown: sandbur settle {0} CALL --as ...",
+}
+"""Status -> what the session waits for."""
+_FAILED = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit", "repeated")
+
+
+class Tail(NamedTuple):
+    action: str
+    exception: str | None
+    """None: it is running, or waits."""
+    at: str
+    waits_for: str = ""
+    """Set if nothing runs until a person says something."""
+
+
+def tail(recording: LiveRecording, head: Head) -> Tail | None:
+    """Return what is to be shown after the last step; None if the session rests."""
+    last = recording.traces[-1] if recording.traces else None
+    if head.life == "running":
+        return Tail(_next(recording), None, head.updated_at)
+    if head.life == "died":
+        return Tail(_next(recording), _DIED.format(recording.session_id), head.updated_at)
+    if last is not None and isinstance(last.record, RunEnded):
+        if (error := last.record.error) is not None:
+            return Tail(last.record.action, f"{error.code}: {error.message}", last.at)
+        if last.record.status == "interrupted":
+            return Tail(last.record.action, _STOPPED.format(recording.session_id), last.at)
+        if last.record.status == head.status and head.status in _WAITING:
+            waits_for = _WAITING[head.status].format(recording.session_id)
+            return Tail(last.record.action, None, last.at, waits_for)
+        return None
+    if last is None and head.status in _FAILED:
+        return Tail(_next(recording), f"The run ended with: {head.status}", head.updated_at)
+    return None
+
+
+def _next(recording: LiveRecording) -> str:
+    """Return the action that comes after the last step."""
+    if not recording.steps:
+        began = [traced.record for traced in recording.traces if isinstance(traced.record, RunBegan)]
+        return began[-1].action if began else "prompt"
+    last = recording.steps[-1]
+    return next_action(last.action, _state(last.after))
+
+
+def _state(fields: Mapping[str, Any]) -> ApplicationState:
+    """Return as much of the state as the transitions look at."""
+    try:
+        return ApplicationState.model_validate({name: fields[name] for name in _FIELDS if name in fields})
+    except ValidationError:
+        return ApplicationState()

@@ -1,0 +1,237 @@
+"""The run pages of one session, as the JSON that Burr's tracking UI reads."""
+
+import hashlib
+import json
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from burr.core import Action
+from burr.tracking.common.models import ActionModel, ApplicationModel, TransitionModel
+
+from ....actions.ports import PORTS
+from ....state.errors import SessionNotFound
+from ....state.store.sessions.session_rows import Fork, Head
+from ....state.store.store import Store
+from ...graph import build_graph
+from .entries import AppName, app_id, attributes, partition_key
+from .live_recording import LiveRecording, Stretch, Tail, stretches, tail
+from .steps import StepRenderer
+from .texts import Json, Texts
+
+
+@cache
+def graph_json() -> bytes:
+    """Return the graph as JSON."""
+    graph = build_graph()
+    model = ApplicationModel(
+        entrypoint="prompt",
+        actions=[_described(action) for action in graph.actions],
+        transitions=[TransitionModel.from_transition(transition) for transition in graph.transitions],
+    )
+    return model.model_dump_json().encode()
+
+
+def _described(action: Action) -> ActionModel:
+    """Describe an action as Burr does, without what is no news of a run."""
+    model = ActionModel.from_action(action)
+    return model.model_copy(update={"inputs": [name for name in model.inputs if name != PORTS]})
+
+
+PAGE_STEPS = 100
+"""How many older steps are on a page of their own."""
+_LEAST_STEPS = 50
+"""How many of the newest steps a run page shows, up to twice as many; a browser takes time for each row."""
+_MOST_CACHED_BYTES = 12_000_000
+_FORKS_EVERY_S = 2.0
+"""Nothing tells that a session was forked, and looking for it reads the whole list."""
+
+
+class Page(NamedTuple):
+    version: str
+    """Changes whenever the page may look different."""
+    body: bytes | None
+    """None if the caller has this version already."""
+
+
+class _Cut(NamedTuple):
+    """What a page shows: the steps from index `first` to before `end`."""
+
+    first: int
+    end: int
+    has_tail: bool
+    spawned_at: int | None
+    """Set if it is a part of the session's main page: the step that it belongs to there."""
+
+
+class SessionPages:
+    """Raises `SessionNotFound` where the tenant of the store has no session of this name."""
+
+    def __init__(self, store: Store, session_id: str, texts: Texts) -> None:
+        self._store = store
+        self._id = session_id
+        self._texts = texts
+        self._settings = store.index.settings(session_id)
+        summary = store.index.summary(session_id)
+        parent_id, seq = summary.parent_id, summary.parent_seq
+        self._parent = None if parent_id is None or seq is None else (parent_id, seq)
+        self._recording = self._unread()
+        self._forks: Sequence[Fork] = ()
+        self._forks_until = 0.0
+        self._read: Head | None = None
+        self._stretches: Sequence[Stretch] = ()
+        self._final: dict[int, bytes] = {}
+        """Index -> a step that nothing can change any more."""
+        self._final_bytes = 0
+
+    @property
+    def weight(self) -> int:
+        """About how much memory this holds, in steps."""
+        return len(self._recording.steps)
+
+    def page(self, name: AppName, known_version: str = "") -> Page:
+        """Return a page as it is now; raises `SessionNotFound`."""
+        head = self._store.index.head(self._id)
+        version = self._version(head)
+        if version == known_version:
+            return Page(version, None)
+        if self._read is None or head.records < self._read.records:
+            self._restart()
+        self._recording.advance()
+        self._read = head
+        self._stretches = stretches(self._recording.steps)
+        return Page(version, self._body(name, head))
+
+    def _version(self, head: Head) -> str:
+        if time.monotonic() >= self._forks_until:
+            self._forks = self._store.index.forks(self._id)
+            self._forks_until = time.monotonic() + _FORKS_EVERY_S
+        facts = repr((head.records, head.status, head.life, head.title, self._forks))
+        return hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()[:32]
+
+    def _restart(self) -> None:
+        """Forget what was read: the session is another one than it was."""
+        self._recording = self._unread()
+        self._final.clear()
+        self._final_bytes = 0
+
+    def _unread(self) -> LiveRecording:
+        return LiveRecording(self._store.database, self._id, self._parent)
+
+    def _body(self, name: AppName, head: Head) -> bytes:
+        cut = self._cut(name)
+        end = tail(self._recording, head) if cut.has_tail else None
+        steps = list(self._steps(cut, end))
+        facts = {
+            "children": list(self._children(cut, head)),
+            "parent_pointer": self._parent_pointer(head) if cut.spawned_at is None else None,
+            "spawning_parent_pointer": self._spawner(cut, head),
+        }
+        # Steps are JSON already; the rest is small.
+        return b'{"application":%b,"steps":[%b],%b' % (
+            graph_json(),
+            b",".join(steps),
+            json.dumps(facts).encode()[1:],
+        )
+
+    def _cut(self, name: AppName) -> _Cut:
+        steps = self._recording.steps
+        count = len(steps)
+        if name.step_id is not None:
+            for stretch in self._stretches:
+                if stretch.name == name.step_id:
+                    first = max(stretch.first, stretch.end - PAGE_STEPS)
+                    return _Cut(first, stretch.end, self._is_open(stretch), steps[stretch.first].seq)
+            raise SessionNotFound(f"Session {name.session_id!r} has no step {name.step_id!r} in its plan.")
+        if name.first is not None and name.last is not None:
+            first = bisect_left(steps, name.first, key=lambda step: step.seq)
+            end = bisect_left(steps, name.last + 1, key=lambda step: step.seq)
+            end = min(end, first + PAGE_STEPS)
+            return _Cut(first, end, False, steps[self._main_first()].seq if steps else 0)
+        return _Cut(self._main_first(), count, True, None)
+
+    def _is_open(self, stretch: Stretch) -> bool:
+        steps = self._recording.steps
+        return stretch.end == len(steps) and steps[-1].after.get("active_step_id") is not None
+
+    def _main_first(self) -> int:
+        """Return the first step that is not on a page of older ones."""
+        return max(0, len(self._recording.steps) // _LEAST_STEPS * _LEAST_STEPS - _LEAST_STEPS)
+
+    def _steps(self, cut: _Cut, end: Tail | None) -> Iterator[bytes]:
+        wanted = [index for index in range(cut.first, cut.end) if index not in self._final]
+        renderer = StepRenderer(self._recording, min(wanted, default=cut.end), cut.end, self._texts)
+        for index in range(cut.first, cut.end):
+            yield self._final.get(index) or self._step(index, renderer)
+        if end is not None:
+            steps = self._recording.steps
+            seq = steps[-1].seq + 1 if steps else self._first_seq()
+            yield _encoded(renderer.unfinished(seq, end))
+
+    def _step(self, index: int, renderer: StepRenderer) -> bytes:
+        rendered = renderer.step(index)
+        if index == 0:
+            rendered["attributes"][:0] = self._about(rendered["step_start_log"])
+        body = _encoded(rendered)
+        if index < len(self._recording.steps) - 1:
+            if self._final_bytes > _MOST_CACHED_BYTES:
+                self._final.clear()
+                self._final_bytes = 0
+            self._final[index] = body
+            self._final_bytes += len(body)
+        return body
+
+    def _about(self, begun: Json) -> list[Json]:
+        """Return the session's settings as an attribute of its first step."""
+        settings = self._texts.value(self._settings.model_dump(mode="json"))
+        return attributes(begun["sequence_id"], None, {"session": settings}, begun["start_time"])
+
+    def _children(self, cut: _Cut, head: Head) -> Iterator[Json]:
+        steps = self._recording.steps
+        if cut.spawned_at is None:
+            for first in range(0, cut.first, PAGE_STEPS):
+                last = min(first + PAGE_STEPS, cut.first) - 1
+                page = AppName(self._id, None, steps[first].seq, steps[last].seq)
+                yield self._child(page, cut.first, "spawn_start", head)
+            for stretch in self._stretches:
+                if cut.first <= stretch.first < cut.end:
+                    name = AppName(self._id, stretch.name)
+                    yield self._child(name, stretch.first, "spawn_start", head)
+        for fork in self._forks:
+            at = bisect_left(steps, fork.at_seq, key=lambda step: step.seq)
+            if steps and cut.first <= min(at, len(steps) - 1) < cut.end:
+                yield self._child(AppName(fork.session_id), min(at, len(steps) - 1), "fork", head)
+
+    def _child(self, name: AppName, index: int, event: str, head: Head) -> Json:
+        step = self._recording.steps[index]
+        return {
+            "type": "child_application_data",
+            "child": self._pointer(name, None, head),
+            "event_time": step.at,
+            "event_type": event,
+            "sequence_id": step.seq,
+        }
+
+    def _parent_pointer(self, head: Head) -> Json | None:
+        if self._parent is None:
+            return None
+        parent_id, seq = self._parent
+        return self._pointer(AppName(parent_id), seq, head)
+
+    def _spawner(self, cut: _Cut, head: Head) -> Json | None:
+        if cut.spawned_at is None:
+            return None
+        return self._pointer(AppName(self._id), cut.spawned_at, head)
+
+    def _pointer(self, name: AppName, seq: int | None, head: Head) -> Json:
+        key = partition_key(self._texts.shown(head.title))
+        return {"type": "pointer_data", "app_id": app_id(name), "sequence_id": seq, "partition_key": key}
+
+    def _first_seq(self) -> int:
+        return 0 if self._parent is None else self._parent[1] + 1
+
+
+def _encoded(step: Json) -> bytes:
+    return json.dumps(step, separators=(",", ":")).encode()

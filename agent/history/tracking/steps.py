@@ -1,0 +1,328 @@
+"""Steps of a session in the form of Burr's log: begin, end, spans, attributes, streams."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from ....state.application import ApplicationState
+from ....state.conversation.messages import Message, ToolResult, json_or_text
+from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, elements
+from ....state.store.timeline import step_text
+from ....state.trace import RunEnded
+from .entries import (
+    SpanDraft,
+    attributes,
+    begin_entry,
+    end_entry,
+    failure_text,
+    later,
+    model_span,
+    spans,
+    stream,
+    tool_spans,
+)
+from .live_recording import Interval, LiveRecording, Tail, interval
+from .texts import Json, Texts, arguments_view, message_view
+
+_KEPT = ("call_id", "tool", "decision", "decided_by", "reason", "edited", "settled_as")
+
+
+def told(passed: Interval, texts: Texts) -> Json:
+    """Return what is to be said about the run that a step belongs to, and about its calls."""
+    said: Json = {}
+    if passed.began is not None and passed.began.record is not None:
+        said["run"] = {"at": passed.began.at, **texts.value(passed.began.record.model_dump())}
+    if passed.attempts:
+        said["earlier_attempts"] = [
+            {"at": one.began.at, "ended": _end(one.ended, texts)} for one in passed.attempts
+        ]
+    if proposed := _moves(passed.moves, "proposed", texts):
+        said["proposed_calls"] = proposed
+    return said
+
+
+def left(after: Interval, texts: Texts) -> Json:
+    """Return how the run ended after a step, if it did."""
+    return {"run_ended": _end(after.leaving, texts)} if after.was_left else {}
+
+
+def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
+    """Return what came from outside: a message, or decisions."""
+    if step.action == "prompt":
+        return {"user_input": texts.shown(str(step.after.get("user_input") or ""))}
+    if step.action == "human_confirm":
+        return {"decisions": _moves(passed.moves, "decided", texts) or _changed(step, texts)}
+    return {}
+
+
+def _changed(step: RecordedStep, texts: Texts) -> list[Json]:
+    """Return the decisions of a session whose journal does not have them."""
+    before = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
+    return [
+        {name: texts.value(call[name]) for name in _KEPT if call.get(name)}
+        for call in elements(step.after, "pending_tool_calls")
+        if call != before.get(call["call_id"])
+    ]
+
+
+def _moves(moves: Iterable[CallMove], kind: str, texts: Texts) -> list[Json]:
+    return [
+        {"call_id": move.call_id, "at": move.at, **texts.value(move.body)}
+        for move in moves
+        if move.move == kind
+    ]
+
+
+def _end(ended: RunEnded | None, texts: Texts) -> Any:
+    if ended is None:
+        return "its process died"
+    said: Json = {"status": ended.status, "duration_ms": ended.duration_ms}
+    if ended.error is not None:
+        said["error"] = failure_text(ended.error.code, ended.error.message, texts)
+    return said
+
+
+class SaidMessages:
+    """Messages by their place, and the arguments of the calls that they ask for."""
+
+    def __init__(self, pages: MessagePages, wanted: Sequence[Reference], texts: Texts) -> None:
+        self._texts = texts
+        self._messages = {place: pages.message(place) for place in wanted}
+        found = (message for message in self._messages.values() if message is not None)
+        self._asked = {use.call_id: use.arguments for message in found for use in message.tool_uses}
+        self._shown: dict[str, Any] = {}
+
+    def messages(self, places: Sequence[Reference]) -> list[Message | None]:
+        return [self._messages[place] for place in places]
+
+    def results(self, places: Sequence[Reference]) -> dict[str, ToolResult]:
+        found = (message for message in self.messages(places) if message is not None)
+        return {result.call_id: result for message in found for result in message.tool_results}
+
+    def arguments(self, call_ids: Sequence[str]) -> Mapping[str, Any]:
+        for call_id in call_ids:
+            if call_id not in self._shown:
+                self._shown[call_id] = arguments_view(self._asked.get(call_id, ""), self._texts)
+        return {call_id: self._shown[call_id] for call_id in call_ids}
+
+
+Added = Mapping[str | None, Sequence[Json]]
+"""Step of the plan (None: the global history) -> the messages that a step added."""
+
+_FIRST = ("user_input", "current_goal", "workflow_mode", "phase", "execution_mode")
+_UNCHANGED = "(at their defaults)"
+
+
+def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], texts: Texts) -> Json:
+    """Return the state; `arguments` are those of the calls known so far."""
+    fields = step.after
+    plan = elements(fields, "vibe_plan")
+    shown: Json = {name: texts.value(fields[name]) for name in _FIRST if name in fields}
+    shown["chat_history"] = _history(fields.get("chat_history"), added.get(None, ()))
+    shown["vibe_plan"] = [_plan_line(one, texts) for one in plan]
+    for one in plan:
+        if one.get("step_id") == fields.get("active_step_id"):
+            shown["active_step"] = _active_step(one, added, texts)
+    shown["pending_tool_calls"] = [
+        _pending(call, arguments, texts) for call in elements(fields, "pending_tool_calls")
+    ]
+    shown |= {name: texts.value(value) for name, value in fields.items() if name not in shown}
+    shown = _without_defaults(shown)
+    for name in ("usage", "turn_usage"):
+        if isinstance(shown.get(name), dict):
+            shown[name] = {key: value for key, value in shown[name].items() if value != 0}
+    return shown
+
+
+def _without_defaults(shown: Json) -> Json:
+    """Name what says nothing on one line: a page shows every field on two."""
+    default = _defaults()
+    usual = [name for name, value in shown.items() if name in default and value == default[name]]
+    told = {name: value for name, value in shown.items() if name not in usual}
+    return told | ({_UNCHANGED: ", ".join(usual)} if usual else {})
+
+
+@cache
+def _defaults() -> Json:
+    return ApplicationState().model_dump(mode="json", exclude={"chat_history", "user_input"})
+
+
+def _history(spans: Sequence[Sequence[Any]] | None, added: Sequence[Json]) -> Json:
+    count = sum(int(end) - int(start) for _, _, start, end in spans or ())
+    return {"messages": count, "added": list(added)} if added else {"messages": count}
+
+
+def _plan_line(step: Json, texts: Texts) -> str:
+    line = f"{step.get('step_id')}. {step.get('status', 'pending')}: {step.get('description', '')}"
+    analysis = step.get("analysis")
+    return texts.shown(f"{line}\n{analysis}" if analysis else line, 600)
+
+
+def _active_step(step: Json, added: Added, texts: Texts) -> Json:
+    shown = {name: texts.value(value) for name, value in step.items() if name != "chat_history"}
+    shown["chat_history"] = _history(step.get("chat_history"), added.get(step.get("step_id"), ()))
+    return shown
+
+
+def _pending(call: Json, arguments: Mapping[str, Any], texts: Texts) -> Json:
+    shown = {name: texts.value(value) for name, value in call.items()}
+    if not shown.get("arguments"):
+        # They are on disk once, in the message that asks for the call.
+        shown["arguments"] = arguments.get(str(call.get("call_id")), "")
+    return shown
+
+
+_LOOK_BACK = 20
+"""Steps in front of one that may say what its calls are and what its request adds."""
+_DAMAGED = "(damaged record)"
+_NO_END = "unknown: no end is recorded"
+_PEOPLE = ("prompt", "human_confirm")
+"""Actions in front of which a session waits."""
+
+
+class StepRenderer:
+    """Renders the steps of a recording from index `first` to before `end`."""
+
+    def __init__(self, recording: LiveRecording, first: int, end: int, texts: Texts) -> None:
+        self._recording = recording
+        self._texts = texts
+        steps = recording.steps[max(0, first - _LOOK_BACK) : end]
+        wanted = [place for step in steps for place in step.added]
+        self._said = SaidMessages(MessagePages(recording.database), wanted, texts)
+
+    def step(self, index: int) -> Json:
+        """Return the step at `index` as Burr logs it."""
+        step, passed = self._recording.steps[index], interval(self._recording, index)
+        said = told(passed, self._texts)
+        if self._recording.traces:
+            said |= left(interval(self._recording, index + 1), self._texts)
+        action = step.action or _DAMAGED
+        inputs = run_inputs(step, passed, self._texts)
+        state = self._state(step, self._added(step))
+        return {
+            "step_start_log": begin_entry(step.seq, self._began_at(index, passed), action, inputs),
+            "step_end_log": end_entry(step.seq, step.at, action, state, self._result(step)),
+            **self._beside(step.seq, index, passed, said, step.at, step.at),
+        }
+
+    def unfinished(self, seq: int, end: Tail) -> Json:
+        """Return what is after the last step: under way, or ended with an exception."""
+        steps = self._recording.steps
+        passed = interval(self._recording, len(steps))
+        began_at = self._began_at(len(steps), passed) or end.at
+        waits = {"waits_for": end.waits_for} if end.waits_for else {}
+        said = {**waits, **told(passed, self._texts)}
+        state = self._state(steps[-1], {}) if steps else {}
+        finished = None
+        if end.exception is not None:
+            exception = self._texts.shown(end.exception)
+            finished = end_entry(seq, end.at, end.action, state, None, exception)
+        return {
+            "step_start_log": begin_entry(seq, began_at, end.action, {}),
+            "step_end_log": finished,
+            **self._beside(seq, len(steps), passed, said, began_at, end.at if finished else None),
+        }
+
+    def _beside(
+        self, seq: int, index: int, passed: Interval, said: Json, at: str, ended_at: str | None
+    ) -> Json:
+        drafts = self._spans(index, passed)
+        for draft in drafts:
+            if draft.ended_at is None:
+                # An open span grows to this very moment.
+                draft.ended_at = ended_at
+                draft.attributes["outcome"] = _NO_END if ended_at else "running"
+        found, told = spans(seq, drafts)
+        return {
+            "spans": found,
+            "attributes": [*attributes(seq, None, said, at), *told],
+            "streaming_events": _stream(seq, passed),
+        }
+
+    def _began_at(self, index: int, passed: Interval) -> str:
+        """Return when the step began: after the step before, or with its run; empty if nobody knows."""
+        steps = self._recording.steps
+        own_end = steps[index].at if index < len(steps) else ""
+        if passed.began is not None:
+            return passed.began.at
+        if not own_end and passed.attempts:
+            return passed.attempts[-1].began.at
+        if index == 0:
+            return own_end
+        if own_end and not self._recording.traces and steps[index].action in _PEOPLE:
+            return own_end
+        # Clocks may be set back.
+        return min(steps[index - 1].at, own_end or steps[index - 1].at)
+
+    def _state(self, step: RecordedStep, added: Mapping[str | None, Sequence[Json]]) -> Json:
+        calls = elements(step.after, "pending_tool_calls")
+        arguments = self._said.arguments([str(call.get("call_id")) for call in calls])
+        return state_view(step, added, arguments, self._texts)
+
+    def _added(self, step: RecordedStep) -> dict[str | None, list[Json]]:
+        found: dict[str | None, list[Json]] = {}
+        for place, message in zip(step.added, self._said.messages(step.added), strict=True):
+            found.setdefault(place.step_id, []).append(message_view(message, self._texts))
+        return found
+
+    def _result(self, step: RecordedStep) -> Json:
+        try:
+            found = step_text(step, self._said.messages(step.added), {})
+        except (KeyError, TypeError, AttributeError):
+            return {"summary": "(the record of this step is damaged)"}
+        result: Json = {"summary": self._texts.shown(found.text), **self._output(step)}
+        return result | ({"plan_step": step.step_id} if step.step_id else {})
+
+    def _output(self, step: RecordedStep) -> Json:
+        """Return the answer of the turn that a step ended as data, if it is any."""
+        if step.after.get("turn_open", True) or not step.before.get("turn_open", False) or not step.added:
+            return {}
+        last = list(self._said.messages(step.added))[-1]
+        answer = json_or_text(last.text) if last is not None and last.role == "assistant" else ""
+        return {"output": self._texts.value(answer)} if isinstance(answer, dict | list) else {}
+
+    def _spans(self, index: int, passed: Interval) -> list[SpanDraft]:
+        new = self._new_messages(index) if passed.models else []
+        models = [model_span(called, new, self._texts) for called in passed.models]
+        calls = list(dict.fromkeys(move.call_id for move in passed.moves if move.move != "proposed"))
+        if not calls:
+            return models
+        done = [result for step in self._recording.steps[index : index + 1] for result in step.added]
+        return models + tool_spans(
+            passed.moves,
+            self._recording.facts,
+            {**self._said.arguments(calls), **self._edited(index)},
+            self._recording.files,
+            self._said.results(done),
+            self._texts,
+        )
+
+    def _edited(self, index: int) -> Json:
+        """Return the arguments that a person put in place of the model's."""
+        steps = self._recording.steps
+        calls = elements(steps[index - 1].after, "pending_tool_calls") if index else ()
+        return {
+            str(call["call_id"]): arguments_view(str(call["arguments"]), self._texts)
+            for call in calls
+            if call.get("arguments")
+        }
+
+    def _new_messages(self, index: int) -> list[Message | None]:
+        """Return the messages since the request before."""
+        new: list[Message | None] = []
+        for at in range(index - 1, max(-1, index - _LOOK_BACK), -1):
+            new = self._said.messages(self._recording.steps[at].added) + new
+            if interval(self._recording, at).models:
+                break
+        return new
+
+
+def _stream(seq: int, passed: Interval) -> list[Json]:
+    """Return the streaming of the last model call that said something."""
+    for called in reversed(passed.models):
+        if called.first_ms is not None and called.pieces:
+            first_at = later(called.began_at, called.first_ms)
+            return stream(
+                seq, called.began_at, first_at, later(called.began_at, called.duration_ms), called.pieces
+            )
+    return []

@@ -1,0 +1,155 @@
+"""The items of a Responses stream, found by what its events have of them: an id, an index, or neither."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..streaming import as_list, as_object, as_text
+
+
+@dataclass(slots=True)
+class OutputItem:
+    fields: dict[str, Any]
+    index: int | None
+    """Its place in the output, where the server says one."""
+    is_open: bool = True
+    """False once its end was read."""
+    pieces: list[str] = field(default_factory=list[str])
+    """What came of its text, or of its arguments."""
+
+    @property
+    def kind(self) -> str:
+        return as_text(self.fields.get("type"))
+
+    @property
+    def ids(self) -> Iterator[str]:
+        # Some servers call the item by the id of its call.
+        return (found for key in ("id", "call_id") if (found := as_text(self.fields.get(key))))
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """Return the item as it ended; where that is not known, what was collected of it."""
+        collected = "".join(self.pieces)
+        if self.kind == "function_call":
+            ended = "" if self.is_open else as_text(self.fields.get("arguments"))
+            return {**self.fields, "arguments": ended or collected or self.fields.get("arguments")}
+        if not collected or text_of(self.fields):
+            return self.fields
+        return {**self.fields, "collected": collected}
+
+
+def text_of(item: dict[str, Any]) -> str:
+    """Return the words of a message."""
+    parts = (as_object(part) for part in as_list(item.get("content")))
+    return "".join(as_text(part.get("text") or part.get("refusal")) for part in parts)
+
+
+class OutputItems:
+    """Takes events in and has the items in their order, each once, whatever the events leave out."""
+
+    def __init__(self) -> None:
+        self._items: list[OutputItem] = []
+        self._by_id: dict[str, OutputItem] = {}
+        self._by_index: dict[int, OutputItem] = {}
+
+    def add(self, data: dict[str, Any]) -> None:
+        """Take the beginning of an item in; a piece of it may have come before."""
+        given = dict(as_object(data.get("item")))
+        new = OutputItem(given, _index(data))
+        known = next((self._by_id[id] for id in new.ids if id in self._by_id), None)
+        if known is None or known.kind not in ("", new.kind) or not known.is_open or known.fields.get("name"):
+            self._append(new)
+        else:
+            known.fields = given
+            self._remember(known)
+
+    def end(self, data: dict[str, Any]) -> None:
+        """Take a finished item in, in place of what was collected of it."""
+        given = dict(as_object(data.get("item")))
+        new = OutputItem(given, _index(data))
+        found = self._named(new, data) or self._unnamed(new)
+        if found is None:
+            self._append(new)
+            found = new
+        found.fields, found.is_open = given, False
+        self._remember(found)
+
+    def add_piece(self, kind: str, data: dict[str, Any], text: str) -> None:
+        """Add a piece of text, or of arguments, to the item of this kind that it belongs to."""
+        id = as_text(data.get("item_id"))
+        found = self._by_id.get(id) if id else None
+        if found is None and (index := _index(data)) is not None:
+            found = self._by_index.get(index)
+        if found is None or found.kind not in ("", kind):
+            found = self._newest_open(kind)
+        if found is None:
+            found = OutputItem({"type": kind, "id": id} if id else {"type": kind}, _index(data))
+            self._append(found)
+        found.pieces.append(text)
+
+    def in_order(self, listed_at_the_end: list[Any]) -> list[dict[str, Any]]:
+        """Return the items; those of the end of the response where that has more than came before."""
+        numbered = enumerate(self._items)
+        ordered = sorted(numbered, key=lambda one: one[0] if one[1].index is None else one[1].index)
+        collected = [item.whole for _, item in ordered]
+        listed = [as_object(item) for item in listed_at_the_end]
+        # One list or the other: of both together a call could run twice.
+        return listed if _says_more(listed, collected) else collected
+
+    def _named(self, new: OutputItem, data: dict[str, Any]) -> OutputItem | None:
+        """Return the item that the event names, by its id or by an index that fits."""
+        for id in new.ids:
+            found = self._by_id.get(id)
+            if found is not None and found.kind in ("", new.kind):
+                return found if found.is_open else self._twin_of(id, new) or found
+        index = _index(data)
+        found = self._by_index.get(index) if index is not None else None
+        if found is None or found.kind not in ("", new.kind):
+            return None
+        is_other = not found.is_open and any(new.ids) and any(found.ids)
+        return None if is_other else found
+
+    def _twin_of(self, id: str, new: OutputItem) -> OutputItem | None:
+        """Return an open item of the same id: some servers give all of a reply the same one."""
+        return next(
+            (one for one in self._items if one.is_open and id in one.ids and one.kind == new.kind), None
+        )
+
+    def _unnamed(self, new: OutputItem) -> OutputItem | None:
+        """Return the open item that has collected the same, else the newest one of its kind."""
+        said = as_text(new.fields.get("arguments")) or text_of(new.fields)
+        of_kind = [one for one in self._items if one.is_open and one.kind in ("", new.kind)]
+        same = (one for one in of_kind if "".join(one.pieces) == said)
+        return next(same, None) or (of_kind[-1] if of_kind else None)
+
+    def _newest_open(self, kind: str) -> OutputItem | None:
+        return next((one for one in reversed(self._items) if one.is_open and one.kind in ("", kind)), None)
+
+    def _append(self, new: OutputItem) -> None:
+        self._items.append(new)
+        self._remember(new)
+
+    def _remember(self, item: OutputItem) -> None:
+        for id in item.ids:
+            self._by_id[id] = item
+        if item.index is not None:
+            self._by_index[item.index] = item
+
+
+def _index(data: dict[str, Any]) -> int | None:
+    index = data.get("output_index")
+    return index if isinstance(index, int) else None
+
+
+def _says_more(listed: list[dict[str, Any]], collected: list[dict[str, Any]]) -> bool:
+    """Tell whether a list has calls or words that the other one does not have."""
+
+    def calls(items: list[dict[str, Any]]) -> int:
+        return sum(item.get("type") == "function_call" for item in items)
+
+    def has_text(items: list[dict[str, Any]]) -> bool:
+        return any(text_of(item) or item.get("collected") for item in items)
+
+    if not collected or calls(listed) > calls(collected):
+        return True
+    return calls(listed) == calls(collected) and has_text(listed) and not has_text(collected)

@@ -1,0 +1,103 @@
+"""What a person should know before a call runs: why it asks, where it leads, and what it runs in."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from posixpath import lexists, relpath
+from typing import Any, NamedTuple
+
+from ...actions.masking.references import masked_wish
+from ...actions.ports import Ports, Tool
+from ...actions.turn.calls.approval_fingerprint import why_incomplete
+from ...actions.turn.calls.proposals import judged
+from ...state.application import ExecutionMode
+from ...state.calls import PendingCall
+from .call import Call
+from .rules.path_rules import Workspace
+
+_MOST_PLACES = 8
+_MOST_WORDS = 500
+_HOST = re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://(?:[^/?#\s@'\"]*@)?([^/?#\s'\"\\]{1,253})", re.IGNORECASE)
+_UNCONFINED = "off: it runs with your rights"
+
+
+class Circumstances(NamedTuple):
+    """What is said of one call beside its arguments; all of it may hold what a model wrote."""
+
+    why: str = ""
+    """Why it asks."""
+    leads: tuple[str, ...] = ()
+    """Files and folders, as far as they can be read off: links followed, relative inside the workspace."""
+    hosts: tuple[str, ...] = ()
+    """Whom it names of the network."""
+    sandbox: str = ""
+    """What a command runs in; empty for what is none."""
+    problem: str = ""
+    """Why it cannot run as it is."""
+
+
+def circumstances(call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool) -> Circumstances:
+    """Look at a call as it is now; the reason of one that was not edited is the one that it asked for."""
+    wish = masked_wish(call.arguments, ports.masker)
+    asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
+    now, arguments = judged(asked, ports, mode)
+    if now.decision == "invalid":
+        return Circumstances(problem=now.reason)
+    why = f"it would run unasked now: {now.reason}" if now.decision == "approved" else now.reason
+    why = call.reason if call.reason and not is_edited else why
+    why = "; ".join(filter(None, (why, why_incomplete(now.binding))))
+    tool = ports.toolbox[call.tool]
+    return Circumstances(
+        ports.masker.text(why),
+        _bounded(ports, _places(tool, arguments, ports)),
+        _bounded(ports, _hosts(tool, arguments)),
+        _sandbox(ports) if tool.traits.runs_commands else "",
+        now.reason if now.decision == "denied" else "",
+    )
+
+
+def _bounded(ports: Ports, found: Iterator[str]) -> tuple[str, ...]:
+    masked = [ports.masker.text(one) for one in islice(dict.fromkeys(found), _MOST_PLACES + 1)]
+    return tuple([*masked[:_MOST_PLACES], "..."] if len(masked) > _MOST_PLACES else masked)
+
+
+def _sandbox(ports: Ports) -> str:
+    return _UNCONFINED if ports.sandbox == "off" else ports.sandbox
+
+
+def _places(tool: Tool, arguments: Any, ports: Ports) -> Iterator[str]:
+    call = Call.of(tool, arguments)
+    workspace = Workspace(ports.cwd, ports.roots)
+    if call.is_virtual:
+        yield call.subject
+        return
+    for path in _named(call, workspace):
+        try:
+            real = workspace.real(path)
+        except (ValueError, OSError):  # no path that the system would take
+            continue
+        yield _shown(real, workspace)
+
+
+def _named(call: Call, workspace: Workspace) -> Iterator[str]:
+    """Yield the paths that a call names; of a command what it writes, then what is there of its words."""
+    if not call.traits.runs_commands:
+        yield from call.paths
+        return
+    from .shell.reasons import written_places
+
+    cwd = workspace.real(call.paths[0]) if call.paths else workspace.cwd
+    yield from (place for place, _ in written_places(call.sight, cwd))
+    words = (word for seen in call.sight.commands for word in seen.words[1:])
+    for word in islice(words, _MOST_WORDS):
+        if not word.startswith("-") and "\0" not in word and lexists(workspace.written(word)):
+            yield word
+
+
+def _shown(real: str, workspace: Workspace) -> str:
+    return relpath(real, workspace.cwd) if workspace.holds(real) else f"{real} (outside the workspace)"
+
+
+def _hosts(tool: Tool, arguments: Any) -> Iterator[str]:
+    subject: Sequence[str] = _HOST.findall(tool.subject(arguments))
+    yield from (host.lower().rstrip(".:") for host in subject)

@@ -1,0 +1,158 @@
+"""What becomes of a call at the gate and at `human_confirm`, found by running both on every kind of call."""
+
+import inspect
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from ....actions.human_confirm import human_confirm
+from ....actions.masking.masker import TextMasker
+from ....actions.ports import Ports, Tool, Verdict
+from ....actions.turn.calls.proposals import judge
+from ....actions.turn.commands import MODES
+from ....state.application import ApplicationState, ExecutionMode
+from ....state.calls import CallDecision, Origin, PendingCall, Settlement
+from ....state.session import SessionSettings
+from ...models.model import NoModel
+from ...runtime.wiring import bind_ports
+
+CallKind = Literal["undecided", "granted", "ungranted", "refused"]
+"""It waits; the gate or a person lets it run; it runs although neither does; it never runs."""
+_ORIGINS: tuple[Origin, ...] = get_args(Origin)
+_ID = "call"
+_VERDICTS = (
+    Verdict("allow", ""),
+    Verdict("allow", "", "rule"),
+    Verdict("ask", ""),
+    Verdict("ask", "", "rule"),
+    Verdict("ask", "", "rule", is_firm=True),
+    Verdict("deny", ""),
+    Verdict("deny", "", "rule"),
+)
+
+
+class _Fixed:
+    """A gate that always says the same."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def judge(
+        self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
+    ) -> Verdict:
+        return self._verdict
+
+
+class _Unwritten:
+    """The part of a journal that a decision needs; it keeps nothing."""
+
+    async def decided(self, call: PendingCall, by: str) -> None:
+        pass
+
+
+class _Blind:
+    """A witness that has seen nothing."""
+
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> None:
+        return None
+
+
+def made_by_the_gate() -> frozenset[CallKind]:
+    """Return what a call can be after the gate step."""
+    found: set[CallKind] = set()
+    for verdict in _VERDICTS:
+        ports = _ports(verdict)
+        for tool, arguments in _wishes(ports):
+            for mode, origin in product(MODES, _ORIGINS):
+                # One that was not judged yet is as good as a wish.
+                wish = PendingCall(call_id=_ID, tool=tool, arguments=arguments, origin=origin)
+                is_approved = origin == "person" and verdict.decision == "ask" and not verdict.is_firm
+                found.add(_kind(judge(wish, ports, mode), verdict.decision == "allow" or is_approved))
+    return frozenset(found)
+
+
+async def made_by_a_person() -> Mapping[CallKind, frozenset[CallKind]]:
+    """Return what `human_confirm` can make of a call of each kind."""
+    waiting = {"undecided": _calls("undecided"), "granted": _calls("approved"), "refused": _calls("denied")}
+    fates = {kind: frozenset([after async for after in _fates(calls)]) for kind, calls in waiting.items()}
+    return cast("Mapping[CallKind, frozenset[CallKind]]", {**fates, "ungranted": frozenset({"ungranted"})})
+
+
+async def _fates(calls: Iterable[PendingCall]) -> AsyncIterator[CallKind]:
+    decide: Any = inspect.unwrap(cast(Any, human_confirm))
+    for call in calls:
+        for verdict in _VERDICTS:
+            for decision in _decisions():
+                state = ApplicationState(pending_tool_calls=(call,))
+                changes = await decide(state, _ports(verdict), decisions=decision)
+                (after,) = changes["pending_tool_calls"]
+                yield _kind(after, after == call or _is_granted(after, verdict, decision))
+
+
+def _is_granted(call: PendingCall, verdict: Verdict, decisions: tuple[CallDecision, ...]) -> bool:
+    """Tell whether a person let this very call run, and no deny rule stands against it."""
+    said = any(one.approved or one.settle is not None for one in decisions)
+    runs_now = call.kind == "approval" or call.recovery.settled_as == "rerun"
+    return call.decided_by == "person" and said and not (runs_now and verdict.decision == "deny")
+
+
+def _kind(call: PendingCall, is_granted: bool) -> CallKind:
+    if call.decision == "undecided":
+        return "undecided"
+    if call.decision == "approved":
+        return "granted" if is_granted else "ungranted"
+    return "refused"
+
+
+def _calls(decision: str) -> Iterator[PendingCall]:
+    """Yield a call that may run, and one whose outcome is unknown."""
+    tool, arguments = next(_wishes(_ports(_VERDICTS[0])))
+    for kind in ("approval", "outcome_unknown"):
+        yield PendingCall.model_validate(
+            {"call_id": _ID, "tool": tool, "arguments": arguments, "decision": decision, "kind": kind}
+        )
+
+
+def _decisions() -> Iterator[tuple[CallDecision, ...]]:
+    """Yield what a person can say about the call: nothing, each decision, and each with changed arguments."""
+    yield ()
+    yield (CallDecision(call_id="another", approved=True),)
+    for arguments in (None, next(_wishes(_ports(_VERDICTS[0])))[1], "no JSON"):
+        yield (CallDecision(call_id=_ID, approved=True, arguments=arguments),)
+        yield (CallDecision(call_id=_ID, approved=False, arguments=arguments),)
+    for settlement in get_args(Settlement):
+        yield (CallDecision(call_id=_ID, settle=settlement),)
+
+
+def _wishes(ports: Ports) -> Iterator[tuple[str, str]]:
+    """Yield a call that can run, one with bad arguments and one of a tool that is not there."""
+    for name, tool in ports.toolbox.items():
+        if tool.traits.runs_commands:
+            yield name, json.dumps({tool.traits.subject: "true"})
+            yield name, "{}"
+    yield "no such tool", "{}"
+
+
+def _ports(verdict: Verdict) -> Ports:
+    """Return the ports with this gate; what a decision does not use is not there."""
+    return _ports_with(verdict, verdict.is_firm)
+
+
+@cache
+def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
+    # The second argument is for the cache: verdicts that differ in firmness alone are equal.
+    unwritten = cast(Any, _Unwritten())
+    return bind_ports(
+        SessionSettings.model_validate({"model": "", "cwd": ""}),
+        _Fixed(verdict),
+        NoModel(""),
+        journal=unwritten,
+        trace=unwritten,
+        masker=TextMasker(),
+        places=None,
+        compress_at=1,
+        witness=_Blind(),
+    )

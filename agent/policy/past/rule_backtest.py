@@ -1,0 +1,103 @@
+"""What the rules of today would have said to the calls of the past."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from ....actions.ports import Gate, Verdict
+from ....actions.tools.registry import builtin_tools
+from ....state.application import ExecutionMode
+from ....state.conversation.messages import subject_of
+from ....state.session import SessionSettings
+from ...history.reports.past_calls import PastCall, Then
+from ...runtime.wiring import policy_of
+from ..judge import Judge
+
+_MOST_KEPT = 2000
+_MAX_CHARS = 400
+_KEPT_JUDGES = 64
+AS_THEN = {"allowed": "allow", "approved": "ask", "declined": "ask", "open": "ask", "refused": "deny"}
+"""What was decided then -> the verdict of then."""
+
+
+class Court:
+    """Judges past calls by rules of today, each in the folders of its session."""
+
+    def __init__(
+        self, today: SessionSettings, gate_of: Callable[[SessionSettings], Gate] = policy_of
+    ) -> None:
+        self._today = today
+        self._gate_of = gate_of
+        self._toolbox = builtin_tools()
+        self._judge = lru_cache(_KEPT_JUDGES)(self._new_judge)
+
+    def knows(self, call: PastCall) -> bool:
+        return call.tool in self._toolbox
+
+    def verdict(
+        self, call: PastCall, more: tuple[str, ...] = (), mode: ExecutionMode | None = None
+    ) -> Verdict:
+        """Return the verdict with `more` allow rules, in the mode of the call unless another is named."""
+        judge = self._judge(call.session.cwd, call.session.add_dirs, more)
+        return judge.verdict(call.tool, call.arguments, mode or call.mode)
+
+    def _new_judge(self, cwd: str, add_dirs: tuple[str, ...], more: tuple[str, ...]) -> Judge:
+        changes = {"cwd": cwd, "add_dirs": add_dirs, "allow": (*self._today.allow, *more)}
+        return Judge(self._gate_of(self._today.model_copy(update=changes)), self._toolbox)
+
+
+class ChangedVerdict(NamedTuple):
+    """A call to which the rules of today say something else."""
+
+    then: Then
+    now: str
+    tool: str
+    subject: str
+    """What it was about, cut; untrusted."""
+    rule: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Retrial:
+    calls: int = 0
+    unknown: int = 0
+    """Calls of tools that are not there today."""
+    verdicts: Counter[tuple[Then, str]] = field(default_factory=Counter[tuple[Then, str]])
+    """How often which verdict of today meets which decision of then."""
+    differences: Counter[ChangedVerdict] = field(default_factory=Counter[ChangedVerdict])
+    left_out: int = 0
+    """Calls that are judged differently, too, and of which there are too many to keep."""
+
+    @property
+    def changed(self) -> int:
+        return sum(count for (then, now), count in self.verdicts.items() if AS_THEN[then] != now)
+
+
+def tried_again(calls: Iterable[PastCall], court: Court, mode: ExecutionMode | None = None) -> Retrial:
+    """Judge each call; what is kept does not grow with the number of calls."""
+    found = Retrial()
+    for call in calls:
+        if not court.knows(call):
+            found.unknown += 1
+            continue
+        found.calls += 1
+        now = court.verdict(call, mode=mode)
+        found.verdicts[call.then, now.decision] += 1
+        if AS_THEN[call.then] != now.decision:
+            _keep(found, _difference(call, now))
+    return found
+
+
+def _keep(found: Retrial, difference: ChangedVerdict) -> None:
+    if difference in found.differences or len(found.differences) < _MOST_KEPT:
+        found.differences[difference] += 1
+    else:
+        found.left_out += 1
+
+
+def _difference(call: PastCall, now: Verdict) -> ChangedVerdict:
+    subject = subject_of(call.arguments)[:_MAX_CHARS]
+    return ChangedVerdict(call.then, now.decision, call.tool, subject, now.rule, now.reason[:_MAX_CHARS])

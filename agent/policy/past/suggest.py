@@ -1,0 +1,108 @@
+"""Rules that would have saved the most questions, and would have let nothing through that was denied."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from posixpath import basename
+from typing import NamedTuple
+
+from ....actions.ports import BadArguments, Tool
+from ....actions.tools.registry import builtin_tools
+from ....state.errors import UsageError
+from ...history.reports.past_calls import PastCall
+from ..rules.rule_suggestions import NO_PREFIX, rules_for
+from .rule_backtest import Court
+
+_MOST_GROUPS = 5000
+_MOST_CANDIDATES = 40
+_MOST_RULES = 10
+_LEAST_SAVED = 2
+_WORD = re.compile(r"[^\s;&|()<>`$\"']+")
+
+
+class Suggestion(NamedTuple):
+    rule: str
+    saved: int
+    """Questions that it would have saved, without those that one before it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    questions: int
+    """That a person answered with yes, and that the rules of today would ask again."""
+    rules: Sequence[Suggestion]
+    refused: Sequence[str]
+    """Rules that would have let something through that was denied."""
+
+
+Groups = Counter[tuple[str, ...]]
+"""How many questions the same rules would have saved."""
+
+
+def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], court: Court) -> Suggestions:
+    """Find the rules; `calls` are those to save questions of, `denied` all that was ever denied."""
+    toolbox, groups, questions = builtin_tools(), Groups(), 0
+    for call in calls:
+        if call.then == "approved" and court.knows(call) and court.verdict(call).decision == "ask":
+            questions += 1
+            rules = () if call.is_edited else tuple(_rules_for(call, court, toolbox[call.tool]))
+            if rules and (rules in groups or len(groups) < _MOST_GROUPS):
+                groups[rules] += 1
+    saved = Counter[str]()
+    for rules, count in groups.items():
+        saved.update(dict.fromkeys(rules, count))
+    candidates = [rule for rule, count in saved.most_common(_MOST_CANDIDATES) if count >= _LEAST_SAVED]
+    refused = _letting_through(denied, candidates, court)
+    return Suggestions(questions, _chosen(groups, set(candidates) - refused), sorted(refused))
+
+
+def _rules_for(call: PastCall, court: Court, tool: Tool) -> Iterator[str]:
+    """Yield the rules that would let this call pass, if it is none that can do anything."""
+    try:
+        arguments = tool.parse(call.arguments)
+    except BadArguments:
+        return
+    if tool.traits.runs_commands and _is_far_reaching(tool.subject(arguments)):
+        return
+    for offer in rules_for(tool, arguments):
+        with suppress(UsageError):  # of a command that no rule can be written for
+            if court.verdict(call, (offer.rule,)).decision == "allow":
+                yield offer.rule
+
+
+def _is_far_reaching(command: str) -> bool:
+    """Tell whether a program is named, anywhere, that no prefix is offered for."""
+    names = {basename(word) for word in _WORD.findall(command)}
+    return not NO_PREFIX.isdisjoint(names | {name.rstrip("0123456789.") for name in names})
+
+
+def _letting_through(denied: Iterable[PastCall], rules: Sequence[str], court: Court) -> set[str]:
+    """Return the rules that would have let a denied call pass which the rules of today stop."""
+    found: set[str] = set()
+    for call in denied:
+        if not court.knows(call) or court.verdict(call).decision == "allow":
+            continue
+        for rule in rules:
+            if rule not in found and court.verdict(call, (rule,)).decision == "allow":
+                found.add(rule)
+    return found
+
+
+def _chosen(groups: Groups, allowed: Set[str]) -> list[Suggestion]:
+    """Choose what saves the most, then what saves the most of the rest; of two equal ones the narrower."""
+    left = Groups()
+    for rules, count in groups.items():
+        left[tuple(rule for rule in rules if rule in allowed)] += count
+    found: list[Suggestion] = []
+    while len(found) < _MOST_RULES:
+        saved = Counter[str]()
+        for rules, count in left.items():
+            saved.update(dict.fromkeys(rules, count))
+        best = max(saved, key=lambda rule: (saved[rule], not rule.endswith("*)"), rule), default=None)
+        if best is None or saved[best] < _LEAST_SAVED:
+            break
+        found.append(Suggestion(best, saved[best]))
+        left = Groups({rules: count for rules, count in left.items() if best not in rules})
+    return found

@@ -1,0 +1,1 @@
+"""Permission rules: for paths, shell commands and web addresses."""

@@ -1,0 +1,120 @@
+"""What "always" can mean for a call: exactly this, its prefix, all edits, or all that a sandbox holds."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
+
+from ....actions.ports import BadArguments, Gate, Ports, Tool
+from ....actions.tools.shell.sandbox.sandbox import sandbox_kind
+from ....state.application import ExecutionMode
+from ....state.calls import PendingCall
+from ....state.errors import UsageError
+from ....state.session import SessionSettings
+from ..shell.services import looking_part
+from .rules import exact_rule, sandboxed_rule
+
+OfferKind = Literal["exact", "prefix", "edits", "sandbox"]
+EDITING: ExecutionMode = "auto-edit"
+GateOf = Callable[[SessionSettings], Gate]
+"""Makes the gate of settings."""
+
+
+class Offer(NamedTuple):
+    kind: OfferKind
+    rule: str = ""
+    """An allow rule; empty for edits, which a mode lets through."""
+
+
+_PREFIX = re.compile(
+    r"\s*(?P<program>[A-Za-z][A-Za-z0-9_.+-]*)[ \t]+"
+    r"(?P<words>(?:run(?:-script)?[ \t]+)?[a-z][a-z0-9:_-]*)(?=\s|$)"
+)
+_VERSION = re.compile(r"[0-9.]+$")
+NO_PREFIX = frozenset((
+    # shells, interpreters, and what takes a program as text
+    "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "rbash", "sh", "tcsh", "zsh", "pwsh",
+    "powershell", "awk", "gawk", "mawk", "nawk", "bun", "deno", "ed", "emacs", "ex", "expect", "gdb",
+    "ghci", "groovy", "java", "jshell", "julia", "lldb", "lua", "luajit", "nim", "node", "nodejs", "nvim",
+    "osascript", "perl", "php", "pypy", "python", "Rscript", "R", "ruby", "runghc", "scala", "sed", "tclsh",
+    "vi", "vim", "wish",
+    # what runs its arguments, here or elsewhere
+    "ansible", "at", "batch", "builtin", "bunx", "chroot", "chrt", "command", "crontab", "docker", "doas",
+    "env", "eval", "exec", "fd", "find", "flock", "ionice", "kubectl", "ltrace", "nerdctl", "nice", "nohup",
+    "npx", "nsenter", "parallel", "pipx", "pkexec", "pnpx", "podman", "proxychains", "runuser", "screen",
+    "script", "setpriv", "setsid", "source", "ssh", "stdbuf", "strace", "su", "sudo", "systemd-run",
+    "taskset", "time", "timeout", "tmux", "trap", "unbuffer", "unshare", "uvx", "vagrant", "watch", "xargs",
+    # the network
+    "aria2c", "aws", "az", "curl", "ftp", "gcloud", "gh", "glab", "http", "https", "nc", "ncat", "netcat",
+    "rclone", "rsync", "scp", "sftp", "socat", "telnet", "wget", "xh",
+    # what destroys, or changes the machine
+    "chattr", "chgrp", "chmod", "chown", "cp", "dd", "fdisk", "halt", "install", "iptables", "kill",
+    "killall", "ln", "mkfs", "mount", "mv", "nft", "parted", "passwd", "pkill", "poweroff", "reboot", "rm",
+    "rmdir", "service", "shred", "shutdown", "systemctl", "tee", "terraform", "truncate", "ufw", "umount",
+    "unlink", "useradd", "userdel", "usermod", "visudo", "apt", "apt-get", "brew", "dnf", "pacman", "yum",
+))  # fmt: skip
+"""Programs whose first word says too little of what they do; a version behind the name is left out."""
+_NO_SUBCOMMAND = frozenset((
+    "alias", "apply", "clean", "ci", "clone", "config", "credential", "delete", "deploy", "destroy", "dlx",
+    "eval", "exec", "filter-branch", "get", "i", "init", "install", "link", "login", "publish", "purge",
+    "push", "release", "remote", "remove", "repl", "reset", "rm", "run", "run-script", "shell", "submodule",
+    "uninstall", "upload", "x",
+))  # fmt: skip
+"""Second words behind which anything can come."""
+
+
+def prefix_of(command: str) -> str | None:
+    """Return the pattern `PROGRAM SUBCOMMAND *` of a command, where that says what it does."""
+    looking = looking_part(command.split() or [""])
+    if looking is not None:
+        return f"{looking} *"
+    found = _PREFIX.match(command)
+    if found is None:
+        return None
+    program, words = found["program"], found["words"].split()
+    if {program, _VERSION.sub("", program)} & NO_PREFIX or words[-1] in _NO_SUBCOMMAND:
+        return None
+    return " ".join((program, *words, "*"))
+
+
+def rules_for(tool: Tool, arguments: Any) -> Iterator[Offer]:
+    """Yield the rules that were made for this call; whether they cover it, only the gate knows."""
+    subject = tool.subject(arguments)
+    if tool.traits.runs_commands:
+        yield Offer("exact", exact_rule(tool.spec.name, subject))
+        if (prefix := prefix_of(subject)) is not None:
+            yield Offer("prefix", f"{tool.spec.name}({prefix})")
+    else:
+        # Without a slash a pattern means every file of that name.
+        is_name = "/" not in subject and subject in tool.paths(arguments)
+        yield Offer("exact", exact_rule(tool.spec.name, f"./{subject}" if is_name else subject))
+
+
+def offers_for(
+    call: PendingCall, ports: Ports, settings: SessionSettings, gate_of: GateOf, mode: ExecutionMode
+) -> tuple[Offer, ...]:
+    """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
+    tool = ports.toolbox.get(call.tool)
+    if tool is None:
+        return ()
+    try:
+        arguments = tool.parse(call.arguments)
+    except BadArguments:
+        return ()
+    offered: list[Offer] = []
+    for offer in (*rules_for(tool, arguments), *_in_sandbox(tool)):
+        with suppress(UsageError):  # of a command that no rule can be written for
+            gate = gate_of(settings.model_copy(update={"allow": (*settings.allow, offer.rule)}))
+            verdict = gate.judge(tool, arguments, mode)
+            fits = verdict.decision == "allow" and (verdict.in_sandbox or offer.kind != "sandbox")
+            offered += [offer] if fits else []
+    if tool.traits.writes_files and mode == "interactive":
+        edits = gate_of(settings).judge(tool, arguments, EDITING)
+        offered += [Offer("edits")] if edits.decision == "allow" else []
+    return tuple(offered)
+
+
+def _in_sandbox(tool: Tool) -> Iterator[Offer]:
+    """Yield the rule that lets commands pass in a sandbox, where one works."""
+    if tool.traits.runs_commands and sandbox_kind() is not None:
+        yield Offer("sandbox", sandboxed_rule(tool.spec.name))

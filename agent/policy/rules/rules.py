@@ -1,0 +1,118 @@
+"""Allow, ask and deny rules as a person writes them: `tool` or `tool(glob over the command or path)`."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from ....actions.tools.registry import SERVER_PREFIX, declared
+from ....state.errors import UsageError
+from .path_rules import is_pattern
+
+_NEAR = 0.85
+"""How alike a name is that can only be a slip of the pen."""
+SANDBOXED = "sandboxed"
+"""In place of a tool in an allow rule: the tool that the pattern names runs commands in a sandbox, unasked.
+
+No tool has this name, so that an older version, which does not know it, allows nothing by it.
+"""
+_RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    text: str
+    """As it was written."""
+    tool: str
+    """A tool's name or a glob over names."""
+    pattern: str | None
+    """None: every call."""
+
+    def names(self, tool: str) -> bool:
+        """Tell whether the rule is about a tool; the name of a tool server means all of its tools."""
+        if self.tool.startswith(SERVER_PREFIX) and tool.startswith(f"{self.tool}__"):
+            return True
+        return fnmatchcase(tool, self.tool)
+
+
+def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
+    """Read a rule; raises `UsageError`.
+
+    `tools` are names that it must not miss by little: an unknown one may be a tool that is yet to come. None
+    checks its form only.
+    """
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"The rule `{text}` cannot be read.",
+            "Write TOOL or TOOL(GLOB), as in run_shell_command(git status*).",
+        )
+    tool, pattern = found[1], found[2]
+    if pattern is not None:
+        pattern = pattern.strip()
+        if not pattern:
+            raise UsageError(
+                f"The rule `{text}` has an empty pattern.", f"Write `{tool}` to mean every call."
+            )
+        if not is_pattern(pattern):
+            raise UsageError(
+                f"The pattern of the rule `{text}` cannot be read.", "Check its square brackets."
+            )
+    if tools is not None and (meant := _missed(tool, tools)):
+        raise UsageError(
+            f"The rule `{text}` names no tool: there is no `{tool}`.", f"Did you mean `{meant}`?"
+        )
+    return Rule(text.strip(), tool, pattern)
+
+
+def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, tools) for text in texts)
+
+
+def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:
+    """Return the rules that speak of none of these tools, nor of what a session may have beside them."""
+    known = {*tools, *declared()}
+    read = [parse_rule(text) for text in rules]
+    read = [rule for rule in read if rule.tool != SANDBOXED]
+    # Rules for servers stand in a configuration of which not every folder has the servers.
+    idle = (rule for rule in read if not any(map(rule.names, known)))
+    return [rule.text for rule in idle if not rule.tool.startswith(SERVER_PREFIX)]
+
+
+def by_precision(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the rules, the more specific first."""
+    return tuple(sorted(rules, key=_breadth))
+
+
+def _breadth(rule: Rule) -> tuple[bool, bool, int, bool]:
+    pattern = rule.pattern
+    if pattern is None:
+        return True, True, 0, "*" in rule.tool
+    is_literal = literal_of(pattern) is not None
+    return False, not is_literal, -len(re.sub(r"[*?\[\]]", "", pattern)), "*" in rule.tool
+
+
+def exact_rule(tool: str, subject: str) -> str:
+    """Return the rule that covers this very command or path and nothing else."""
+    return f"{tool}({re.sub(r'[*?[]', lambda found: f'[{found[0]}]', subject)})"
+
+
+def literal_of(pattern: str) -> str | None:
+    """Return the one text that a pattern without wildcards matches; None if it has any."""
+    rest = re.sub(r"\[[*?[]\]", "", pattern)
+    return None if re.search(r"[*?[]", rest) else re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
+def sandboxed_rule(tool: str) -> str:
+    """Return the rule by which all commands of a tool pass that a sandbox holds."""
+    return f"{SANDBOXED}({tool})"
+
+
+def _missed(tool: str, tools: Collection[str]) -> str | None:
+    """Return the tool that was surely meant by a name that is none; None if there is none that near."""
+    if any(fnmatchcase(name, tool) for name in tools):
+        return None
+    called = tool.lower()
+    near = [name for name, traits in declared().items() if called in traits.also_called and name in tools]
+    return next(iter(near or get_close_matches(called, tools, n=1, cutoff=_NEAR)), None)

@@ -1,0 +1,150 @@
+"""Match rule patterns against shell commands: allowing needs proof, denying needs only a sight of it."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from posixpath import basename
+
+from ....actions.tools.shell.language.parser import ShellReader, SimpleCommand
+from ..shell.far_options import is_far_reaching
+from ..shell.seen_commands import MAX_CHARS, SeenCommand, Sight, look
+from .path_rules import translated
+
+_OPTION_LETTERS = {
+    "--recursive": "rR",
+    "--force": "f",
+    "--interactive": "i",
+    "--verbose": "v",
+    "--dir": "d",
+    "--all": "a",
+    "--delete": "d",
+    "--hard": "",
+    "--global": "g",
+}
+_WORD_STAR = re.compile(r"(?<!\S)[\w-]*\w\*(?=\s|$)", re.ASCII)
+_MARK = "\0"
+_MEANINGS = {"*": ".*", "?": "."}
+
+
+def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
+    """Return the simple commands of the text and the doubts that it is nothing more."""
+    if len(text) > MAX_CHARS:
+        return (), ("it is too long",)
+    reader = ShellReader(text)
+    reader.read()
+    return reader.commands, list(reader.doubts)
+
+
+def covers(pattern: str, command: SimpleCommand) -> bool:
+    """Tell whether an allow pattern covers one simple command."""
+    if command.expands and pattern.find("*") != len(pattern) - 1 and command.words[0] != "[":
+        # What the shell makes of a file name pattern is unknown; only a trailing `*` covers anything.
+        return False
+    if is_far_reaching(command.words, pattern):
+        return False
+    quoted = " ".join(map(_quoted, command.words))
+    return _matches_words(pattern, quoted) or _matches_words(pattern, command.source)
+
+
+def _quoted(word: str) -> str:
+    """Keep the words of a command apart, so that `"a b"` never passes for `a b`."""
+    return word if word and not re.search(r"[\s'\"\\]", word) else "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _matches_words(pattern: str, command: str) -> bool:
+    """Compare as a glob in which a `*` behind a word ends where the word ends."""
+    return _by_words(pattern).fullmatch(command) is not None
+
+
+@lru_cache(maxsize=512)
+def _by_words(pattern: str) -> re.Pattern[str]:
+    pattern = re.sub(r" \*$", _MARK, pattern)
+    pattern = _WORD_STAR.sub(lambda found: found[0][:-1] + _MARK, pattern)
+    return re.compile("(?s:" + r"(?: .*)?".join(map(_glob, pattern.split(_MARK))) + ")")
+
+
+def _glob(piece: str) -> str:
+    """Translate one piece of a glob; `*` crosses everything, as in a command line nothing is special."""
+    token = re.compile(r"\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+    return "".join(translated(each, _MEANINGS) for each in token.findall(piece))
+
+
+def hits(pattern: str, text: str, sight: Sight | None = None) -> bool:
+    """Tell whether a deny pattern matches the text or any command found in it."""
+    if len(text) > MAX_CHARS:
+        return True
+    if fnmatchcase(" ".join(text.split()), pattern):
+        return True
+    first, blank, rest = pattern.partition(" ")
+    patterns = {pattern}
+    if "/" in first and not any(character in first for character in "*?["):
+        patterns.add(basename(first) + blank + rest)
+    commands = (sight or look(text)).commands
+    return any(_hits_command(one, command) for command in commands for one in patterns)
+
+
+def _hits_command(pattern: str, command: SeenCommand) -> bool:
+    return any(_matches(pattern, candidate) for candidate in _spellings(command)) or _has_options(
+        pattern, command.words
+    )
+
+
+def _matches(pattern: str, command: str) -> bool:
+    """Compare as a glob; a trailing ` *` also covers the command without arguments."""
+    return fnmatchcase(command, pattern) or (pattern.endswith(" *") and fnmatchcase(command, pattern[:-2]))
+
+
+def _spellings(command: SeenCommand) -> Iterator[str]:
+    """Yield the command as it is, without the folder of its program, and without leading options."""
+    words = command.words
+    if command.source:
+        yield command.source
+    yield " ".join(words)
+    for start in _argument_starts(words):
+        yield " ".join((command.program, *words[start:]))
+
+
+def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
+    """Yield 1 and each place after leading options, which may take a word each: `git -C folder push`."""
+    yield 1
+    for at in range(1, min(len(words), 9)):
+        if not words[at].startswith("-") and not words[at - 1].startswith("-"):
+            break
+        yield at + 1
+
+
+def _has_options(pattern: str, words: tuple[str, ...]) -> bool:
+    """Tell whether the command says the options of the pattern in another order or spelling."""
+    wanted = pattern.split()
+    options = [word for word in wanted[1:] if word.startswith("-")]
+    if not options or basename(words[0]) != basename(wanted[0]):
+        return False
+    given = [word for word in words[1:] if word.startswith("-")]
+    if not all(_is_given(option, given) for option in options):
+        return False
+    operands = " ".join(word for word in wanted[1:] if not word.startswith("-"))
+    if wanted[-1].startswith("-") and wanted[-1].endswith("*"):
+        operands = f"{operands} *".lstrip()
+    rest = " ".join(word for word in words[1:] if not word.startswith("-"))
+    return _matches(operands, rest)
+
+
+def _is_given(option: str, given: Sequence[str]) -> bool:
+    if any(fnmatchcase(word, option) for word in given):
+        return True
+    said = set("".join(word[1:] if word[:2] != "--" else _abbreviated(word) for word in given))
+    wanted = _letters(option.rstrip("*"))
+    return bool(wanted) and all(said.intersection(same) for same in wanted)
+
+
+def _letters(option: str) -> list[str]:
+    """Return the letters that an option stands for, each with those that mean the same."""
+    if option.startswith("--"):
+        same = _OPTION_LETTERS.get(option, "")
+        return [same] if same else []
+    return ["rR" if letter in "rR" else letter for letter in option[1:]]
+
+
+def _abbreviated(word: str) -> str:
+    return "".join(same for name, same in _OPTION_LETTERS.items() if len(word) > 3 and name.startswith(word))

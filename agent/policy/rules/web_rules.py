@@ -1,0 +1,184 @@
+"""What a rule means for a call over the network, and what the gate says of one that no rule denies."""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from ....actions.ports import Verdict
+from ....actions.tools.web.addresses import private_host
+from ....actions.tools.web.web_tool import READING_METHODS
+from ....actions.tools.web.web_url import (
+    DEFAULT_PORTS,
+    UnfitUrl,
+    WebUrl,
+    plain_host,
+    web_url,
+)
+from ....state.application import ExecutionMode
+from .rules import Rule, literal_of
+
+_SUBJECT = re.compile(r"(?:([A-Z]+) )?(.*)", re.DOTALL)
+_PATTERN = re.compile(r"(https?|\*)://(\[[^\]/]*\]|[^/:]*)(?::(\d+|\*))?(/.*)?", re.DOTALL)
+_WILD = re.compile(r"[*?\[]")
+_MOST_DECODINGS = 5
+
+
+class _Asked(NamedTuple):
+    method: str
+    url: WebUrl
+
+
+def verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule]) -> Verdict:
+    """Say what happens to a request; `allow` are the rules that name the tool.
+
+    What is private stays private in every mode, unless a rule names the very address.
+    """
+    method, url = _read(subject)
+    kept_for = private_host(url.host)
+    if kept_for is not None and not any(_names(rule, url) for rule in allow):
+        return Verdict(
+            "deny",
+            f"{url.host} is kept for {kept_for}: it is reached only where an allow rule names it,"
+            f" such as {tool}({url.origin}/*)",
+        )
+    if mode == "yolo":
+        return Verdict("allow", "everything is allowed in yolo mode")
+    if mode == "plan" and method not in READING_METHODS:
+        return Verdict("deny", f"plan mode only looks: {tool} sends a {method} request to {url.netloc}")
+    rule = next((rule for rule in allow if covers(rule.pattern, subject)), None)
+    return _by_rule(rule, f"{tool} sends a {method} request over the network to {url.netloc}", mode)
+
+
+def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule]) -> Verdict:
+    """Say what happens to a question that goes to a service of the person's own choice."""
+    if mode == "yolo":
+        return Verdict("allow", "everything is allowed in yolo mode")
+    rule = next((rule for rule in allow if fnmatchcase(subject, rule.pattern or "*")), None)
+    return _by_rule(rule, f"{tool} sends its words over the network", mode)
+
+
+def _by_rule(rule: Rule | None, concern: str, mode: ExecutionMode) -> Verdict:
+    """Let pass what a rule covers; the rest asks, or is denied where nobody is asked."""
+    if rule is not None:
+        return Verdict("allow", f"allowed by rule {rule.text}", rule.text)
+    if mode == "plan":
+        return Verdict("deny", f"plan mode reaches only what an allow rule names: {concern}")
+    return Verdict("ask", concern)
+
+
+def covers(pattern: str | None, subject: str) -> bool:
+    """Tell whether an allow pattern covers a request: a glob for what only reads, else the very words."""
+    asked = _read(subject)
+    if pattern is not None and _exactly(pattern) == asked:
+        return True
+    if asked.method not in READING_METHODS:
+        return False
+    named, rest = _method_of(pattern or "*")
+    return named in ("", asked.method) and (rest == "*" or _matches(rest, asked.url))
+
+
+def hits(pattern: str, subject: str) -> bool:
+    """Tell whether a deny pattern matches a request in any spelling of it."""
+    method, url = _read(subject)
+    named, rest = _method_of(pattern)
+    if named and not fnmatchcase(method, named):
+        return False
+    wanted = _deny_spellings(rest)
+    return any(fnmatchcase(text, glob) for text in _spellings(url) for glob in wanted)
+
+
+def _read(subject: str) -> _Asked:
+    method, rest = _method_of(subject)
+    return _Asked(method or "GET", web_url(rest))
+
+
+def _method_of(text: str) -> tuple[str, str]:
+    found = _SUBJECT.fullmatch(text)
+    assert found is not None
+    return found[1] or "", found[2].strip()
+
+
+@lru_cache(maxsize=512)
+def _exactly(pattern: str) -> _Asked | None:
+    """Return the one request that a pattern without wildcards means."""
+    literal = literal_of(pattern)
+    try:
+        return None if literal is None else _read(literal)
+    except UnfitUrl:
+        return None
+
+
+def _names(rule: Rule, url: WebUrl) -> bool:
+    """Tell whether a rule speaks of this private host by its own name, with whichever method."""
+    if rule.pattern is None:
+        return False
+    exact = _exactly(rule.pattern)
+    return (exact is not None and exact.url == url) or _matches(
+        _method_of(rule.pattern)[1], url, by_name=True
+    )
+
+
+@lru_cache(maxsize=512)
+def _parts(pattern: str) -> tuple[str, str, str, str] | None:
+    """Return scheme, host, port and path of a pattern; None if it is not about an address."""
+    # `exact_rule` writes the bracket of an IPv6 address as a set of one.
+    found = _PATTERN.fullmatch(pattern.replace("://[[]", "://[", 1))
+    if found is None:
+        return None
+    scheme, host, port, path = found.groups("")
+    try:
+        return scheme, host if _WILD.search(host.lstrip("[")) else plain_host(host), port, path
+    except UnfitUrl:
+        return None
+
+
+def _matches(pattern: str, url: WebUrl, by_name: bool = False) -> bool:
+    """Compare part by part, so that no wildcard reaches from one part of an address into another."""
+    parts = _parts(pattern)
+    if parts is None:
+        return False
+    scheme, host, port, path = parts
+    if scheme not in ("*", url.scheme) or not _is_host(host, url.host, by_name):
+        return False
+    if port != "*" and (int(port) if port else DEFAULT_PORTS[url.scheme]) != url.port:
+        return False
+    return fnmatchcase(url.target, path or ("*" if host == "*" else "/"))
+
+
+def _is_host(pattern: str, host: str, by_name: bool) -> bool:
+    """Compare hosts; the only wildcards are `*` alone and `*.` for whatever stands before a name."""
+    if by_name or "*" not in pattern:
+        return pattern == host
+    below = pattern.removeprefix("*")
+    return not below or (below.startswith(".") and not _WILD.search(below) and host.endswith(below.lower()))
+
+
+@lru_cache(maxsize=512)
+def _deny_spellings(pattern: str) -> frozenset[str]:
+    """Return the globs that are meant: the pattern, and for a site alone everything on it."""
+    text = pattern if "://" in pattern else f"*://{pattern}"
+    scheme, _, rest = text.partition("://")
+    host, slash, path = rest.partition("/")
+    spellings = {host.lower(), _plain(host)}
+    ends = [slash + path] if slash else ["", "/*"]
+    return frozenset(f"{scheme.lower()}://{one}{end}" for one in spellings for end in ends)
+
+
+def _plain(netloc: str) -> str:
+    """Return a host as addresses spell it, with its port; what cannot be one stays as it is."""
+    try:
+        return web_url(f"http://{netloc}/").netloc.replace("[", "[[]")
+    except UnfitUrl:
+        return netloc.lower()
+
+
+def _spellings(url: WebUrl) -> set[str]:
+    """Return the address in every way that a server may read it."""
+    paths = [url.target]
+    while len(paths) < _MOST_DECODINGS and (decoded := unquote(paths[-1])) != paths[-1]:
+        paths.append(decoded)
+    hosts = {url.netloc, f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}"}
+    return {f"{url.scheme}://{host}{path}" for host in hosts for path in paths}

@@ -1,0 +1,390 @@
+"""Puts sessions together: gate, tools, model, ports, graph; what they share lives as long as the process."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...actions.ports import EventPort
+from ...actions.tools.registry import SERVER_PREFIX
+from ...state.application import GRAPH_VERSION, ApplicationState
+from ...state.errors import SessionMismatch
+from ...state.session import SessionSettings
+from ...state.store.store import Store
+from ..config.load import may_find_tools
+from ..config.settings import Said, Settings
+from ..extensions.active_tools.session_tools import Equipped, close_sources, equip, learn_secrets
+from ..models.providers import key_names
+from ..session.run import Limits
+from .agent_definition import Definition
+from .wiring import (
+    Places,
+    SessionGate,
+    bind_ports,
+    connect_models,
+    counter_of,
+    gates_of,
+    http_tools_of,
+    output_of,
+    places_of,
+    sandbox_of,
+    search_of,
+    servers_of,
+)
+
+if TYPE_CHECKING:
+    from burr.core import Application
+
+    from ...actions.ports import Masker, Model, Toolbox, ToolSource, Trace
+    from ...actions.tools.shell.sandbox.sandbox import Sandbox
+    from ..extensions.hooks.hooks import Hooks
+    from ..extensions.mcp.prompts import Prompts
+    from ..extensions.middleware.middleware_stack import Onion
+    from ..history.telemetry.session_telemetry import SessionTelemetry
+    from ..history.telemetry.telemetry import Telemetry
+    from ..models.transport.clients import Clients
+    from ..session.secrets import SecretMasker
+    from ..session.session import Session
+
+
+class Assembly:
+    """Opens the sessions of a process, and closes what they have used."""
+
+    def __init__(
+        self, said: Said, settings: Settings, store: Store, env: Mapping[str, str], of_command: bool
+    ) -> None:
+        """`of_command`: what the person and the folder add to the command counts."""
+        self._said = said
+        self._settings = settings
+        self._store = store
+        self._env = env
+        self._loads = of_command
+        self._models: list[Model] = []
+        self._clients: Clients | None = None
+        self._sandboxes: list[Sandbox] = []
+        self._servers: dict[Path, ToolSource] = {}
+        """By the folder whose sessions use them."""
+        self._found: dict[Path, ToolSource | None] = {}
+        """Tools of packages and projects, by the folder of the sessions that have them."""
+        self._telemetry: Telemetry | None = None
+        self._onions: dict[Session, tuple[Onion, Model]] = {}
+        """The middleware of sessions that have any, and the model that it goes around."""
+        self._hooks: dict[Session, Hooks] = {}
+
+    async def session(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        new_state: ApplicationState,
+        definition: Definition,
+        needs_model: bool = True,
+    ) -> "Session":
+        """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
+        from ..session.inbox import SessionInbox
+        from ..session.run import nobody
+        from ..session.session import Session, whoami
+
+        settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
+        sandbox, said = await self._confine(settings, session_id) if needs_model else (None, "")
+        onion = self._onion_of(session_id, settings, definition) if needs_model else None
+        keys = key_names(self._settings.providers)
+        masker = self.masker_of(settings, keys)
+        equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
+        learn_secrets(equipped.toolbox.values(), masker)
+        settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
+        gate_of = gates_of(self._settings, self._env, sandbox)
+        gate = SessionGate(gate_of, settings)
+        trace = await self._store.open_trace(session_id)
+        telemetry = self._telemetry_of(session_id, trace, masker)
+        own_model = self._model_of(settings, definition, needs_model)
+        model = own_model if telemetry is None else telemetry.overhear(own_model)
+        toolbox = await self._with_files(session_id, equipped.toolbox)
+        places, events = places_of(self._settings.home, session_id), EventPort()
+        hooks = self._hooks_of(session_id, settings, places, keys, masker, toolbox) if needs_model else None
+        inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
+        ports = bind_ports(
+            settings, gate, model if onion is None else onion.around_model(model),
+            await self._store.open_journal(session_id), trace if telemetry is None else telemetry, masker,
+            places, self._settings.compress_at, toolbox, withheld=keys, sandbox=sandbox,
+            session_id=session_id, token_counter=counter_of(definition, own_model),
+            wrap_tool_call=None if onion is None else onion.around_tools(),
+            output=output_of(settings, definition.output), advice=hooks, inbox=inbox, events=events,
+        )  # fmt: skip
+        session = Session(
+            session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,
+            self._limits(settings), gate_of, gate.change, nobody if telemetry is None else telemetry.note,
+            (*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
+            by=whoami(self._env),
+        )  # fmt: skip
+        await session.read_inbox()
+        await self._accompany(session, hooks, onion, model, events)
+        session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
+        return session
+
+    async def _equipped(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        definition: Definition,
+        onion: "Onion | None",
+        sandbox: "Sandbox | None",
+        needs_model: bool,
+    ) -> "Equipped":
+        sources = [
+            *self._found_tools_of(settings, definition),
+            *self._http_tools_of(settings, definition),
+            *self._servers_of(settings, needs_model),
+            *self._skills_of(settings),
+        ]
+        brought = () if onion is None else onion.tools
+        search = search_of(self._settings, self._env)
+        is_new = not self._store.index.exists(session_id)
+        return await equip(settings, definition, brought, sources, search, sandbox, is_new)
+
+    async def _application(self, session_id: str, new_state: ApplicationState) -> "Application[Any]":
+        from ..graph import ACTIONS, build_application, build_graph
+
+        application = await build_application(build_graph(), session_id, self._store.persister(), new_state)
+        _check_position(session_id, application.state, ACTIONS)
+        return application
+
+    async def _accompany(
+        self,
+        session: "Session",
+        hooks: "Hooks | None",
+        onion: "Onion | None",
+        model: "Model",
+        events: EventPort,
+    ) -> None:
+        """Let hooks and middleware know the session that they go along with."""
+        if hooks is not None:
+            hooks.tell_by(events.notify)
+            hooks.session.is_resumed = len(session.state.chat_history) > 0
+            hooks.session.mode = lambda: session.state.execution_mode
+            self._hooks[session] = hooks
+        if onion is not None:
+            await onion.start()
+            onion.tell_by(events.notify)
+            self._onions[session] = onion, model
+
+    async def let_go(self, session: "Session") -> None:
+        """Forget a session that nobody here goes on with, so that many of them cost nothing."""
+        self._store.forget(session.id)
+        model = await self.end_companions(session)
+        if model in self._models:
+            self._models.remove(model)
+            await model.aclose()
+
+    async def aclose(self) -> None:
+        """Close all but the store and the telemetry."""
+        for session in {**self._onions, **self._hooks}:
+            await self.end_companions(session)
+        if self._servers:
+            await close_sources(self._servers.values())
+        for model in self._models:
+            await model.aclose()
+        for sandbox in self._sandboxes:
+            await asyncio.to_thread(sandbox.close)
+
+    async def _with_files(self, session_id: str, toolbox: "Toolbox") -> "Toolbox":
+        """Return the tools, those over back ends with the files that the store keeps for the session."""
+        from ...actions.ports import KeptBySession
+
+        over_back_ends = {name: tool for name, tool in toolbox.items() if isinstance(tool, KeptBySession)}
+        if not over_back_ends:
+            return toolbox
+        from ...actions.workspace.backends.backend import KeptFiles
+
+        own = await self._store.database.offload(lambda: self._store.session_files(session_id))
+        kept = KeptFiles(own, self._store.shared_files())
+        # The order of the tools is that of every request.
+        return {**toolbox, **{name: tool.of_session(kept) for name, tool in over_back_ends.items()}}
+
+    def masker_of(self, session: SessionSettings, keys: frozenset[str] | None = None) -> "SecretMasker":
+        """Return what masks the secrets of the environment and the folder, and those of tool servers."""
+        from ...state.store.seals import store_key
+        from ..session.secrets import masker_for
+
+        keys = key_names(self._settings.providers) if keys is None else keys
+        given: dict[str, str] = {}
+        if self._settings.mcp_servers:
+            from ..config.mcp_servers import hidden_values
+
+            given = hidden_values(self._settings.mcp_servers, self._env)
+        known = {**self._env, **given}
+        return masker_for(known, Path(session.cwd), store_key(self._settings.home), keys | set(given))
+
+    def _servers_of(self, session: SessionSettings, needs_model: bool) -> "list[ToolSource]":
+        """Return what brings the tools of the servers that are configured for the folder of a session."""
+        # Who only decides about a call has to know its tool, too.
+        if not needs_model and not any(name.startswith(SERVER_PREFIX) for name in session.own_tools):
+            return []
+        cwd = Path(session.cwd)
+        if cwd not in self._servers:
+            source = servers_of(self._settings, self._said, session, self._env, self._loads)
+            if source is None:
+                return []
+            self._servers[cwd] = source
+        return [self._servers[cwd]]
+
+    def _found_tools_of(self, session: SessionSettings, definition: Definition) -> "list[ToolSource]":
+        """Return what brings the tools of packages and of the project; an agent has what it names."""
+        if not (self._loads and definition.has_builtin_tools):
+            return []
+        cwd = Path(session.cwd)
+        if cwd not in self._found:
+            self._found[cwd] = self._finder(cwd)
+        found = self._found[cwd]
+        return [] if found is None else [found]
+
+    def _finder(self, cwd: Path) -> "ToolSource | None":
+        if not may_find_tools(cwd):
+            return None
+        from ..extensions.tool_discovery import FoundTools
+
+        return FoundTools(cwd, self._env)
+
+    def _http_tools_of(self, session: SessionSettings, definition: Definition) -> "list[ToolSource]":
+        """Return what brings the HTTP tools of the configuration; an agent of somebody's own has its own."""
+        if not definition.has_builtin_tools:
+            return []
+        source = http_tools_of(self._settings, self._said, Path(session.cwd), self._env, self._loads)
+        return [] if source is None else [source]
+
+    def _skills_of(self, session: SessionSettings) -> "list[ToolSource]":
+        """Return what reads the skills that a session was told of when it began."""
+        if not session.skills:
+            return []
+        from ..extensions.skills.read_skill import SkillTools
+
+        return [SkillTools(Path(session.cwd), self._env, session.skills)]
+
+    def server_prompts(self, session: "Session") -> "Prompts | None":
+        """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
+        servers = self._servers.get(Path(session.settings.cwd))
+        if servers is None:
+            return None
+        from ..extensions.mcp.start import LazyServers
+
+        return servers.source().prompts if isinstance(servers, LazyServers) else None
+
+    def _hooks_of(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        places: Places,
+        keys: frozenset[str],
+        masker: "Masker",
+        toolbox: "Toolbox",
+    ) -> "Hooks | None":
+        """Return the hooks of a session; None: there are none."""
+        if not self._settings.hooks:
+            return None
+        from ..extensions.hooks.hooks import Hooks, HookSession
+        from ..extensions.hooks.program import HookPlace
+
+        place = HookPlace(Path(settings.cwd), places.scratch, keys)
+        return Hooks(self._settings.hooks, HookSession(session_id, place, masker.text, toolbox))
+
+    async def end_companions(self, session: "Session") -> "Model":
+        """Let the hooks and the middleware of a session know that it ends; return its model."""
+        if (hooks := self._hooks.pop(session, None)) is not None:
+            await hooks.close()
+        if session not in self._onions:
+            return session.model
+        onion, model = self._onions.pop(session)
+        await onion.stop()
+        return model
+
+    def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> "Model":
+        if needs_model and definition.model is not None and definition.model.name == settings.model:
+            # Its owner made it, and its owner closes it.
+            return definition.model
+        if needs_model:
+            model = connect_models(self._settings, settings, self._env, self._shared_clients)
+        else:
+            from ..models.model import NoModel
+
+            model = NoModel(settings.model)
+        self._models.append(model)
+        return model
+
+    def _shared_clients(self) -> "Clients":
+        if self._clients is None:
+            from ..models.transport.clients import Clients
+
+            self._clients = Clients()
+        return self._clients
+
+    def keep_connections(self) -> None:
+        """Leave connections open between sessions, until as many calls of `drop_connections`."""
+        self._shared_clients().keep()
+
+    async def drop_connections(self) -> None:
+        await self._shared_clients().let_go()
+
+    async def _confine(self, session: SessionSettings, session_id: str) -> "tuple[Sandbox | None, str]":
+        if session.sandbox == "off":
+            return sandbox_of(session, self._settings, self._env, session_id)
+        sandbox, said = await asyncio.to_thread(sandbox_of, session, self._settings, self._env, session_id)
+        if sandbox is not None:
+            self._sandboxes.append(sandbox)
+        return sandbox, said
+
+    def _telemetry_of(self, session_id: str, trace: "Trace", masker: "Masker") -> "SessionTelemetry | None":
+        """Return what tells a collector of this session's runs, if that is switched on."""
+        if not self._settings.otel:
+            return None
+        if self._telemetry is None:
+            from ..history.telemetry.telemetry import Telemetry
+
+            self._telemetry = Telemetry.start(self._env)
+        return self._telemetry.session(session_id, trace, masker) if self._telemetry is not None else None
+
+    async def end_telemetry(self) -> str:
+        """Send what is left to a collector; return what went wrong, empty if nothing did."""
+        telemetry, self._telemetry = self._telemetry, None
+        return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
+
+    def _onion_of(self, session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":
+        """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
+        if not definition.middleware:
+            return None
+        from ..extensions.middleware.middleware import MiddlewareSession
+        from ..extensions.middleware.middleware_stack import Onion
+
+        place = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=self._env)
+        return Onion(definition.middleware, place)
+
+    def _limits(self, session: SessionSettings) -> Limits:
+        limits = Limits.of(self._settings)
+        if session.max_budget_usd is not None:
+            limits = replace(limits, max_budget_usd=session.max_budget_usd)
+        if limits.max_budget_usd is not None:
+            from ..models.prices.pricing import require_price
+
+            for model in (session.model, *session.fallback_models):
+                require_price(model, self._settings.prices)
+        return limits
+
+
+def _idle(session: SessionSettings, toolbox: "Toolbox") -> Iterator[str]:
+    """Say which rules are about none of the tools."""
+    rules = (*session.allow, *session.ask, *session.deny)
+    if not rules:
+        return
+    from ..policy.rules.rules import idle_rules
+
+    for rule in idle_rules(rules, toolbox):
+        yield f"The rule `{rule}` names no tool of this session."
+
+
+def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:
+    """Refuse a session that stands where this graph cannot go on."""
+    position = state.get("__PRIOR_STEP")
+    if state["graph_version"] > GRAPH_VERSION or (position is not None and position not in actions):
+        raise SessionMismatch(
+            f"Session {session_id} was written by a newer Sandbur: its graph stands after {position!r}.",
+            "Upgrade Sandbur to go on with it.",
+        )

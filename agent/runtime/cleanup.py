@@ -1,0 +1,37 @@
+"""What killed processes left, and what is left of sessions that are gone."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from .wiring import places_of
+
+
+def clear_up(home: Path) -> None:
+    """End the commands that nobody watches any more, and remove files that nobody will finish."""
+    if (scratch := home / "scratch").is_dir():
+        from ...actions.tools.shell.execution.recovery import end_abandoned
+
+        end_abandoned(scratch)
+    if (snapshots := home / "snapshots").is_dir():
+        from ...actions.workspace.content_cache import sweep_temporaries
+
+        sweep_temporaries(snapshots)
+
+
+def clear_scratch(home: Path, session_id: str) -> None:
+    """Remove what the calls of a deleted session left."""
+    shutil.rmtree(places_of(home, session_id).scratch, ignore_errors=True)
+
+
+def strays(home: Path, sessions: Iterable[str]) -> list[Path]:
+    """Return the scratch folders that belong to none of these sessions."""
+    known = {places_of(home, session_id).scratch for session_id in sessions}
+    scratch = home / "scratch"
+    return [folder for folder in scratch.iterdir() if folder not in known] if scratch.is_dir() else []
+
+
+def size_of(folders: Iterable[Path]) -> int:
+    """Return the bytes in all their files."""
+    files = (file for folder in folders for file in folder.rglob("*"))
+    return sum(file.lstat().st_size for file in files if file.is_file())

@@ -1,0 +1,325 @@
+"""Settings, store and model in one place; opens new and stored sessions."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
+
+from ...state.application import ApplicationState
+from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
+from ...state.session import OutputSchema, SessionSettings
+from ...state.store.store import Store
+from ..config.load import load_settings
+from ..config.paths import make_private, text_folders
+from ..config.settings import Said, Settings, joined
+from .agent_definition import PLAIN, Definition, SessionPlace
+from .assembly import Assembly
+from .wiring import settings_of_resumed, settings_of_session
+
+if TYPE_CHECKING:
+    from ...state.session import InboxKind, WaitingMessage
+    from ..extensions.mcp.prompts import Prompts
+    from ..history.time_travel.restore import Restored, RestorePlan
+    from ..session.session import Session
+
+
+class Runtime:
+    """What one process of Sandbur works with."""
+
+    def __init__(
+        self,
+        said: Said,
+        settings: Settings,
+        store: Store,
+        env: Mapping[str, str],
+        on_notice: Callable[[str], None] | None = None,
+        definition: Definition | None = None,
+        is_embedded: bool = False,
+    ) -> None:
+        self.said = said
+        self.settings = settings
+        self.store = store
+        self.env = env
+        self._on_notice = on_notice
+        self._definition = definition
+        """Of new sessions, and of all of them in a program of somebody's own."""
+        self._loads = not is_embedded
+        self._assembly = Assembly(said, settings, store, env, of_command=not is_embedded)
+        self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    @classmethod
+    def open(
+        cls,
+        said: Said,
+        env: Mapping[str, str] | None = None,
+        on_notice: Callable[[str], None] | None = None,
+        definition: Definition | None = None,
+    ) -> Self:
+        """Load the settings and open the store; raises `SandburError`.
+
+        `on_notice` is told when the store takes long to open, and what got lost of telemetry. With a
+        `definition`, an agent's own, no configuration of the folder counts, and no agent that one names.
+        """
+        env = os.environ if env is None else env
+        settings = load_settings(said, env, of_project=definition is None)
+        is_embedded = definition is not None
+        if definition is None and settings.agent is not None:
+            from ..sdk.loading import named_agent
+
+            definition = named_agent(settings.agent, settings.cwd, env, is_said="agent" in said)
+        if definition is not None:
+            said = joined(definition.said, said)
+            settings = load_settings(said, env, of_project=not is_embedded)
+        make_private(settings.home)
+        store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
+        return cls(said, settings, store, env, on_notice, definition, is_embedded)
+
+    async def aclose(self) -> None:
+        await self._assembly.aclose()
+        self.store.close()
+        problem = await self._assembly.end_telemetry()
+        if problem and self._on_notice is not None:
+            self._on_notice(problem)
+
+    async def let_go(self, session: "Session") -> None:
+        """Forget a session that nobody here goes on with, so that many of them cost nothing."""
+        await self._assembly.let_go(session)
+
+    def server_prompts(self, session: "Session") -> "Prompts | None":
+        """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
+        return self._assembly.server_prompts(session)
+
+    def keep_connections(self) -> None:
+        """Leave connections open between sessions, until as many calls of `drop_connections`."""
+        self._assembly.keep_connections()
+
+    async def drop_connections(self) -> None:
+        await self._assembly.drop_connections()
+
+    async def create(
+        self,
+        session_id: str | None = None,
+        or_demo: bool = False,
+        output_schema: OutputSchema | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> "Session":
+        """Start a session; it is stored with its first message.
+
+        Without any model it raises `CredentialsError`, or takes the demo. `output_schema` goes before the
+        form of answers that an agent of somebody's own has, `variables` before those of the settings.
+        """
+        from ..session.secrets import masker_for
+        from .prompts import session_prompt
+
+        await self._take_turns()
+        definition = self._definition or PLAIN
+        session_id = session_id or str(uuid.uuid4())
+        model, notices = self._chosen_model(or_demo)
+        place = SessionPlace(session_id, self.settings.cwd)
+        system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
+        system, skills, said = await self._with_skills(system, definition)
+        system = masker_for(self.env, self.settings.cwd).text(system)
+        session = settings_of_session(self.settings, model, system)
+        form = output_schema or (definition.output and definition.output.stored)
+        own = {
+            "agent": definition.source,
+            "skills": skills,
+            "has_shipped_tools": definition.has_builtin_tools,
+            "has_planning": definition.has_planning,
+            "output_schema": form,
+            "done_tool": definition.done_tool,
+            "variables": {**session.variables, **(variables or {})},
+        }
+        session = session.model_copy(update=own)
+        if self.store.index.exists(session_id):
+            raise UsageError(
+                f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
+            )
+        new_state = ApplicationState(execution_mode=self.settings.mode)
+        try:
+            opened = await self._assembly.session(session_id, session, new_state, definition)
+        except UsageError as error:
+            is_named = self.said.get("model") is not None or self.settings.model is None
+            if is_named or isinstance(error, UnknownTool):
+                raise
+            raise ConfigError(f"The configured model: {error.message}", error.hint) from None
+        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more, *said)
+        await self._clear_up()
+        return opened
+
+    async def resume(
+        self, session_id: str, needs_model: bool = True, variables: Mapping[str, str] | None = None
+    ) -> "Session":
+        """Open a stored session after its last step; flags of this run and `variables` change its settings.
+
+        Without its model a session can record decisions, and nothing else.
+        """
+        await self._take_turns()
+        stored = self.store.index.settings(session_id)
+        session = settings_of_resumed(stored, self.settings, self.said)
+        session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
+        if not Path(session.cwd).is_dir():
+            raise UsageError(
+                f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
+            )
+        is_held = self.store.index.is_held(session_id)
+        damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
+        new_state = ApplicationState(execution_mode=session.mode)
+        definition, said = self._definition_of(session)
+        if definition.output is not None and definition.output.stored != session.output_schema:
+            said = [*said, "Answers have another form now; this session keeps the one that it began with."]
+        try:
+            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+        except DamagedRecords:
+            damages = await self.store.database.offload(lambda: self.store.heal(session_id, trusting=False))
+            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+        if self.store.writer(session_id).is_foreign:
+            opened.take_over()
+        if self.said.get("mode") is not None:
+            opened.change_mode(self.settings.mode)
+        if not is_held:
+            await opened.examine()
+        state = opened.state
+        lost = await self.store.database.offload(lambda: _lost_files(state))
+        opened.notices = (*self.settings.notices, *said, *opened.notices, *damages, *lost)
+        await self._clear_up()
+        return opened
+
+    async def require_free(self, session_id: str) -> None:
+        """Raise `SessionHeld` while another process runs a stored session."""
+        await self.store.database.offload(lambda: self.store.index.require_free(session_id))
+
+    async def _take_turns(self) -> None:
+        """Let sessions that start at once begin one by one, with whatever else the loop does in between."""
+        async with self._turnstiles.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            await asyncio.sleep(0)
+
+    async def _with_skills(
+        self, system: str, definition: Definition
+    ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+        """Return the prompt with the skills of the folder and the person, their names, and what to tell."""
+        cwd = self.settings.cwd
+        if not self._loads or definition.instructions is not None:
+            return system, (), ()
+        if not text_folders("skills", cwd, self.env):
+            return system, (), ()
+        from ..extensions.skills.read_skill import told_skills
+
+        told = await asyncio.to_thread(told_skills, cwd, self.env)
+        return "\n\n".join(filter(None, (system, told.section))), told.names, told.notices
+
+    def _chosen_model(self, or_demo: bool) -> tuple[str, list[str]]:
+        """Return the model of a new session, and what to tell of the choice."""
+        if self._definition is not None and self._definition.model is not None:
+            return self._definition.model.name, []
+        if self.settings.model is not None:
+            return self.settings.model, []
+        from ..models.connect import choose_model
+
+        return choose_model(None, self.env, or_demo)
+
+    async def _clear_up(self) -> None:
+        """Do away with what killed processes left; called after the recovery, which tells of it."""
+        if not any((self.settings.home / name).is_dir() for name in ("scratch", "snapshots")):
+            return
+        from .cleanup import clear_up
+
+        try:
+            await asyncio.to_thread(clear_up, self.settings.home)
+        except RuntimeError as refused:
+            # No session waits for this: where the system starts no thread, the next run does it.
+            if exhausted(refused) is None:
+                raise
+
+    async def reload(self, session: "Session") -> "Session":
+        """Open a session anew that went on in another process; the mode and rules of this one stay."""
+        self.store.forget(session.id)
+        await self._assembly.end_companions(session)
+        opened = await self.resume(session.id)
+        if opened.state.execution_mode != session.state.execution_mode:
+            opened.change_mode(session.state.execution_mode)
+        for rule in session.settings.allow:
+            if rule not in opened.settings.allow:
+                opened.allow_always(rule)
+        opened.notices = tuple(said for said in opened.notices if said not in self.settings.notices)
+        return opened
+
+    async def reopen(self, session: "Session", **changes: Any) -> "Session":
+        """Open a session anew with some of its settings changed; `note` of it writes them down.
+
+        Raises `SandburError`, and then the session goes on as it was.
+        """
+        settings = session.settings.model_copy(update=changes)
+        definition, said = self._definition_of(settings)
+        new_state = ApplicationState(execution_mode=session.state.execution_mode)
+        with self.store.anew(session.id):
+            opened = await self._assembly.session(session.id, settings, new_state, definition)
+        await self._assembly.end_companions(session)
+        opened.carry_over(session)
+        opened.notices = tuple(said)
+        return opened
+
+    async def fork(
+        self, session_id: str, at: int | None = None, changes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Make a session that goes on after step `at` of another one; return its id.
+
+        `changes` are valid fields of the state that the new one starts with.
+        """
+        from ..history.time_travel.branches import branch
+
+        return await branch(self.store, session_id, at, changes or {})
+
+    async def restore_plan(self, session_id: str, seq: int, folder: Path) -> "RestorePlan":
+        """Return what bringing the files in `folder` back would change."""
+        from ..history.time_travel.branches import restore_plan
+
+        return await restore_plan(self.store, session_id, seq, [folder])
+
+    async def restore_files(
+        self, session_id: str, seq: int, into: str, folder: Path | None = None
+    ) -> "tuple[RestorePlan, Restored]":
+        """Bring the files that a session touched after step `seq` back; `into` records what is replaced.
+
+        Only those in `folder`, or in the session's own ones.
+        """
+        from ..history.time_travel.branches import restore_files
+
+        settings = self.store.index.settings(into)
+        own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
+        return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
+
+    async def leave_message(self, session_id: str, kind: "InboxKind", text: str) -> "WaitingMessage":
+        """Keep a message for a session that nobody opens here: whoever runs it takes it in.
+
+        Raises `UsageError` for an empty one and for a command.
+        """
+        from ..session.inbox import leave_message
+
+        masker = self._assembly.masker_of(self.store.index.settings(session_id))
+        return await leave_message(self.store.inbox(session_id), masker, kind, text)
+
+    def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
+        """Return what a stored session is made of, and what to say where that cannot be had."""
+        given = self._definition
+        if given is not None and (given.source == session.agent or self.said.get("agent") or not self._loads):
+            return given, []
+        if not session.agent:
+            return PLAIN, []
+        from ..sdk.loading import known_agent
+
+        return known_agent(session.agent, Path(session.cwd), self.env)
+
+
+def _lost_files(state: ApplicationState) -> list[str]:
+    """Name the pictures and documents that the model would be given, and whose bytes the store has lost."""
+    files = (file for message in state.active_history for file in message.files)
+    labels = dict.fromkeys(file.label for file in files if file.read() is None)
+    return [
+        f"The store has lost the bytes of {label}: the model gets this line in its place. Attach it again if"
+        " it is still needed."
+        for label in labels
+    ]

@@ -1,0 +1,124 @@
+"""Runs that happened as tests: today's program has to do what was recorded, or a model says it again."""
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....state.conversation.messages import Message
+from ....state.errors import SandburError
+
+if TYPE_CHECKING:
+    from ....state.store.store import Store
+    from ...history.replay.recorded_ports import Divergence
+    from ...history.replay.replay import Replayed
+    from ...history.replay.walk import Today
+    from ..agent import Agent
+
+_MAX_LINES = 80
+
+
+def assert_replays(
+    recording: str | Path,
+    *,
+    agent: "Agent[Any] | None" = None,
+    store: str | None = None,
+    ignore_tools: bool = False,
+) -> None:
+    """Fail with the first difference between a recorded run and today's program.
+
+    Nothing is asked or run: replies and results come from the record. `recording` is a file that
+    `sandbur sessions export` or `sandbur test add` wrote or, with the URL of a `store`, the id of a session
+    there. `agent` is the one that ran it, where it was one: without it its tools count as they were then.
+    `ignore_tools`: tools in other words, new or gone are no difference.
+    """
+    problem = problem_of(recording, agent, store, ignore_tools)
+    if problem:
+        raise AssertionError(problem)
+
+
+def recorded_replies(recording: str | Path, *, store: str | None = None) -> list[Message]:
+    """Return all that the model said in a recorded run, for a `ScriptedModel` to say it again."""
+    from ...history.replay.replay_steps import read_recording
+
+    with _opened(recording, store) as (opened, session_id):
+        called = [(each.called, each.reply) for each in read_recording(opened, session_id).moments()]
+    replies = ((call.reply or reply) for call, reply in called if call is not None and call.error is None)
+    return [reply for reply in replies if reply is not None]
+
+
+def problem_of(
+    recording: str | Path,
+    agent: "Agent[Any] | None" = None,
+    store: str | None = None,
+    ignore_tools: bool = False,
+    shown: Callable[[str], str] | None = None,
+) -> str:
+    """Return what keeps a recorded run from being replayed, or its first difference; empty: there is none.
+
+    `shown` makes untrusted text harmless where the answer is shown.
+    """
+    # In a thread of its own: the test may run inside of an event loop.
+    with ThreadPoolExecutor(1, thread_name_prefix="sandbur-replay") as executor:
+        try:
+            replayed = executor.submit(_replayed, recording, agent, store, ignore_tools).result()
+        except SandburError as error:
+            return f"{Path(recording).name}: {error}"
+    found = replayed.divergence
+    return "" if found is None else told(Path(recording).name, found, shown or _printable)
+
+
+def told(name: str, found: "Divergence", shown: Callable[[str], str]) -> str:
+    """Return a few lines that say which step of the recording `name` differs, and how."""
+    lines = [f"  {shown(line)}" for line in found.lines[:_MAX_LINES]]
+    left_out = len(found.lines) - len(lines)
+    more = [f"  ({left_out} lines more)"] if left_out > 0 else []
+    but_tools = "pass ignore_tools=True for tools, or " if found.kind == "request" else ""
+    return "\n".join(
+        [
+            f"{name}: step {found.seq} ({shown(found.action)}), {found.kind}: {shown(found.summary)}",
+            *lines,
+            *more,
+            f"- is recorded, + is this program. If the change is wanted, {but_tools}record the run anew.",
+        ]
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def _replayed(
+    recording: str | Path, agent: "Agent[Any] | None", store: str | None, ignore_tools: bool
+) -> "Replayed":
+    from ...history.replay.replay import replay
+
+    with _opened(recording, store) as (opened, session_id):
+        return asyncio.run(replay(opened, session_id, today=_today(agent), ignores_tools=ignore_tools))
+
+
+def _today(agent: "Agent[Any] | None") -> "Today | None":
+    if agent is None:
+        return None
+    from ...history.replay.walk import Today
+
+    return Today(own={tool.spec.name: tool for tool in agent.definition.tools})
+
+
+@contextmanager
+def _opened(recording: str | Path, store: str | None) -> "Generator[tuple[Store, str]]":
+    """Lend a store that holds the recording, and the id of its session."""
+    from ....state.store.store import Store
+    from ...history.replay.replay import recording_store
+
+    if store is None:
+        with recording_store(Path(recording)) as found:
+            yield found
+        return
+    opened = Store.open(store)
+    try:
+        yield opened, str(recording)
+    finally:
+        opened.close()

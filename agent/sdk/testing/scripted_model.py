@@ -1,0 +1,221 @@
+"""A model that says what a test wrote down: text, tool calls, errors, what a function makes of a request."""
+
+import inspect
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from ....actions.ports import FinishReason, ModelEvent, ModelRequest, Reply
+from ....actions.ports.events import TextDelta, ThinkingDelta
+from ....state.application import Usage
+from ....state.conversation.messages import Block, Message, Text, Thinking, ToolUse
+from ....state.errors import ModelError
+
+_BYTES_PER_TOKEN = 4
+_MAX_QUOTED_CHARS = 200
+
+
+class ToolCall:
+    """A call that the model makes: `ToolCall("find_customer", email="a@example.com")`."""
+
+    __slots__ = ("arguments", "name")
+
+    def __init__(self, name: str, /, **arguments: Any) -> None:
+        self.name = name
+        self.arguments = json.dumps(arguments)
+        """As JSON text."""
+
+    @classmethod
+    def of_text(cls, name: str, arguments: str) -> "ToolCall":
+        """Make a call whose arguments are this very text, JSON or not."""
+        call = cls(name)
+        call.arguments = arguments
+        return call
+
+    def __repr__(self) -> str:
+        return f"ToolCall({self.name!r}, {self.arguments})"
+
+
+class Say:
+    """One reply in all its parts: texts and calls in their order, and what a provider says beside them."""
+
+    __slots__ = ("finish", "parts", "thinking", "usage")
+
+    def __init__(
+        self,
+        *parts: str | ToolCall,
+        thinking: str = "",
+        usage: Usage | None = None,
+        finish: FinishReason | None = None,
+    ) -> None:
+        """`usage` None: estimated, and free. `finish` None: as the parts have it.
+
+        Each text is one delta of the stream.
+        """
+        self.parts = parts
+        self.thinking = thinking
+        self.usage = usage
+        self.finish: FinishReason | None = finish
+
+
+Said = str | ToolCall | Say | Reply | Message | BaseModel | Mapping[str, Any] | BaseException
+Answer = Said | Sequence[str | ToolCall] | type[BaseException]
+"""What one reply can be written as."""
+MakesAnswer = Callable[[ModelRequest], Answer | Awaitable[Answer]]
+
+
+class ScriptEnded(ModelError, AssertionError):
+    """The model was asked once more than its script has replies."""
+
+    code = "script_ended"
+
+
+class ScriptedModel:
+    """Implements `sandbur.Model`: answers request after request with the replies of a list.
+
+    A reply is a text, a `ToolCall`, a list of both (one reply), `Say(...)`, a dict or pydantic object (said
+    as JSON), an exception to raise such as `sandbur.Overloaded("busy")`, or a function, sync or async, that
+    makes one of these of the `ModelRequest`. A function in place of the list answers every request.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[Answer | MakesAnswer] | Answer | MakesAnswer,
+        *,
+        name: str = "scripted/model",
+        context_window: int = 200_000,
+        usage: Usage | None = None,
+    ) -> None:
+        """`usage`: of every reply that says none of its own; without it tokens are estimated, at no cost.
+
+        Raises `TypeError` for what no model can say.
+        """
+        self.name = name
+        self.context_window = context_window
+        self.requests: list[ModelRequest] = []
+        """All that were made, in order."""
+        self._usage = usage
+        self._always = replies if callable(replies) else None
+        self._left: list[Answer | MakesAnswer] = []
+        if not callable(replies):
+            is_list = isinstance(replies, list | tuple)
+            self._left += cast("list[Answer | MakesAnswer]", replies if is_list else [replies])
+        for reply in self._left:
+            if not callable(reply) and not isinstance(reply, Reply | Message | BaseException):
+                _said(reply)
+        self._length = len(self._left)
+
+    async def aclose(self) -> None:
+        """Hold nothing, so close nothing: the same object may be used again."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        reply = _reply(await _answer(self._next(request), request), request, self._usage)
+        for block in reply.message.blocks:
+            if isinstance(block, Text):
+                yield TextDelta(block.text)
+            elif isinstance(block, Thinking):
+                yield ThinkingDelta(block.text)
+        yield reply
+
+    @property
+    def left(self) -> int:
+        """How many replies nobody has asked for yet."""
+        return len(self._left)
+
+    def assert_done(self) -> None:
+        """Fail unless every reply was asked for, and none beyond them."""
+        if self._left:
+            raise AssertionError(
+                f"{self.left} of the {self._length} replies of {self.name} were never asked for; the next one"
+                f" is {self._left[0]!r}."
+            )
+        beyond = len(self.requests) - self._length
+        if beyond > 0 and self._always is None:
+            raise AssertionError(f"{self.name} was asked {beyond} times more than its script has replies.")
+
+    def _next(self, request: ModelRequest) -> Answer | MakesAnswer:
+        if self._always is not None:
+            return self._always
+        if self._left:
+            return self._left.pop(0)
+        raise ScriptEnded(
+            f"The script of {self.name} has {self._length} replies, and this is request"
+            f" {len(self.requests)}, after {_last_said(request)}.",
+            "Add the reply that should come here.",
+        )
+
+
+async def _answer(scripted: Answer | MakesAnswer, request: ModelRequest) -> Answer:
+    """Return what a function makes of the request, or what stands in the script; raises what says so."""
+    if isinstance(scripted, type):
+        raise scripted("The script says so.")
+    if callable(scripted):
+        made = scripted(request)
+        return await _answer(await made if inspect.isawaitable(made) else made, request)
+    if isinstance(scripted, BaseException):
+        raise scripted
+    return scripted
+
+
+def _reply(answer: Answer, request: ModelRequest, usage: Usage | None) -> Reply:
+    if isinstance(answer, Reply):
+        return answer
+    if isinstance(answer, Message):
+        return _whole(answer, None, usage or _estimated(answer, request))
+    said = _said(answer)
+    blocks: list[Block] = [Thinking(text=said.thinking)] if said.thinking else []
+    # Derived from its place, so that no other call of the session has it, whichever process makes it.
+    place = sum(len(history) for history in request.histories)
+    for number, part in enumerate(said.parts):
+        if isinstance(part, str):
+            blocks.append(Text(text=part))
+        else:
+            blocks.append(ToolUse(call_id=f"call_{place}_{number}", tool=part.name, arguments=part.arguments))
+    message = Message(role="assistant", origin="model", blocks=tuple(blocks))
+    return _whole(message, said.finish, said.usage or usage or _estimated(message, request))
+
+
+def _whole(message: Message, finish: FinishReason | None, usage: Usage) -> Reply:
+    as_it_is: FinishReason = "tool_calls" if message.tool_uses else "stop"
+    return Reply(message, finish or as_it_is, usage)
+
+
+def _said(answer: Any) -> Say:
+    match answer:
+        case Say():
+            return answer
+        case str() | ToolCall():
+            return Say(answer)
+        case BaseModel():
+            return Say(answer.model_dump_json())
+        case Mapping():
+            return Say(json.dumps(answer))
+        case list() | tuple() if all(isinstance(part, str | ToolCall) for part in cast(list[Any], answer)):
+            return Say(*cast("list[str | ToolCall]", answer))
+        case _:
+            raise TypeError(
+                f"{answer!r} is nothing that a scripted model can reply. Write a text, a ToolCall, a list of"
+                " both, Say(...), a dict, a pydantic object, an exception or a function of the request."
+            )
+
+
+def _estimated(message: Message, request: ModelRequest) -> Usage:
+    sent = len(request.system.encode()) + request.size_bytes
+    return Usage(
+        llm_calls=1,
+        input_tokens=-(-sent // _BYTES_PER_TOKEN),
+        output_tokens=-(-message.size_bytes // _BYTES_PER_TOKEN),
+    )
+
+
+def _last_said(request: ModelRequest) -> str:
+    """Say in a few words what the request ends with."""
+    last = next((message for history in reversed(request.histories) for message in reversed(history)), None)
+    if last is None:
+        return "nothing was said"
+    texts = [last.text, *(f"{result.tool} gave back {result.content!r}" for result in last.tool_results)]
+    said = " ".join(text for text in texts if text)
+    return f"{said[:_MAX_QUOTED_CHARS]!r} of the {last.role}"

@@ -1,0 +1,133 @@
+"""What is seen at a glance of a call of unknown outcome: files that changed, and what still runs."""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple
+
+from ...actions.ports import LeavesProcesses, Ports
+from ...actions.turn.calls.tool_runner import context_of
+from ...actions.workspace.tree import Wanted, files_below
+from ...state.calls import FileChange, PendingCall
+
+_PATIENCE_S = 2.0
+_WALK_S = 1.0
+_GIT_S = 1.0
+_MOST_FILES = 8
+_MOST_GIT_BYTES = 100_000
+_MOST_CHARS = 300
+_MAY_BE_EARLIER_S = 0.05
+"""How much coarser the clock of a file system may be."""
+_MEANINGS = {"??": "new", "D": "removed", "M": "changed", "A": "added", "R": "renamed"}
+
+
+class Aftermath(NamedTuple):
+    """Names of files are relative to the workspace; they may hold what a model wrote."""
+
+    made: tuple[str, ...] = ()
+    """What the call itself is known to have done to files."""
+    since: tuple[str, ...] = ()
+    """Files that were changed since it started, by whoever; the newest first, and not all of many."""
+    more: int = 0
+    """How many more there are."""
+    is_complete: bool = True
+    """False if not every file was looked at."""
+    git: tuple[str, ...] = ()
+    """What git calls changed, whenever that was."""
+    running: tuple[str, ...] | None = None
+    """Processes of the call that are still there; None if that cannot be known."""
+
+
+async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
+    """Look around; whatever takes too long is left out."""
+    stop = Event()
+    made = [_told(change, ports.cwd) for change in await ports.journal.changes_of(call.call_id)]
+    known = tuple(made[:_MOST_FILES])
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            since, git, running = await asyncio.gather(
+                asyncio.to_thread(_since, call.recovery.started_at, ports, stop),
+                asyncio.to_thread(_git, ports.cwd),
+                asyncio.to_thread(_running, call, ports),
+            )
+    except TimeoutError:
+        return Aftermath(known, is_complete=False)
+    finally:
+        stop.set()
+    return Aftermath(known, *since, git, running)
+
+
+def _told(change: FileChange, cwd: Path) -> str:
+    verb = "created" if change.before_mode is None else "removed" if change.after is None else "changed"
+    return f"{verb} {os.path.relpath(change.path, cwd)}"[:_MOST_CHARS]
+
+
+def _since(started_at: str, ports: Ports, stop: Event) -> tuple[tuple[str, ...], int, bool]:
+    """Return the newest files, how many more there are, and whether all were looked at."""
+    try:
+        start = datetime.fromisoformat(started_at).timestamp() - _MAY_BE_EARLIER_S
+    except ValueError:
+        return (), 0, False
+    deadline = time.monotonic() + _WALK_S
+    listing = files_below(ports.cwd.resolve(), Wanted(hidden=True), deadline, stop)
+    found: list[tuple[float, str]] = []
+    is_complete = listing.is_complete
+    own = [os.path.realpath(place) for place in ports.private]
+    for number, path in enumerate(listing.paths):
+        if number % 256 == 0 and (stop.is_set() or time.monotonic() > deadline + _WALK_S / 2):
+            is_complete = False
+            break
+        with suppress(OSError):
+            status = os.lstat(ports.cwd / path)
+            # Who sets the time of a file back changes it now.
+            if (latest := max(status.st_mtime, status.st_ctime)) >= start and not _is_below(
+                str(ports.cwd / path), own
+            ):
+                found.append((latest, path[:_MOST_CHARS]))
+    newest = [path for _, path in sorted(found, reverse=True)[:_MOST_FILES]]
+    return tuple(newest), len(found) - len(newest), is_complete
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _git(cwd: Path) -> tuple[str, ...]:
+    """Return what `git status` says, where nothing but git can run by it."""
+    from ..policy.shell.repository import find_repository, why_git_may_run_more
+
+    if find_repository(str(cwd)) is None or why_git_may_run_more(str(cwd)) is not None:
+        return ()
+    words = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v1", "-z", "--no-renames", "--", "."]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            words, cwd=cwd, env=_quiet(os.environ), capture_output=True, timeout=_GIT_S, check=True
+        )
+        return tuple(_states(done.stdout[:_MOST_GIT_BYTES].decode("utf-8", "replace")))
+    return ()
+
+
+def _quiet(env: Mapping[str, str]) -> dict[str, str]:
+    return {**env, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+def _states(text: str) -> Iterator[str]:
+    entries = [entry for entry in text.split("\0") if len(entry) > len("XY ")]
+    for entry in entries[:_MOST_FILES]:
+        sign = entry[:2].strip()
+        yield f"{_MEANINGS.get(sign, _MEANINGS.get(sign[-1:], sign))} {entry[3:]}"[:_MOST_CHARS]
+    if len(entries) > _MOST_FILES:
+        yield f"and {len(entries) - _MOST_FILES} more"
+
+
+def _running(call: PendingCall, ports: Ports) -> tuple[str, ...] | None:
+    tool = ports.toolbox.get(call.tool)
+    if not isinstance(tool, LeavesProcesses):
+        return None
+    return tuple(tool.still_running(context_of(ports, call, lambda chunk: None)))[:_MOST_FILES]

@@ -1,0 +1,1 @@
+"""Stores on a database server: PostgreSQL, MariaDB and MySQL."""

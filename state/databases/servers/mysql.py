@@ -1,0 +1,309 @@
+"""MariaDB and MySQL as a store: two network round trips a transaction, errors sorted by what can be done."""
+
+import os
+import re
+import ssl
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT, FIELD_TYPE
+from pymysql.converters import conversions
+
+from ...errors import StoreError
+from ..database import Statement
+from ..schema import TITLE_START_CHARS
+from ..url import ServerUrl
+from . import server_errors
+from .requirements import ANSWER_S, plain, with_percent
+from .server_errors import ReadTrouble, Trouble, trouble_of
+
+_BY_CODE: dict[ReadTrouble, tuple[int, ...]] = {
+    server_errors.DUPLICATE: (1062,),
+    server_errors.CROWDED: (1020, 1213),
+    server_errors.LOCKED: (1205,),
+    server_errors.TOO_MANY: (1040, 1203, 1226),
+    server_errors.CREDENTIALS: (1045, 1130, 1251, 1698, 2059),
+    server_errors.NO_DATABASE: (1049,),
+    server_errors.NO_RIGHT: (1044, 1142, 1143, 1227, 1370),
+    server_errors.READ_ONLY: (1290, 1792, 1836),
+    server_errors.TABLE_LOST: (1146,),
+    server_errors.FULL: (1021, 1114),
+    server_errors.NO_MEMORY: (1037, 1038, 1041),
+    server_errors.TOO_LARGE: (1153,),
+    server_errors.TOO_SLOW: (1317, 1969, 3024),
+    server_errors.TOO_LONG: (1366, 1406),
+    server_errors.BLOCKED: (1129,),
+    server_errors.NO_TLS: (2026, 3159, 4005),
+    # 0: the driver's side is closed already.
+    server_errors.ENDED: (0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031),
+}
+_READINGS = {code: reading for reading, codes in _BY_CODE.items() for code in codes}
+_NOT_CONNECTED = (2002, 2003, 2005)
+
+
+def sorted_error(error: Exception, name: str) -> Trouble:
+    return trouble_of(_reading(error), name)
+
+
+def _reading(error: Exception) -> ReadTrouble:
+    if isinstance(getattr(error, "original_exception", error), ssl.SSLError):
+        return server_errors.NO_TLS
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = re.sub(r"\s+", " ", str(error.args[-1] if error.args else error)).strip().rstrip(".")
+    if code in _NOT_CONNECTED:
+        return _unreachable(text)
+    return _READINGS.get(code) or server_errors.other(text)
+
+
+def _unreachable(text: str) -> ReadTrouble:
+    if re.search(r"Name or service|resolution|nodename|getaddrinfo", text):
+        return server_errors.UNKNOWN_HOST
+    return server_errors.NOBODY_THERE if re.search(r"refused|No such file", text) else server_errors.NO_WAY
+
+
+_KNOWN = ("unix_socket", "connect_timeout", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key")
+_CONTEXTS = {
+    "required": (ssl.CERT_NONE, False),
+    "require": (ssl.CERT_NONE, False),
+    "verify_ca": (ssl.CERT_REQUIRED, False),
+    "verify_identity": (ssl.CERT_REQUIRED, True),
+    "verify_full": (ssl.CERT_REQUIRED, True),
+}
+"""Mode -> how the certificate is checked, and whether the host has to be the one it names."""
+_ALIASES = {"socket": "unix_socket", "sslmode": "ssl-mode", "sslrootcert": "ssl-ca"}
+
+
+def connect_options(url: ServerUrl) -> dict[str, Any]:
+    """Return the driver's arguments; raises `StoreError` for what is not known."""
+    given = {_name(key): value for key, value in url.options.items()}
+    options: dict[str, Any] = _tls(url, given)
+    socket = given.get("unix_socket", url.host if url.host.startswith("/") else "")
+    if socket:
+        options["unix_socket"] = socket
+    if timeout := given.get("connect_timeout"):
+        if not timeout.isdigit() or not int(timeout):
+            raise _unfit(url, "connect_timeout is no number of seconds")
+        options["connect_timeout"] = min(int(timeout), 3600)
+    if unknown := sorted(set(given) - set(_KNOWN)):
+        raise _unfit(url, f"{unknown[0]} is not known")
+    return options
+
+
+def _name(key: str) -> str:
+    return _ALIASES.get(key, key.replace("_", "-") if key.startswith("ssl") else key)
+
+
+def _tls(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
+    """Return the arguments for `ssl-mode`, named as MySQL's own client names it; sslmode's names fit, too."""
+    default = "verify_ca" if "ssl-ca" in given else "required" if "ssl-cert" in given else "preferred"
+    mode = given.get("ssl-mode", default).lower().replace("-", "_")
+    if mode in ("preferred", "prefer"):
+        return {}
+    if mode in ("disabled", "disable"):
+        return {"ssl_disabled": True}
+    if mode not in _CONTEXTS:
+        raise _unfit(url, "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY")
+    return {"ssl": _context(url, given, *_CONTEXTS[mode])}
+
+
+def _context(url: ServerUrl, given: dict[str, str], verify: ssl.VerifyMode, names: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=given.get("ssl-ca"))
+        if "ssl-cert" in given:
+            context.load_cert_chain(given["ssl-cert"], given.get("ssl-key"))
+    except OSError as error:
+        raise _unfit(url, f"a file of its certificates cannot be read ({error.strerror or error})") from None
+    # The certificates that MySQL makes for itself do not stand the strict check.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.check_hostname = names
+    context.verify_mode = verify
+    return context
+
+
+def _unfit(url: ServerUrl, what: str) -> StoreError:
+    return StoreError(
+        f"The URL of the store {url.name} does not fit: {what}.",
+        f"Behind its `?` may stand {', '.join(_KNOWN)}.",
+    )
+
+
+_PIECE_BYTES = 1_000_000
+_SETTINGS = (
+    # A client that was stopped in mid-transaction loses its locks with its session.
+    "SET SESSION innodb_lock_wait_timeout = 10, wait_timeout = 30, net_write_timeout = 30",
+    # `||` and quotes mean what they mean elsewhere; a value that does not fit is an error.
+    "SET SESSION sql_mode = 'PIPES_AS_CONCAT,ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+)
+_STATEMENT_TIMEOUTS = {True: "max_statement_time = 30", False: "max_execution_time = 30000"}
+"""Whether it is MariaDB -> its own name for the limit."""
+_FOR_READING = {FIELD_TYPE.DECIMAL: int, FIELD_TYPE.NEWDECIMAL: int}
+"""Sums of integers come as DECIMAL."""
+
+
+class MysqlServer:
+    """A database on a MariaDB or MySQL server."""
+
+    idle_limit_s = 20.0  # less than its wait_timeout
+    long_text = "LONGTEXT"
+    blob = "LONGBLOB"
+    table_suffix = " ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    title_start = f"title({TITLE_START_CHARS})"
+    has_partial_indexes = False
+    columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE()"
+    creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe by itself
+
+    def __init__(self, url: ServerUrl, answer_s: float = ANSWER_S) -> None:
+        self.name = url.name
+        password = url.password or os.environ.get("MYSQL_PWD", "")
+        self._parameters: dict[str, Any] = {
+            "host": url.host or "localhost",
+            "port": int(url.port or 3306),
+            "user": url.user or None,
+            "password": password.encode(),  # as text it would be limited to latin-1
+            "database": url.database,
+            "charset": "utf8mb4",
+            "collation": "utf8mb4_bin",
+            "connect_timeout": 10,
+            "read_timeout": answer_s,
+            "write_timeout": answer_s,
+            "autocommit": True,
+            "conv": {**conversions, **_FOR_READING},
+            # FOUND_ROWS: an update that changes nothing of the row it finds counts it all the same.
+            "client_flag": CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS,
+            "program_name": "sandbur",
+            **connect_options(url),
+        }
+
+    def connect(self) -> "MysqlConnection":
+        try:
+            connection = pymysql.connect(**self._parameters)
+        except (pymysql.Error, OSError) as error:  # OSError: a certificate that cannot be read
+            raise sorted_error(error, self.name) from error
+        except RuntimeError as error:  # the driver's way to miss `cryptography`
+            raise Trouble("final", StoreError(f"The store {self.name} cannot be opened: {error}.")) from error
+        try:
+            return MysqlConnection(connection, self.name)
+        except pymysql.Error as error:
+            connection.close()
+            raise sorted_error(error, self.name) from error
+
+
+class MysqlConnection:
+    """A session of the server, in autocommit between transactions."""
+
+    def __init__(self, connection: Any, name: str) -> None:
+        self._connection = connection
+        self._name = name
+        self.is_usable = True
+        is_mariadb = "mariadb" in connection.get_server_info().lower()
+        script = ";".join((*_SETTINGS, f"SET SESSION {_STATEMENT_TIMEOUTS[is_mariadb]}"))
+        self._run(script)
+        self._max_packet = int(self._rows("SELECT @@max_allowed_packet")[0][0])
+
+    def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._sorted():
+            return self._rows(self._filled((sql, parameters)))
+
+    def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
+        """Send claim and statements at once, and the COMMIT when the claim turned out to hold."""
+        claims = [] if claim is None else [claim]
+        first, *others = self._pieces(["BEGIN", *map(self._filled, [*claims, *statements])])
+        with self._sorted():
+            self.is_usable = False
+            if not self._begin(first, has_claim=bool(claims)):
+                raise Trouble(
+                    "refused", StoreError(f"The store {self._name} was changed by another process.")
+                )
+            for script in (*others, "COMMIT"):
+                self._run(script)
+            self.is_usable = True
+
+    def close(self) -> None:
+        self.is_usable = False
+        if self._connection.open:
+            self._connection.close()
+
+    def abandon(self) -> None:
+        """Do nothing: the driver says goodbye only when it is told to."""
+
+    def _filled(self, statement: Statement) -> str:
+        sql, parameters = statement
+        values = plain(parameters, self._name, allows_nul=True)
+        return with_percent(_in_mysql(sql)) % tuple(self._connection.escape(value) for value in values)
+
+    def _pieces(self, statements: Sequence[str]) -> list[str]:
+        """Join statements into as few scripts as a server takes; the claim is in the first."""
+        pieces: list[list[str]] = [[]]
+        size = 0
+        for position, statement in enumerate(statements):
+            length = len(statement) if statement.isascii() else len(statement.encode())
+            if length + 1 > self._max_packet:
+                raise _too_large(self._name, length, self._max_packet)
+            if size + length > min(_PIECE_BYTES, self._max_packet) and position > 1:
+                pieces.append([])
+                size = 0
+            pieces[-1].append(statement)
+            size += length + 1
+        return [";".join(piece) for piece in pieces]
+
+    def _begin(self, script: str, *, has_claim: bool) -> bool:
+        """Run a script that starts with BEGIN and perhaps a claim; return whether the claim holds."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(script)
+            holds = not has_claim or (cursor.nextset() and cursor.rowcount == 1)
+            # Without the claim the statements after it may well fail, which does not matter then.
+            with nullcontext() if holds else suppress(pymysql.Error):
+                while cursor.nextset():
+                    pass
+        return holds
+
+    def _run(self, script: str) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(script)
+            while cursor.nextset():
+                pass
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    @contextmanager
+    def _sorted(self) -> Generator[None]:
+        try:
+            yield
+        except Trouble:
+            self._roll_back()
+            raise
+        except (pymysql.Error, OSError) as error:
+            self._roll_back()
+            raise sorted_error(error, self._name) from error
+
+    def _roll_back(self) -> None:
+        if self._connection.open and not self.is_usable:
+            with suppress(pymysql.Error, OSError):  # the connection is dropped if this fails
+                self._run("ROLLBACK")
+                self.is_usable = True
+
+
+def _too_large(name: str, size: int, limit: int) -> Trouble:
+    message = f"The store {name} takes at most {limit:,} bytes at once; {size:,} were to be written."
+    return Trouble("final", StoreError(message, "Raise max_allowed_packet on the server, then resume."))
+
+
+@cache
+def _in_mysql(sql: str) -> str:
+    """Return the statement with MySQL's words for an insert that may meet its row."""
+    sql = re.sub(
+        r"ON CONFLICT \((\w+)[\w, ]*\) DO NOTHING",
+        r"ON DUPLICATE KEY UPDATE \1 = \1",
+        sql,
+        flags=re.IGNORECASE,
+    )
+    sql = re.sub(
+        r"ON CONFLICT \([\w, ]+\) DO UPDATE SET", "ON DUPLICATE KEY UPDATE", sql, flags=re.IGNORECASE
+    )
+    return re.sub(r"\bexcluded\.(\w+)", r"VALUES(\1)", sql, flags=re.IGNORECASE)

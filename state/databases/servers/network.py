@@ -1,0 +1,487 @@
+"""A store on a database server: work goes on over lost connections, and no transaction happens twice."""
+
+import asyncio
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Generator, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ...errors import GuardFailed, StoreError
+from ...process.cancellation import settled
+from ...process.crashpoints import reach
+from ..database import (
+    GuardedUpdate,
+    ResultT,
+    Sealer,
+    Statement,
+    listener,
+    require_readable,
+    told_here,
+    unheard,
+    update,
+)
+from ..schema import (
+    COLUMNS,
+    SCHEMA_VERSION,
+    TABLES,
+    folder_of,
+    if_missing,
+    index_clauses,
+    index_creations,
+)
+from .requirements import Connection, Server
+from .server_errors import Trouble
+
+PATIENCE_S = 60.0
+OPENING_PATIENCE_S = 10.0
+_NOTICE_AFTER_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+class Outage:
+    """The time in which a server does not answer: one for all threads, so that it ends once.
+
+    Everybody who waits hears of its beginning, and then of its end.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._began: float | None = None
+        self._told: dict[Hashable, Callable[[str], None]] = {}
+
+    def goes_on(self, call: "Work") -> tuple[bool, float]:
+        """Note a failure; return whether this listener has not heard yet, and how long it has lasted."""
+        with self._lock:
+            is_new = call.listener not in self._told
+            self._told.setdefault(call.listener, call.tell)
+            if self._began is None:
+                self._began = time.monotonic()
+            return is_new, time.monotonic() - self._began
+
+    def end(self) -> list[Callable[[str], None]]:
+        """Note an answer; return who heard of an outage that ends with it."""
+        with self._lock:
+            told, self._told, self._began = self._told, {}, None
+        return list(told.values())
+
+
+class Work:
+    """One piece of work for somebody who may stop waiting for it."""
+
+    def __init__(
+        self, tell: Callable[[str], None], listener: Hashable = None, *, is_opening: bool = False
+    ) -> None:
+        """`listener` is whom `tell` tells."""
+        self.tell = tell
+        self.listener = listener
+        self.is_opening = is_opening
+        self._given_up = threading.Event()
+
+    def give_up(self) -> None:
+        """Let the work end with its next failure."""
+        self._given_up.set()
+
+    def pause(self, seconds: float) -> bool:
+        """Return whether to go on after a pause."""
+        return not self._given_up.wait(seconds)
+
+
+class Retries:
+    """The failures of one piece of work: which of them are worth another try, and when."""
+
+    def __init__(self, name: str, call: Work, outage: Outage) -> None:
+        self._name = name
+        self._call = call
+        self._outage = outage
+        self._began = time.monotonic()
+        self._losses = 0
+        self._has_told = False
+        self._pause_s = _FIRST_PAUSE_S
+
+    def back_off(self, trouble: Trouble) -> None:
+        """Return when the work is to be tried again; raises `StoreError` when that is hopeless."""
+        if trouble.kind == "busy":
+            self._back_off_busy(trouble)
+        elif trouble.kind == "lost" and not self._call.is_opening:
+            self._back_off_lost(trouble)
+        else:
+            raise trouble.error from trouble
+
+    def end(self) -> None:
+        """The server has answered."""
+        for tell in self._outage.end():
+            tell(f"The store {self._name} answers again.")
+
+    def _back_off_busy(self, trouble: Trouble) -> None:
+        waited_s = time.monotonic() - self._began
+        if waited_s > (OPENING_PATIENCE_S if self._call.is_opening else PATIENCE_S):
+            raise trouble.error from trouble
+        if waited_s > _NOTICE_AFTER_S and not self._has_told:
+            self._has_told = True
+            self._call.tell(f"{trouble.error.message.removesuffix('.')}; waiting for it.")
+        # Two that got into each other's way should not meet again.
+        self._wait(random.uniform(0.1, 1) * self._next_pause(), trouble)
+
+    def _back_off_lost(self, trouble: Trouble) -> None:
+        self._losses += 1
+        if self._losses == 1:
+            return  # one connection that broke is no outage: a new one may do at once
+        is_new, lasted_s = self._outage.goes_on(self._call)
+        if is_new:
+            self._call.tell(f"The store {self._name} does not answer; trying again.")
+        if lasted_s > PATIENCE_S:
+            message = f"{trouble.error.message} It was tried for {PATIENCE_S:.0f} seconds."
+            raise StoreError(message, trouble.error.hint)
+        self._wait(self._next_pause(), trouble)
+
+    def _next_pause(self) -> float:
+        pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        return pause_s
+
+    def _wait(self, seconds: float, trouble: Trouble) -> None:
+        if not self._call.pause(seconds):
+            raise trouble.error from trouble
+
+
+class Pool:
+    """At most `size` connections, and as many threads that wait for the server instead of an event loop."""
+
+    def __init__(self, server: Server, size: int) -> None:
+        self._server = server
+        self._size = size
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._free = threading.Semaphore(self._size)
+        self._lock = threading.Lock()
+        self._idle: list[tuple[Connection, float]] = []
+        self._generation = 0
+        self._is_closed = False
+        self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="sandbur-store")
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        self._notice_fork()
+        return self._threads
+
+    @contextmanager
+    def connection(self) -> Generator[Connection]:
+        """Lend a connection; one that breaks is dropped, and with it those that were idle meanwhile."""
+        self._notice_fork()
+        with self._free:
+            generation = self._generation
+            connection = self._take() or self._server.connect()
+            try:
+                yield connection
+            except Trouble as trouble:
+                if trouble.kind == "lost":
+                    connection.close()
+                    self._drop_idle(generation)
+                raise
+            except BaseException:  # interrupted in the middle of its work
+                connection.close()
+                raise
+            finally:
+                self._give_back(connection)
+
+    def close(self) -> None:
+        """Wait for the threads' work and end every connection."""
+        self._notice_fork()
+        self._is_closed = True
+        self._threads.shutdown(cancel_futures=True)
+        self._drop_idle(self._generation)
+
+    def _take(self) -> Connection | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection, since = self._idle.pop()  # the one used last: it has lived best
+            if time.monotonic() - since < self._server.idle_limit_s:
+                return connection
+            connection.close()
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.is_usable and not self._is_closed:
+            with self._lock:
+                self._idle.append((connection, time.monotonic()))
+        else:
+            connection.close()
+
+    def _drop_idle(self, generation: int) -> None:
+        """Drop the connections that are as old as the one that broke; once for all that break together."""
+        with self._lock:
+            if generation != self._generation:
+                return
+            self._generation += 1
+            dropped, self._idle = self._idle, []
+        for connection, _ in dropped:
+            connection.close()
+
+    def _notice_fork(self) -> None:
+        if self._process != os.getpid():
+            for connection, _ in self._idle:
+                connection.abandon()
+            self._start()
+
+
+_UP_TO_DATE = update("meta", {"value": str(SCHEMA_VERSION)}, {"name": "schema"})
+_OTHER = "Name another database with --store, or another schema with the role's search_path."
+
+
+def prepare(server: Server, connection: Connection) -> None:
+    """Create the tables unless they are there; refuse those of other programs and of newer versions."""
+    present = _present(server, connection)
+    version = _version(connection) if present.get("meta") == set(COLUMNS["meta"]) else None
+    if version is None:
+        _require_free(server, present)
+        connection.commit(_creation(server), None)
+        version = _version(connection)
+    if version is None:
+        raise _foreign(server, ["meta"])
+    require_readable(server.name, version)
+    if version < SCHEMA_VERSION:
+        _upgrade(server, connection)
+
+
+def _upgrade(server: Server, connection: Connection) -> None:
+    """Bring the tables up to date; what another process, or one that died here, has done is done."""
+    connection.commit(_tables(server, TABLES), None)  # versions 3 to 5 added tables, and changed none
+    if server.has_partial_indexes:
+        columns = (f"ALTER TABLE heads ADD COLUMN IF NOT EXISTS {column}" for column in _NEW_IN_HEADS)
+        creations = [(text, ()) for text in (*columns, *index_creations(server.title_start))]
+        connection.commit([*server.creation_lock, *creations], None)
+    else:
+        _add_to_heads(server, connection)
+    _fill_folders(connection)
+    connection.commit([_UP_TO_DATE], None)
+
+
+_NEW_IN_HEADS = tuple(f"{column} {COLUMNS['heads'][column]}" for column in ("tenant", "folder"))
+_FILLED_AT_ONCE = 500
+
+
+def _add_to_heads(server: Server, connection: Connection) -> None:
+    """Add the columns of version 6 and the indexes with one statement: all of it is there, or nothing."""
+    added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *index_clauses(server.title_start)))
+    try:
+        if "folder" not in _present(server, connection)["heads"]:
+            connection.commit([(f"ALTER TABLE heads {added}", ())], None)
+    except Trouble:
+        if "folder" not in _present(server, connection)["heads"]:  # another process was not faster
+            raise
+
+
+def _fill_folders(connection: Connection) -> None:
+    """Write tenant and folder into the rows of `heads` that have none."""
+    after = ""
+    while rows := connection.query(
+        "SELECT s.id, s.tenant, s.settings FROM heads h JOIN sessions s ON s.id = h.session_id"
+        f" WHERE h.folder = '' AND h.session_id > ? ORDER BY h.session_id LIMIT {_FILLED_AT_ONCE}",
+        (after,),
+    ):
+        places = [({"tenant": row[1], "folder": folder_of(row[2])}, {"session_id": row[0]}) for row in rows]
+        connection.commit([update("heads", *place) for place in places], None)
+        after = rows[-1][0]
+
+
+def table_problems(server: Server, connection: Connection) -> list[str]:
+    """Return a sentence for each table that is not as it was made."""
+    present = _present(server, connection)
+    return [
+        f"The table {table} is {'damaged' if table in present else 'missing'}."
+        for table, columns in COLUMNS.items()
+        if not columns.keys() <= present.get(table, set())
+    ]
+
+
+def _present(server: Server, connection: Connection) -> dict[str, set[str]]:
+    """Return the columns of the tables that have a name of ours."""
+    found: dict[str, set[str]] = {}
+    for table, column in connection.query(server.columns, ()):
+        if table in COLUMNS:
+            found.setdefault(table, set()).add(column)
+    return found
+
+
+def _version(connection: Connection) -> int | None:
+    rows = connection.query("SELECT value FROM meta WHERE name = 'schema'", ())
+    return int(rows[0][0]) if rows and str(rows[0][0]).isdigit() else None
+
+
+def _require_free(server: Server, present: dict[str, set[str]]) -> None:
+    """Tables that look like ours are ours: of a creation that is still going on, or that never ended."""
+    if others := sorted(table for table, columns in present.items() if columns != set(COLUMNS[table])):
+        raise _foreign(server, others)
+
+
+def _foreign(server: Server, tables: list[str]) -> StoreError:
+    return StoreError(
+        f"The database {server.name} has tables of another program: {', '.join(tables)}.", _OTHER
+    )
+
+
+def _creation(server: Server) -> list[Statement]:
+    version = "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO NOTHING"
+    indexes = index_creations(server.title_start) if server.has_partial_indexes else ()
+    created = [*_tables(server, TABLES), *((creation, ()) for creation in indexes)]
+    return [*created, (version, (str(SCHEMA_VERSION),))]
+
+
+def _tables(server: Server, tables: Sequence[str]) -> list[Statement]:
+    indexes = (
+        ""
+        if server.has_partial_indexes
+        else "".join(f", {clause}" for clause in index_clauses(server.title_start))
+    )
+    types = {"long_text": server.long_text, "blob": server.blob, "indexes": indexes}
+    texts = (f"{if_missing(table).format(**types)}{server.table_suffix}" for table in tables)
+    return [*server.creation_lock, *((text, ()) for text in texts)]
+
+
+CONNECTIONS = 8
+
+
+class NetworkDatabase:
+    """A `Database` behind a network. Threads of this process share its connections."""
+
+    def __init__(
+        self, server: Server, on_notice: Callable[[str], None] | None = None, connections: int = CONNECTIONS
+    ) -> None:
+        self.name = server.name
+        self.body = ""
+        self.on_notice = on_notice or unheard
+        self.sealer: Sealer | None = None
+        self._server = server
+        self._pool = Pool(server, connections)
+        self._outage = Outage()
+        self._in_thread = _InThread()
+        self._calls: set[Work] = set()
+        self._is_closed = False
+        with ExitStack() as undo:
+            undo.callback(self._pool.close)
+            call = Work(self.on_notice, is_opening=True)
+            self._repeated(lambda connection: prepare(server, connection), call)
+            undo.pop_all()
+
+    def creation(self, tables: Sequence[str]) -> list[Statement]:
+        return _tables(self._server, tables)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._repeated(lambda connection: connection.query(sql, parameters))
+
+    def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        reach("store_in_transaction")
+        self._repeated(_Transaction(self.name, statements, guard).run)
+
+    async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        await self.offload(lambda: self.commit(statements, guard))
+
+    async def offload(self, work: Callable[[], ResultT]) -> ResultT:
+        """Run `work` in a thread. Cancelled, it waits for what is on its way to the server."""
+        self._require_open()
+        loop = asyncio.get_running_loop()
+        heard = listener(self._tell)
+        call = Work(told_here(heard) if heard == self._tell else heard, heard)
+        future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
+        return await settled(future, call.give_up)
+
+    def problems(self) -> list[str]:
+        return self._repeated(lambda connection: table_problems(self._server, connection))
+
+    def close(self) -> None:
+        self._is_closed = True
+        for call in list(self._calls):
+            call.give_up()
+        self._pool.close()
+
+    def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
+        """Do nothing: servers check the pages that they read."""
+
+    def damaged_indexes(self) -> list[str]:
+        return []
+
+    def reindex(self) -> None:
+        """Do nothing: the indexes of a server are its administrator's."""
+
+    def compact(self) -> None:
+        """Do nothing: servers reuse space by themselves."""
+
+    def mark(self, session_id: str, records: int) -> None:
+        """A server does not lose a tail without a word."""
+
+    def marked(self, session_id: str) -> int:
+        return -1
+
+    def _repeated(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
+        """Return what `work` returns; it is done again for as long as that may help."""
+        self._require_open()
+        call = call or self._in_thread.call or Work(heard := listener(self._tell), heard)
+        retries = Retries(self.name, call, self._outage)
+        while True:
+            try:
+                with self._pool.connection() as connection:
+                    result = work(connection)
+            except Trouble as trouble:
+                retries.back_off(trouble)
+            else:
+                retries.end()
+                return result
+
+    def _tell(self, notice: str) -> None:
+        self.on_notice(notice)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreError(f"The store {self.name} is closed.")
+
+
+class _Transaction:
+    """One transaction, perhaps sent more than once, that happens once."""
+
+    def __init__(self, name: str, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
+        self._name = name
+        self._statements = statements
+        self._guard = guard
+        self._may_have_landed = False
+        """The connection broke when it was under way."""
+
+    def run(self, connection: Connection) -> None:
+        try:
+            connection.commit(self._statements, self._guard.claim if self._guard else None)
+        except Trouble as trouble:
+            if trouble.kind == "lost":
+                self._may_have_landed = True
+            elif self._has_landed(connection, trouble):
+                return
+            if trouble.kind == "refused":
+                raise GuardFailed(f"The store {self._name} was changed by another process.") from None
+            raise
+
+    def _has_landed(self, connection: Connection, trouble: Trouble) -> bool:
+        """Tell from the failure of a repeat whether the one before it was the last word."""
+        if not self._may_have_landed:
+            return False
+        if self._guard is None:
+            return trouble.kind == "duplicate"
+        return trouble.kind == "refused" and bool(connection.query(*self._guard.landed))
+
+
+class _InThread(threading.local):
+    """Which call the present thread works for."""
+
+    call: Work | None = None
+
+    def run(self, call: Work, calls: set[Work], work: Callable[[], ResultT]) -> ResultT:
+        self.call = call
+        calls.add(call)
+        try:
+            return work()
+        finally:
+            self.call = None
+            calls.discard(call)

@@ -1,0 +1,250 @@
+"""PostgreSQL as a store: one network round trip a transaction, errors sorted by what can be done."""
+
+import logging
+import os
+import re
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.abc import RV, PQGen
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import IntLoader
+from psycopg.waiting import Ready
+
+from ..database import Statement
+from ..schema import TITLE_START_CHARS
+from ..url import ServerUrl
+from . import server_errors
+from .requirements import ANSWER_S, plain, with_percent
+from .server_errors import ReadTrouble, Trouble, trouble_of
+
+_BY_STATE: dict[str, ReadTrouble] = {
+    "22001": server_errors.TOO_LONG,
+    "22012": server_errors.REFUSED,  # see `_failing` of the connection
+    "23505": server_errors.DUPLICATE,
+    "25006": server_errors.READ_ONLY,
+    "25P03": server_errors.ENDED,
+    "28000": server_errors.CREDENTIALS,
+    "28P01": server_errors.CREDENTIALS,
+    "3D000": server_errors.NO_DATABASE,
+    "3F000": server_errors.NO_SCHEMA,
+    "40001": server_errors.CROWDED,
+    "40P01": server_errors.CROWDED,
+    "42501": server_errors.NO_RIGHT,
+    "42P01": server_errors.TABLE_LOST,
+    "53100": server_errors.FULL,
+    "53200": server_errors.NO_MEMORY,
+    "53300": server_errors.TOO_MANY,
+    "55P03": server_errors.LOCKED,
+    "57014": server_errors.TOO_SLOW,
+    "57P01": server_errors.ENDED,
+    "57P02": server_errors.ENDED,
+    "57P03": server_errors.STARTING,
+    "57P05": server_errors.ENDED,
+}
+# A connection that cannot be made has no code, only the library's text.
+_BY_TEXT = (
+    (r"invalid connection option|invalid \S+ value|invalid integer", server_errors.BAD_OPTION),
+    (r"password|role .* does not exist|authentication failed|no pg_hba", server_errors.CREDENTIALS),
+    (r"database .* does not exist", server_errors.NO_DATABASE),
+    (r"permission denied for database", server_errors.NO_RIGHT),
+    (r"too many (clients|connections)|connection slots", server_errors.TOO_MANY),
+    (r"starting up|shutting down|recovery|not (yet )?accepting", server_errors.STARTING),
+    (r"translate host name|resolve host|Name or service|getaddrinfo", server_errors.UNKNOWN_HOST),
+    (r"refused|No such file or directory\W+Is the server", server_errors.NOBODY_THERE),
+    (r"SSL|certificate|TLS", server_errors.NO_TLS),
+    (r"timeout|timed out|No route|unreachable", server_errors.NO_WAY),
+)
+
+
+def sorted_error(error: psycopg.Error, name: str) -> Trouble:
+    return trouble_of(_reading(error), name)
+
+
+def _reading(error: psycopg.Error) -> ReadTrouble:
+    state = error.sqlstate
+    text = re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
+    if state is not None:
+        broke = server_errors.ENDED if state.startswith("08") else server_errors.other(text)
+        return _BY_STATE.get(state, broke)
+    for pattern, reading in _BY_TEXT:
+        if re.search(pattern, text):
+            return reading
+    # Without a code, an error in the middle of the work is the driver's own: the connection is gone.
+    return server_errors.ENDED if isinstance(error, psycopg.OperationalError) else server_errors.other(text)
+
+
+_SETTINGS = (
+    # The last one keeps a client that was stopped in mid-transaction from locking others out.
+    "SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'"
+)
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "application_name": "sandbur",
+    # A server that vanished without a word is noticed after 30 s.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+
+
+_LOGGER = logging.getLogger("psycopg")
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
+class PostgresServer:
+    """A database on a PostgreSQL server; its tables are in the first schema of the role's search path."""
+
+    idle_limit_s = 300.0
+    long_text = "TEXT"
+    blob = "BYTEA"
+    table_suffix = ""
+    title_start = f"substr(title, 1, {TITLE_START_CHARS})"
+    has_partial_indexes = True
+    # Not from information_schema, which hides what the role has no right to.
+    columns = (
+        "SELECT c.relname, a.attname FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid"
+        " WHERE n.nspname = current_schema() AND a.attnum > 0 AND NOT a.attisdropped"
+        " AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+    )
+    creation_lock: Sequence[Statement] = (("SELECT pg_advisory_xact_lock(7310579302446157)", ()),)
+
+    def __init__(self, url: ServerUrl, answer_s: float = ANSWER_S) -> None:
+        self.name = url.name
+        self._answer_s = answer_s
+        given = {
+            "host": url.host,
+            "port": url.port,
+            "user": url.user,
+            "password": url.password,
+            "dbname": url.database,
+        }
+        self._parameters = {
+            **_DEFAULTS,
+            **{key: value for key, value in given.items() if value},
+            **url.options,
+            "client_encoding": "UTF8",
+        }
+
+    def connect(self) -> "PostgresConnection":
+        silence = logging.NullHandler()
+        _LOGGER.addHandler(silence)
+        try:
+            return PostgresConnection(self._connected(), self.name, silence)
+        except BaseException:
+            _LOGGER.removeHandler(silence)
+            raise
+
+    def _connected(self) -> "_Connection":
+        try:
+            # Prepared statements would not outlive a pooler between here and the server.
+            address = make_conninfo("", **self._parameters)
+            connection = _Connection.connect(address, autocommit=True, prepare_threshold=None)
+            connection.answer_s = self._answer_s
+        except psycopg.Error as error:
+            raise sorted_error(error, self.name) from error
+        try:
+            connection.execute(_SETTINGS)
+        except psycopg.Error as error:
+            connection.close()
+            raise sorted_error(error, self.name) from error
+        return connection
+
+
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that ends when the server is silent; the driver itself would wait for ever."""
+
+    answer_s = ANSWER_S
+
+    def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        return super().wait(self._until_late(gen), *args, **kwargs)
+
+    def _until_late(self, gen: PQGen[RV]) -> PQGen[RV]:
+        deadline = time.monotonic() + self.answer_s
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready == Ready.NONE and time.monotonic() > deadline:
+                    self.close()
+                    raise psycopg.OperationalError("the server did not answer: timeout expired")
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            return done.value
+
+
+class PostgresConnection:
+    """A session of the server, in autocommit between transactions."""
+
+    def __init__(self, connection: psycopg.Connection, name: str, silence: logging.Handler) -> None:
+        """`silence`: as long as it handles them, the driver's warnings do not reach the terminal."""
+        self._connection = connection
+        self._name = name
+        self._silence = silence
+        # Sums of integers come as NUMERIC.
+        connection.adapters.register_loader("numeric", IntLoader)
+
+    @property
+    def is_usable(self) -> bool:
+        return self._connection.info.transaction_status == TransactionStatus.IDLE
+
+    def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._sorted():
+            return self._connection.execute(_bytes(sql), self._plain(parameters)).fetchall()
+
+    def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
+        """Send everything as one text; whatever fails keeps the COMMIT after it from being run."""
+        ready = [(sql, self._plain(parameters)) for sql, parameters in statements]
+        if claim is not None:
+            ready.insert(0, (_failing(claim[0]), self._plain(claim[1])))
+        with self._sorted(), psycopg.ClientCursor(self._connection) as cursor:
+            # One message costs a third less than a statement each in a pipeline.
+            written = [cursor.mogrify(_bytes(sql), parameters) for sql, parameters in ready]
+            cursor.execute(";".join((_BEGIN, *written, "COMMIT")).encode())
+
+    def close(self) -> None:
+        self._connection.close()
+        _LOGGER.removeHandler(self._silence)
+
+    def abandon(self) -> None:
+        # The goodbye of the driver must not reach the server: the session is the parent's.
+        with Path(os.devnull).open("r+b") as nowhere:
+            os.dup2(nowhere.fileno(), self._connection.fileno())
+        self.close()
+
+    def _plain(self, parameters: Sequence[Any]) -> tuple[Any, ...]:
+        return plain(parameters, self._name, allows_nul=False)
+
+    @contextmanager
+    def _sorted(self) -> Generator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            self._roll_back()
+            raise sorted_error(error, self._name) from error
+
+    def _roll_back(self) -> None:
+        if not self._connection.closed and not self.is_usable:
+            with suppress(psycopg.Error):  # the connection is dropped if this fails
+                self._connection.rollback()
+
+
+def _bytes(sql: str) -> bytes:
+    """Return a statement as the driver takes it: as text its types want a literal."""
+    return with_percent(sql).encode()
+
+
+def _failing(claim: str) -> str:
+    """Return a statement that does what `claim` does, and fails unless that changes exactly one row.
+
+    The failure is a division by zero: the only one there can be, as no statement of the store divides.
+    """
+    return f"WITH held AS ({claim} RETURNING 1) SELECT 1 / (CASE COUNT(*) WHEN 1 THEN 1 ELSE 0 END) FROM held"

@@ -1,0 +1,85 @@
+"""What goes wrong with a database server, sorted by what can be done about it, in words for people."""
+
+from typing import Literal
+
+from ...errors import StoreError
+
+Kind = Literal["lost", "busy", "duplicate", "refused", "final"]
+"""lost: the connection broke, or none can be made; what was sent last may have landed.
+busy: nothing happened, and the same will work in a moment. duplicate: a row is there already.
+refused: the guard's claim did not change one row. final: trying again would not help."""
+
+ReadTrouble = tuple[Kind, str, str]
+"""What to do, what is the matter with the store, and a hint."""
+
+
+class Trouble(Exception):
+    """A driver's error, sorted; `error` is what a person is told if it cannot be mended."""
+
+    def __init__(self, kind: Kind, error: StoreError) -> None:
+        super().__init__(error.message)
+        self.kind: Kind = kind
+        self.error = error
+
+
+def _final(what: str, hint: str = "") -> ReadTrouble:
+    return "final", what, hint
+
+
+def _busy(what: str, hint: str) -> ReadTrouble:
+    return "busy", what, hint
+
+
+def _lost(what: str, hint: str) -> ReadTrouble:
+    return "lost", what, hint
+
+
+_RESUME_LATER = "Check that the server runs and can be reached, then resume."
+_LOAD = "Look at the load of the server, then resume."
+DUPLICATE: ReadTrouble = ("duplicate", "holds a row already that was to be written", "")
+REFUSED: ReadTrouble = ("refused", "was changed by another process", "")
+CROWDED = _busy("is changed by other processes all the time", "Try again when they have finished.")
+LOCKED = _busy("is locked by another process", "Try again when it has finished.")
+STARTING = _busy("is starting or stopping", _RESUME_LATER)
+TOO_MANY = _busy("has too many connections", "Close other programs, or raise max_connections on the server.")
+CREDENTIALS = _final(
+    "refuses the user name or the password",
+    "Check them in the URL, in PGPASSWORD or ~/.pgpass for PostgreSQL, in MYSQL_PWD for MySQL.",
+)
+NO_DATABASE = _final("does not exist", "Create the database, or correct its name.")
+NO_RIGHT = _final(
+    "does not permit this user to do that",
+    "Let its administrator grant what is missing, or use a database that the user owns.",
+)
+NO_SCHEMA = _final("has no schema to create tables in", "Set the role's search_path, or create the schema.")
+READ_ONLY = _final("is read-only", "Name the primary server: this one is a replica, or was set to read-only.")
+TABLE_LOST = _final("has lost a table of Sandbur", "Restore it from a backup, or name another store.")
+FULL = _final("has no space left", "Free some space on the server, then resume.")
+NO_MEMORY = _final("has no memory left", _LOAD)
+TOO_SLOW = _final("took longer than 30 seconds for one statement", _LOAD)
+TOO_LONG = _final("has no room for a value that was to be written")
+TOO_LARGE = _final(
+    "was given more than it takes at once", "Raise max_allowed_packet on the server, then resume."
+)
+BLOCKED = _final("has blocked this host after too many errors", "Let its administrator run FLUSH HOSTS.")
+NO_TLS = _final(
+    "could not be reached over TLS",
+    "Check the options for it behind the `?` of its URL (sslmode, sslrootcert; ssl-mode, ssl-ca).",
+)
+BAD_OPTION = _final(
+    "has an option that its driver does not take", "Correct what is behind the `?` of its URL."
+)
+UNKNOWN_HOST = _lost("is on a host that nobody knows", "Correct the host in its URL, or check the network.")
+NOBODY_THERE = _lost("is not there: no server answers at this address", _RESUME_LATER)
+NO_WAY = _lost("cannot be reached over the network", _RESUME_LATER)
+ENDED = _lost("ended the connection", _RESUME_LATER)
+
+
+def other(text: str) -> ReadTrouble:
+    """Return a driver's own text, where nothing fits better."""
+    return "final", f"failed: {text[:300]}", "Check it with `sandbur doctor`."
+
+
+def trouble_of(reading: ReadTrouble, name: str) -> Trouble:
+    kind, what, hint = reading
+    return Trouble(kind, StoreError(f"The store {name} {what}.", hint))

@@ -1,0 +1,1 @@
+"""What every process of ours has: clock, cancellation, crash points, where it is installed."""

@@ -1,0 +1,44 @@
+"""How this Sandbur was installed, and so what installs an extra of it."""
+
+import json
+import shlex
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def install_command(extra: str) -> str:
+    """Return the shell command that adds an extra to this very installation."""
+    python = shlex.quote(sys.executable)
+    # Environments that uv makes hold no pip.
+    installs = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
+    return f"{installs} {_source(extra)}"
+
+
+def _source(extra: str) -> str:
+    """Return what pip takes: the folder, file or repository that Sandbur came from, else its name."""
+    origin = _origin()
+    url = str(origin.get("url", ""))
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        return shlex.quote(f"sandbur[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}")
+    if not url.startswith("file:"):
+        return shlex.quote(f"sandbur[{extra}] @ {url}" if url else f"sandbur[{extra}]")
+    path = shlex.quote(f"{unquote(urlsplit(url).path)}[{extra}]")
+    return f"-e {path}" if origin.get("dir_info", {}).get("editable") else path
+
+
+def _origin() -> dict[str, Any]:
+    """Return what pip recorded about where Sandbur came from (PEP 610); nothing if it was an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        recorded = distribution("sandbur").read_text("direct_url.json")
+    except PackageNotFoundError:
+        # Started from the folder of its sources, without an installation.
+        return {"url": _CHECKOUT.as_uri(), "dir_info": {"editable": True}}
+    return json.loads(recorded) if recorded else {}

@@ -1,0 +1,83 @@
+"""What the calls of a session changed in files, and the contents from before each change."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...calls import FileChange
+from ...databases.chain import Entry, next_number, sound_rows
+from ...databases.database import Database, Statement
+from . import contents
+
+
+class RecordedChange(NamedTuple):
+    """A change and where it belongs."""
+
+    seq: int
+    """The newest step that was committed then; the change belongs to the one after it."""
+    call_id: str
+    change: FileChange
+
+
+class FileHistory:
+    """The file changes of one session, in the order in which they were recorded."""
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._next_n: int | None = None
+
+    def entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
+        """Return the rows for `changes`; `seq` is the newest step that is committed."""
+        if self._next_n is None:
+            self._next_n = next_number(self._database, "files", self._session_id)
+        first, self._next_n = self._next_n, self._next_n + len(changes)
+        return [
+            Entry("files", (n, seq, call_id, change.path, change.model_dump_json(exclude={"path"})))
+            for n, change in enumerate(changes, first)
+        ]
+
+    def contents(self, pre_images: Mapping[str, bytes]) -> list[Statement]:
+        """Return the statements that store what is not stored yet."""
+        return [
+            statement
+            for digest, content in pre_images.items()
+            for statement in contents.stored(self._session_id, digest, content)
+        ]
+
+    def changes_of(self, call_id: str) -> list[FileChange]:
+        """Return what a call changed; of several starts the newest counts for each path."""
+        rows = self._database.query(
+            "SELECT path, body FROM files WHERE session_id = ? AND call_id = ? ORDER BY n",
+            (self._session_id, call_id),
+        )
+        return list({path: _change(path, body) for path, body in rows}.values())
+
+    def recorded(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
+        """Return everything recorded from step `seq` until step `last` was committed."""
+        columns, values = ("seq", "call_id", "path", "body"), (seq, 2**62 if last is None else last)
+        rows = sound_rows(self._database, "files", self._session_id, columns, "seq >= ? AND seq < ?", values)
+        return [RecordedChange(int(at), call_id, _change(path, body)) for _, at, call_id, path, body in rows]
+
+    def content(self, digest: str) -> bytes | None:
+        """Return a stored content; None if it is not there or damaged."""
+        return contents.content(self._database, digest)
+
+
+class LineageFiles:
+    """The file changes that led to where a session stands, its ancestors' included."""
+
+    def __init__(self, database: Database, lineage: Sequence[tuple[str, int | None]]) -> None:
+        """Take the sessions oldest first, each with its last step that counts (None: all)."""
+        self._histories = [(FileHistory(database, session_id), last) for session_id, last in lineage]
+
+    def recorded(self, seq: int = -1) -> list[RecordedChange]:
+        """Return every change of the disk recorded from step `seq` on, oldest first."""
+        recorded = (found for history, last in self._histories for found in history.recorded(seq, last))
+        return [found for found in recorded if not found.change.is_virtual]
+
+    def content(self, digest: str) -> bytes | None:
+        return self._histories[-1][0].content(digest)
+
+
+def _change(path: str, body: str) -> FileChange:
+    return FileChange.model_validate_json(f'{{"path":"",{body[1:]}').model_copy(update={"path": path})

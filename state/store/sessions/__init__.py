@@ -1,0 +1,1 @@
+"""The sessions of a store: their rows, who may write them, what waits for them."""

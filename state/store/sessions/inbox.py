@@ -1,0 +1,171 @@
+"""What people said while a run went on: a row each, written beside the session's own writer."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, get_args
+
+from ...application import InboxTaken
+from ...conversation.messages import json_object
+from ...databases.chain import row_of
+from ...databases.database import Database, GuardedUpdate, Statement, exists, insert_once, update
+from ...errors import GuardFailed, StoreError, UsageError
+from ...process.clock import now
+from ...process.crashpoints import reach
+from ...session import InboxKind, WaitingMessage
+from ..recording import stored_state
+from .listing import lineage_of
+
+MOST_CHARS = 256 * 1024
+WITHDRAWN = "withdrawn"
+_MOST_TRIES = 50
+
+
+class Inbox:
+    """The messages that wait in one session; any process may add one, without the right to write.
+
+    A row stays when its message was taken, and what was taken the state of the session tells: a message
+    is in the history and taken in one commit, or neither.
+    """
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._known: dict[int, WaitingMessage] = {}
+
+    def waiting(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
+        """Return what was not taken, as far as it was read or written here, in the order of its arrival."""
+        self._known = {
+            number: message
+            for number, message in sorted(self._known.items())
+            if number > getattr(taken, message.kind)
+        }
+        return tuple(self._known.values())
+
+    def stored(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
+        """Return what was not taken, for somebody who only looks."""
+        return tuple(message for _, message in self._stored(taken))
+
+    def stored_taken(self) -> InboxTaken:
+        """Return what the newest step says of what was taken."""
+        found = stored_state(self._database, self._session_id)
+        return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
+
+    def unreadable(self) -> Iterator[int]:
+        """Yield the numbers of the rows that are no message: none of them is ever sent."""
+        rows = self._database.query(
+            "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
+        )
+        for number, kind, body in rows:
+            if kind != WITHDRAWN and _read(int(number), str(kind), str(body)) is None:
+                yield int(number)
+
+    async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
+        """Return what was not taken, whoever added it."""
+        before = set(self._known)
+        found = await self._database.offload(lambda: dict(self._stored(taken)))
+        # What was added meanwhile may be too new for what was read.
+        self._known = found | {n: one for n, one in self._known.items() if n not in before}
+        return self.waiting(taken)
+
+    async def add(
+        self, kind: InboxKind, text: str, context: str = "", above: int = 0, is_from_outside: bool = False
+    ) -> WaitingMessage:
+        """Write a message; it is on disk when this returns. Raises `StoreError`.
+
+        `above`: its number is higher, as an import brings what was taken without its rows.
+        """
+        if len(text) + len(context) > MOST_CHARS:
+            raise UsageError(f"A message may have {MOST_CHARS:,} characters here; this has {len(text):,}.")
+        more = {"context": context, "from_outside": is_from_outside}
+        said = {"text": text, **{name: value for name, value in more.items() if value}}
+        number = await self._written(kind, json.dumps(said, ensure_ascii=True), above)
+        added = self._known[number] = WaitingMessage(number, kind, text, context, is_from_outside)
+        return added
+
+    async def leave(self, kind: InboxKind, text: str) -> WaitingMessage:
+        """Write a message to a session that this process does not run."""
+        above = await self._database.offload(self._newest_taken)
+        return await self.add(kind, text, above=above, is_from_outside=True)
+
+    async def withdraw(self, number: int) -> bool:
+        """Take a message back; False: somebody did so before."""
+        place = {"session_id": self._session_id, "n": number}
+        kind = self._known[number].kind if number in self._known else ""
+        claim = update("inbox", {"kind": WITHDRAWN, "body": "{}"}, {**place, "kind": kind})
+        guard = GuardedUpdate(claim, exists("inbox", {**place, "kind": WITHDRAWN}))
+        reach("inbox_withdraw_before_commit")
+        try:
+            await self._database.acommit([], guard)
+        except GuardFailed:
+            return False
+        finally:
+            self._known.pop(number, None)
+        reach("inbox_withdraw_after_commit")
+        return True
+
+    async def _written(self, kind: InboxKind, body: str, above: int) -> int:
+        token = secrets.token_hex(16)
+        for _ in range(_MOST_TRIES):
+            number = max(await self._database.offload(self._next_number), above + 1)
+            place = {"session_id": self._session_id, "n": number}
+            row = {**place, "kind": kind, "at": now(), "token": token, "body": body}
+            claim = insert_once("inbox", row, unless=place)
+            guard = GuardedUpdate(claim, exists("inbox", {**place, "token": token}))
+            reach("inbox_before_commit")
+            try:
+                await self._database.acommit([], guard)
+            except GuardFailed:
+                continue
+            except StoreError:
+                # Two that write at once: the database lets one of them in.
+                if await self._database.offload(partial(self._database.query, *exists("inbox", place))):
+                    continue
+                raise
+            reach("inbox_after_commit")
+            return number
+        raise StoreError("Too many others write to this session.", "Try again.")
+
+    def _newest_taken(self) -> int:
+        taken = self.stored_taken()
+        return max(taken.steer, taken.queue)
+
+    def _next_number(self) -> int:
+        """Return a number above all that a state can name: a fork begins with its parent's."""
+        owners = [owner for owner, _ in lineage_of(self._database, self._session_id)] or [self._session_id]
+        marks = ", ".join("?" * len(owners))
+        rows = self._database.query(f"SELECT MAX(n) FROM inbox WHERE session_id IN ({marks})", owners)
+        return 1 + int(rows[0][0] or 0)
+
+    def _stored(self, taken: InboxTaken) -> Iterator[tuple[int, WaitingMessage]]:
+        rows = self._database.query(
+            "SELECT n, kind, body FROM inbox WHERE session_id = ? AND n > ? ORDER BY n",
+            (self._session_id, min(taken.steer, taken.queue)),
+        )
+        for number, kind, body in rows:
+            message = _read(int(number), str(kind), str(body))
+            if message is not None and message.number > getattr(taken, message.kind):
+                yield message.number, message
+
+
+def with_messages(database: Database) -> frozenset[str]:
+    """Return the sessions to which something was said that nobody took back, taken in or not."""
+    rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind <> ?", (WITHDRAWN,))
+    return frozenset(str(session_id) for (session_id,) in rows)
+
+
+def brought(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
+    """Return what keeps a message that came with an imported session."""
+    body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
+    return row_of("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
+
+
+def _read(number: int, kind: str, body: str) -> WaitingMessage | None:
+    """Return what a row says; None if it was withdrawn, or is no message at all."""
+    said: dict[str, Any] = json_object(body) or {}
+    text, context = said.get("text"), said.get("context", "")
+    known: dict[str, InboxKind] = {one: one for one in get_args(InboxKind)}
+    if kind not in known or not isinstance(text, str) or not isinstance(context, str):
+        return None
+    return WaitingMessage(number, known[kind], text, context, said.get("from_outside") is True)

@@ -1,0 +1,177 @@
+"""The right to write a session: how a run claims it, how long it lasts, and what another process is told."""
+
+import asyncio
+import os
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ...databases.chain import Chain
+from ...databases.database import GuardedUpdate, Statement, exists, update
+from ...errors import SessionHeld, SessionMoved
+from ...process.clock import text_of
+from .listing import lease_s, started
+
+
+def new_runner() -> str:
+    """Return a name for one who runs a session in this process: HOST:PID:START:NONCE."""
+    pid = os.getpid()
+    return f"{os.uname().nodename}:{pid}:{started(pid)}:{uuid.uuid4().hex[:8]}"
+
+
+def lease_end() -> str:
+    """Return the end of a lease that is renewed now: UTC, ISO 8601."""
+    return text_of(datetime.now(UTC) + timedelta(seconds=lease_s()))
+
+
+def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:
+    """Return the error of a process that may not write."""
+    host, pid, *_ = [*owner.split(":"), "?"]
+    if was_taken:
+        who = f"process {pid} on {host} took it over" if owner else "another process took it over"
+        return SessionHeld(
+            f"Session {session_id} is not this process's any more: {who}. Nothing more was done here.",
+            f"See what it did: sandbur sessions show {session_id}",
+        )
+    return SessionHeld(
+        f"Session {session_id} is running in process {pid} on {host}.",
+        "Wait for it, stop it, or go on beside it with: sandbur fork",
+    )
+
+
+def went_on(session_id: str, last_seq: int | None = None) -> SessionMoved:
+    """Return the error of a process that knows less of the session than the store holds."""
+    until = "" if last_seq is None else f", up to step {last_seq}"
+    return SessionMoved(
+        f"Session {session_id} went on in another process{until}.",
+        f"See what it did: sandbur -r {session_id}",
+    )
+
+
+Beat = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Heart:
+    """One thread with an event loop of its own, for as long as anything beats.
+
+    Where the system starts no further thread, it beats in the event loop of whoever began.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_thread = False
+        self._beating: dict[object, asyncio.Task[None]] = {}
+        self._owners: set[object] = set()
+
+    def begin(self, owner: object, beat: Beat) -> None:
+        """Run `beat` beside everything else, until it ends or `end` is called."""
+        with self._lock:
+            if owner in self._owners:
+                return
+            if self._loop is None:
+                self._open_loop()
+            assert self._loop is not None
+            self._owners.add(owner)
+            asyncio.run_coroutine_threadsafe(self._beat(owner, beat), self._loop)
+
+    async def end(self, owner: object) -> None:
+        """Stop beating for `owner`; nothing of it happens after this has returned."""
+        with self._lock:
+            loop = self._loop
+            if loop is None or owner not in self._owners:
+                return
+            stopped = asyncio.run_coroutine_threadsafe(self._stop(owner), loop)
+        await asyncio.wrap_future(stopped)
+        with self._lock:
+            self._owners.discard(owner)
+            if not self._owners and self._loop is loop:
+                self._loop = None
+                if self._has_thread:
+                    loop.call_soon_threadsafe(loop.stop)
+
+    def _open_loop(self) -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            threading.Thread(target=_run, args=(loop,), name="lease", daemon=True).start()
+        except RuntimeError:
+            loop.close()
+            self._loop, self._has_thread = asyncio.get_running_loop(), False
+        else:
+            self._loop, self._has_thread = loop, True
+
+    async def _beat(self, owner: object, beat: Beat) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._beating[owner] = task
+        try:
+            await beat()
+        finally:
+            del self._beating[owner]
+
+    async def _stop(self, owner: object) -> None:
+        if task := self._beating.get(owner):
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+def head_update(
+    session_id: str, was: Mapping[str, Any], columns: Mapping[str, Any], now: Mapping[str, Any]
+) -> GuardedUpdate:
+    """Return the update of a session's row: it holds where that is what it `was`, and has landed if `now`."""
+    mine = {"session_id": session_id}
+    return GuardedUpdate(update("heads", columns, {**mine, **was}), exists("heads", {**mine, **now}))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The first commit of a run takes it in, with what the run begins with; it changes nothing before."""
+
+    session_id: str
+    runner: str
+    """Who runs the session from then on."""
+    was_epoch: int | None
+    """Of the last claim; None: the session is made by this one."""
+    statements: list[Statement] = field(default_factory=list[Statement])
+    """What changes with it."""
+    title: str = ""
+    """Of a session that is made."""
+    place: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Its tenant and folder, as columns of its row."""
+
+    @property
+    def epoch(self) -> int:
+        """What every write has to name from then on."""
+        return (self.was_epoch or 0) + 1
+
+    def guard(self, changed: Mapping[str, Any], end: Chain) -> GuardedUpdate:
+        """Return the claim on the session's row, which gets `changed`.
+
+        It holds if the session's chain still ends with `end`, and nobody else claimed it.
+        """
+        columns = {"owner": self.runner, "epoch": self.epoch, "status": "running", "wake_at": ""}
+        columns |= {**self.place, **changed}
+        now = {name: columns[name] for name in ("epoch", "owner", "records", "chain")}
+        if self.was_epoch is not None:
+            was = {"epoch": self.was_epoch, "records": end.records, "chain": end.digest}
+            return head_update(self.session_id, was, columns, now)
+        mine = {"session_id": self.session_id}
+        return GuardedUpdate(
+            self._insertion({**mine, "title": self.title, **columns}), exists("heads", {**mine, **now})
+        )
+
+    def _insertion(self, columns: Mapping[str, Any]) -> Statement:
+        """Return what makes the session's row; it makes none where there is one."""
+        return (
+            f"INSERT INTO heads ({', '.join(columns)}) SELECT {', '.join('?' * len(columns))} FROM meta"
+            " WHERE name = 'schema' AND NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)",
+            (*columns.values(), self.session_id),
+        )

@@ -1,0 +1,252 @@
+"""Which sessions there are, what each was forked from, and who runs it; no model is made for it."""
+
+import heapq
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+from ...databases.database import Database, Statement
+from ...databases.schema import folder_key, folder_start
+from ...errors import ConfigError, StoreError
+
+_SELECT = (
+    "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
+    " s.parent_seq, h.owner, h.lease_until, h.wake_at FROM sessions s JOIN heads h ON h.session_id = s.id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    id: str
+    title: str
+    cwd: str
+    model: str
+    status: str
+    """As in the result of the last run, or `new`, `running`, or `interrupted` by its process's death."""
+    created_at: str
+    updated_at: str
+    steps: int
+    """Graph steps so far."""
+    parent_id: str | None
+    parent_seq: int | None
+    wake_at: str = ""
+    """When the run goes on by itself: UTC, ISO 8601; empty if it waits for nobody but a person."""
+    is_foreign: bool = False
+    """It was imported, and nobody has gone on with it here."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFilter:
+    """Which sessions are wanted, by the folders that they work in."""
+
+    cwd: str
+    root: str = ""
+    """All that work in or below this folder, too; empty: only those of `cwd`."""
+
+    def hold(self, cwd: str) -> bool:
+        return cwd == self.cwd or (bool(self.root) and f"{cwd}/".startswith(f"{self.root}/"))
+
+    @property
+    def condition(self) -> Statement:
+        """Return the SQL that lets these sessions through, and a few others; see `hold`."""
+        # Without a folder: made by an older version that was running when this one changed the store.
+        keys = (folder_key(self.cwd), folder_key(self.root), "") if self.root else (folder_key(self.cwd), "")
+        named = f"folder IN ({', '.join('?' * len(keys))})"
+        if not self.root:
+            return named, keys
+        start = folder_start(self.root)
+        return f"({named} OR substr(folder, 1, ?) = ?)", (*keys, len(start), start)
+
+
+def newest(
+    database: Database, tenant: str = "", folders: FolderFilter | None = None
+) -> Iterator[SessionSummary]:
+    """Yield the sessions of a tenant, newest first; rows are read as they are asked for."""
+    pages = (_in_order(database, tenant, folders, status) for status in (_RUNNING, _AT_REST))
+    for summary in heapq.merge(*pages, key=lambda summary: summary.updated_at, reverse=True):
+        if folders is None or folders.hold(summary.cwd):
+            yield summary
+
+
+def summaries(
+    database: Database, tenant: str = "", cwd: str | None = None, most: int | None = None
+) -> list[SessionSummary]:
+    """Return the sessions of a tenant, newest first; with `cwd` only those that work in this folder."""
+    return list(islice(newest(database, tenant, None if cwd is None else FolderFilter(cwd)), most))
+
+
+def count_sessions(database: Database, tenant: str = "") -> int:
+    """Return how many sessions a tenant has."""
+    # Each condition has an index that holds all it asks for.
+    counts = (f"SELECT COUNT(*) FROM heads WHERE tenant = ? AND {status}" for status in (_RUNNING, _AT_REST))
+    return sum(int(database.query(sql, (tenant,))[0][0]) for sql in counts)
+
+
+_RUNNING, _AT_REST = "status = 'running'", "status <> 'running'"
+"""Exactly as in the conditions of the indexes. What runs is few, and its time changes with every commit."""
+_FIRST_PAGE, _NEXT_PAGES = 20, 100
+
+
+def _in_order(
+    database: Database, tenant: str, folders: FolderFilter | None, status: str
+) -> Iterator[SessionSummary]:
+    """Yield the sessions with one of the two kinds of status, newest first, a page at a time."""
+    where, values = ("1 = 1", ()) if folders is None else folders.condition
+    chosen = f"SELECT session_id FROM heads WHERE tenant = ? AND {status} AND {where}"
+    last: Sequence[Any] = ()
+    most = _FIRST_PAGE
+    while True:
+        # Not every database finds its place in the index by two columns at once.
+        place = " AND updated_at <= ? AND (updated_at, session_id) < (?, ?)" if last else ""
+        rows = database.query(
+            f"{_SELECT} WHERE h.session_id IN (SELECT session_id FROM"
+            f" ({chosen}{place} ORDER BY updated_at DESC, session_id DESC LIMIT {most}) page)"
+            " AND s.tenant = ? ORDER BY h.updated_at DESC, h.session_id DESC",
+            (tenant, *values, *last[:1], *last, tenant),
+        )
+        yield from map(_summary, rows)
+        if len(rows) < most:
+            return
+        last, most = (rows[-1][5], rows[-1][0]), _NEXT_PAGES
+
+
+def summary_of(database: Database, tenant: str, session_id: str) -> SessionSummary | None:
+    rows = database.query(f"{_SELECT} WHERE s.id = ? AND s.tenant = ?", (session_id, tenant))
+    return _summary(rows[0]) if rows else None
+
+
+def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
+    """Tell whether a session that stands after this step was imported, and went on nowhere since."""
+    return imported_seq is not None and last_seq <= imported_seq
+
+
+def _summary(row: tuple[Any, ...]) -> SessionSummary:
+    settings = _object(row[2])
+    return SessionSummary(
+        id=row[0],
+        title=row[1],
+        cwd=str(settings.get("cwd", "")),
+        model=str(settings.get("model", "")),
+        status="interrupted" if row[3] == "running" and not seems_held(row[9], row[10]) else row[3],
+        created_at=row[4],
+        updated_at=row[5],
+        steps=int(row[6]) + 1,
+        parent_id=row[7],
+        parent_seq=row[8],
+        wake_at=row[11],
+        is_foreign=is_foreign_at(settings.get("imported_seq"), int(row[6])),
+    )
+
+
+def _object(settings: str) -> dict[str, Any]:
+    """Return stored settings; nothing where they are damaged: the other sessions are listed all the same."""
+    try:
+        found: Any = json.loads(settings)
+    except (ValueError, RecursionError):
+        return {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:
+    """Return the session after its ancestors, oldest first, each with its last step that counts here.
+
+    None: all of them.
+    """
+    return list(upwards(database, session_id))[::-1]
+
+
+def upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
+    """Yield the session, what it was forked from, and so on, each with its last step that counts here."""
+    owner, last = session_id, None
+    seen: set[str] = set()
+    while True:
+        if owner in seen:
+            raise StoreError(f"The store says that session {session_id} was forked from itself.")
+        seen.add(owner)
+        yield owner, last
+        rows = database.query("SELECT parent_id, parent_seq FROM sessions WHERE id = ?", (owner,))
+        if not rows or rows[0][0] is None:
+            return
+        owner, last = rows[0][0], int(rows[0][1]) if last is None else min(int(rows[0][1]), last)
+
+
+def is_gone(owner: str) -> bool:
+    """Tell whether its process is known to have ended; of one on another machine nothing is known."""
+    parts = owner.split(":")
+    if len(parts) != 4 or not parts[1].isdigit():
+        return True
+    host, pid, since, _ = parts
+    if host != os.uname().nodename:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return started(int(pid)) != since
+
+
+def is_here(owner: str) -> bool:
+    """Tell whether its process runs, or ran, on this machine."""
+    return owner.split(":")[0] == os.uname().nodename
+
+
+def started(pid: int) -> str:
+    """Return when the process began, in clock ticks since boot; empty where the system does not say.
+
+    One that has ended and is only waited for says nothing either.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return ""
+    facts = stat.rpartition(")")[2].split()
+    return facts[19] if facts[0] != "Z" else "ended"
+
+
+_DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
+
+
+@cache
+def lease_s() -> float:
+    """Return after how many seconds without a sign of life another process may take a session over.
+
+    Raises `ConfigError`.
+    """
+    try:
+        seconds = float(os.environ.get("SANDBUR_LEASE_S", "").strip() or _DEFAULT_S)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _MOST_S:  # Not a number compares as false, too.
+        raise ConfigError(
+            f"SANDBUR_LEASE_S should be a number of seconds, above 0 and at most {_MOST_S:g}.",
+            "Correct or unset it.",
+        )
+    return max(seconds, _LEAST_S)
+
+
+def beat_s() -> float:
+    """Return the seconds between two signs of life."""
+    return lease_s() / 4
+
+
+def is_fresh(lease_until: str) -> bool:
+    """Tell whether a lease counts by this machine's clock. One that ends impossibly late does not:
+    one of the two clocks was changed."""
+    try:
+        left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
+    except ValueError:
+        return False
+    return 0 < left_s <= lease_s() * 1.5
+
+
+def seems_held(owner: str, lease_until: str) -> bool:
+    """Tell whether a process most likely runs the session: it is not known to be dead, its lease counts."""
+    return bool(owner) and not is_gone(owner) and is_fresh(lease_until)

@@ -1,0 +1,352 @@
+"""The rows that name sessions: create, find, list, rename, delete."""
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from ...conversation.messages import encodable
+from ...databases.chain import Chain, first_digest, row_of
+from ...databases.database import Database, GuardedUpdate, Statement, listener, update
+from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, folder_key
+from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
+from ...process.clock import now, text_of
+from ...session import SessionSettings, given_title, short_title
+from ..seals import mark
+from .lease import Claim, head_update, held, went_on
+from .listing import (
+    SessionSummary,
+    beat_s,
+    is_foreign_at,
+    is_fresh,
+    is_gone,
+    is_here,
+    lineage_of,
+    seems_held,
+    summary_of,
+)
+
+
+class Head(NamedTuple):
+    """Where a session stands, and who runs it."""
+
+    owner: str
+    epoch: int
+    lease_until: str
+    last_seq: int
+    records: int
+    chain: str
+    status: str
+    title: str
+    updated_at: str
+
+    @property
+    def life(self) -> Literal["running", "died", "resting"]:
+        """Tell whether its process lives; one that died could not say so."""
+        if self.status != "running":
+            return "resting"
+        return "running" if seems_held(self.owner, self.lease_until) else "died"
+
+
+class Fork(NamedTuple):
+    session_id: str
+    at_seq: int
+    """The step after which it begins."""
+
+
+class SessionIndex:
+    """All sessions of one tenant in a store."""
+
+    def __init__(self, database: Database, tenant: str = "") -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def create(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        title: str = "",
+        parent: tuple[str, int] | None = None,
+    ) -> None:
+        if self.exists(session_id):
+            raise UsageError(
+                f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
+            )
+        end = Chain(0, first_digest(session_id))
+        last_seq = -1 if parent is None else parent[1]
+        head = new_head(session_id, title, "new", last_seq, end, self._tenant, settings.cwd)
+        self._database.commit([new_session(session_id, self._tenant, settings, parent), head])
+
+    def rename(self, session_id: str, title: str) -> str:
+        """Give a session another title, also one that runs; return it as it is kept."""
+        if not (title := given_title(title)):
+            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+        self.head(session_id)
+        self._database.commit([update("heads", {"title": title}, {"session_id": session_id})])
+        return title
+
+    def exists(self, session_id: str) -> bool:
+        return bool(self._database.query("SELECT 1 FROM sessions WHERE id = ?", (session_id,)))
+
+    def ancestors(self, session_id: str) -> list[str]:
+        """Return the sessions that this one was forked from, oldest first."""
+        return [owner for owner, _ in self.lineage(session_id)[:-1]]
+
+    def lineage(self, session_id: str) -> list[tuple[str, int | None]]:
+        """Return the session after its ancestors, as `lineage_of` does."""
+        return lineage_of(self._database, session_id)
+
+    def settings(self, session_id: str) -> SessionSettings:
+        rows = self._database.query(
+            "SELECT settings FROM sessions WHERE id = ? AND tenant = ?", (session_id, self._tenant)
+        )
+        if not rows:
+            raise self._missing(session_id)
+        try:
+            return SessionSettings.model_validate_json(rows[0][0])
+        except ValidationError:
+            raise StoreError(
+                f"The settings of session {session_id} are damaged, so it cannot be opened.",
+                f"What else is there of it: sandbur sessions verify {session_id}",
+            ) from None
+
+    async def claim(
+        self, session_id: str, runner: str, known: tuple[int, str], settings: SessionSettings, title: str
+    ) -> Claim:
+        """Return the right to run the session, for its next commit to take; it is made if there is none.
+
+        `runner` names the caller, `known` is the end of the session's chain as it knows it. Raises
+        `SessionHeld` if another process runs the session, `SessionMoved` if one went on with it.
+        """
+        title = title.replace("\0", "")
+        place = {"tenant": self._tenant, "folder": folder_key(settings.cwd)}
+        if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
+            made = [new_session(session_id, self._tenant, settings)]
+            return Claim(session_id, runner, None, made, title, place)
+        head = await self._database.offload(lambda: self.head(session_id))
+        if head.owner != runner and await self._is_held(session_id, head):
+            raise held(session_id, head.owner)
+        if (head.records, head.chain) != known:
+            raise went_on(session_id, head.last_seq)
+        changes: list[Statement] = [
+            update("sessions", {"settings": _dump(settings)}, {"id": session_id}),
+            update("heads", {"title": title}, {"session_id": session_id, "title": ""}),
+        ]
+        return Claim(session_id, runner, head.epoch, changes, place=place)
+
+    async def release(self, session_id: str, epoch: int, status: str, wake_at: str = "") -> None:
+        """Stop running the session, with the status of the run and when to go on by itself."""
+        mine, nobody = {"epoch": epoch}, {"owner": ""}
+        columns = {"status": status, "lease_until": "", "wake_at": wake_at, "updated_at": now(), **nobody}
+        await self._database.acommit([], head_update(session_id, mine, columns, {**mine, **nobody}))
+
+    async def _is_held(self, session_id: str, head: Head) -> bool:
+        """Tell whether the owner is alive, watching it for a while where neither clock nor system says."""
+        if not head.owner or is_gone(head.owner):
+            return False
+        if is_fresh(head.lease_until):
+            return True
+        listener(self._database.on_notice)(
+            f"The process that ran session {session_id} gives no sign of life; watching it for a moment."
+        )
+        latest = time.monotonic() + beat_s() * 1.5
+        while time.monotonic() < latest:
+            await asyncio.sleep(min(0.25, beat_s() / 4))
+            if self.head(session_id).lease_until != head.lease_until:
+                return True
+            if is_gone(head.owner):
+                return False
+        return False
+
+    def is_held(self, session_id: str) -> bool:
+        """Tell whether a process may run the session, also one that is stopped or has a strange clock."""
+        head = self.head(session_id)
+        if not head.owner or is_gone(head.owner):
+            return False
+        return is_here(head.owner) or is_fresh(head.lease_until)
+
+    def require_free(self, session_id: str) -> None:
+        """Raise `SessionHeld` while somebody who is alive runs the session."""
+        head = self.head(session_id)
+        if seems_held(head.owner, head.lease_until):
+            raise held(session_id, head.owner)
+
+    def elsewhere(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
+        """Return the error that `claim` would most likely raise now, from one short query."""
+        head = self.head(session_id)
+        if head.owner != runner and seems_held(head.owner, head.lease_until):
+            return held(session_id, head.owner)
+        return went_on(session_id, head.last_seq) if (head.records, head.chain) != known else None
+
+    def head(self, session_id: str) -> Head:
+        rows = self._database.query(
+            f"SELECT {', '.join(Head._fields)} FROM heads WHERE session_id = ?", (session_id,)
+        )
+        if not rows:
+            raise self._missing(session_id)
+        return Head(*rows[0])
+
+    def forks(self, session_id: str) -> tuple[Fork, ...]:
+        """Return the sessions that were forked from this one, oldest first."""
+        rows = self._database.query(
+            "SELECT id, parent_seq FROM sessions WHERE parent_id = ? AND tenant = ? ORDER BY created_at",
+            (session_id, self._tenant),
+        )
+        return tuple(Fork(found, int(seq)) for found, seq in rows)
+
+    def summary(self, session_id: str) -> SessionSummary:
+        found = summary_of(self._database, self._tenant, session_id)
+        if found is None:
+            raise self._missing(session_id)
+        return found
+
+    def find(self, text: str) -> str:
+        """Return the id of the session that `text` names: its id, a unique start of it, or its title."""
+        for name, ways in ((text, ("id", "start", "title")), (short_title(text), ("title",))):
+            for way in ways if name and encodable(name).replace("\0", "") == name else ():
+                matches = self._named(way, name.lower() if way == "start" else name)
+                if len(matches) == 1:
+                    return matches[0]
+                if matches:
+                    shown = ", ".join(match[:13] for match in matches[:5])
+                    raise UsageError(
+                        f"{text!r} names {len(matches)} sessions: {shown}.", "Give more of the id."
+                    )
+        raise self._missing(text)
+
+    def _named(self, way: str, name: str) -> list[str]:
+        """Return the ids of the sessions that a name means in one of three ways, newest first."""
+        where, values = {
+            "id": ("h.session_id = ?", (name,)),
+            # The inner query reads nothing but an index.
+            "start": (
+                "h.session_id IN (SELECT session_id FROM heads WHERE session_id LIKE ? ESCAPE '!')",
+                (re.sub("([!%_])", r"!\1", name) + "%",),
+            ),
+            # The first characters are what the index holds.
+            "title": (
+                f"h.tenant = ? AND h.title = ? AND substr(h.title, 1, {TITLE_START_CHARS}) = ?",
+                (self._tenant, name, name[:TITLE_START_CHARS]),
+            ),
+        }[way]
+        rows = self._database.query(
+            "SELECT h.session_id FROM heads h JOIN sessions s ON s.id = h.session_id"
+            f" WHERE s.tenant = ? AND {where} ORDER BY h.updated_at DESC",
+            (self._tenant, *values),
+        )
+        # In SQLite large and small letters are alike to LIKE.
+        return [row[0] for row in rows if way != "start" or row[0].startswith(name)]
+
+    def _missing(self, text: str) -> StoreError:
+        """Return the error for a session that is not there, or is not there any more."""
+        foreign = "SELECT 1 FROM sessions WHERE id = ? AND tenant <> ?"
+        if self._database.marked(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
+            sql = "SELECT 1 FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
+            if self._database.read_again(lambda: self._database.query(sql, (text,)), bool):
+                return StoreError(
+                    f"An index of the store {self._database.name} is damaged: it hides session {text}.",
+                    "The session is there. Rebuild the index: sandbur doctor --reindex",
+                )
+            return StoreError(
+                f"The store {self._database.name} has lost session {text}: its records are damaged or gone.",
+                "Restore the store from a backup.",
+            )
+        shown = re.sub(r"[^\x20-\x7e]", "?", text)[:60]
+        return SessionNotFound(f"There is no session {shown!r}.", "See them with: sandbur sessions list")
+
+    def delete(self, session_id: str) -> None:
+        head = self.head(session_id)
+        if seems_held(head.owner, head.lease_until):
+            raise held(session_id, head.owner)
+        children = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
+        if children:
+            raise StoreError(
+                f"Session {session_id} is what {children[0][0]} was forked from.", "Delete the fork first."
+            )
+        from ..files.contents import UNUSED_CONTENTS
+
+        try:
+            delete_session(self._database, session_id, head.epoch, head.owner, UNUSED_CONTENTS)
+        except GuardFailed:
+            raise held(session_id, self.head(session_id).owner) from None
+
+
+def delete_session(
+    database: Database, session_id: str, epoch: int, owner: str, also: Sequence[Statement] = ()
+) -> None:
+    """Delete every row of a session but the contents of files: others may need them.
+
+    `also` is done with it. Raises `GuardFailed` if somebody has run the session since `epoch`.
+    """
+    claim = update("heads", {"epoch": epoch + 1}, {"session_id": session_id, "epoch": epoch, "owner": owner})
+    landed = (
+        "SELECT 1 FROM meta WHERE name = 'schema' AND NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)"
+    )
+    session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
+    guard = GuardedUpdate(claim, (landed, (session_id,)))
+    database.commit([*rows_deleted(session_id), session, *also], guard)
+    mark(database, session_id, -1)
+
+
+def rows_deleted(session_id: str) -> list[Statement]:
+    return [(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)) for table in SESSION_TABLES]
+
+
+def new_session(
+    session_id: str,
+    tenant: str,
+    settings: SessionSettings,
+    parent: tuple[str | None, int | None] | None = None,
+    created_at: str = "",
+) -> Statement:
+    values = (session_id, tenant, *(parent or (None, None)), created_at or now(), _dump(settings))
+    return row_of("sessions", values)
+
+
+def new_head(
+    session_id: str, title: str, status: str, last_seq: int, end: Chain, tenant: str, cwd: str
+) -> Statement:
+    """Return what makes the row of a session that nobody runs."""
+    values = (session_id, title, status, now(), "", last_seq, *end, "", 0, "", tenant, folder_key(cwd))
+    return row_of("heads", values)
+
+
+def _dump(settings: SessionSettings) -> str:
+    return settings.model_dump_json(ensure_ascii=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRun:
+    session_id: str
+    title: str
+    reason: str
+    """Why it is to go on, in words."""
+    held_by: str = ""
+    """Who runs it already, as a sentence; empty if it is free."""
+
+
+def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
+    """Return the runs that are to go on, those that wait longest first."""
+    rows = database.query(
+        "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings FROM"
+        " sessions s"
+        # A session without a step holds no message that could be answered.
+        " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
+        " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
+        (tenant, text_of(now)),
+    )
+    return [
+        WaitingRun(
+            session_id,
+            title,
+            "its process died" if status == "running" else f"its time came at {wake_at}",
+            held(session_id, owner).message if seems_held(owner, lease_until) else "",
+        )
+        for session_id, title, status, wake_at, owner, lease_until, last_seq, settings in rows
+        if not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))
+    ]

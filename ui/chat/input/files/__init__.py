@@ -1,0 +1,1 @@
+"""Files that a message names with an at sign."""

@@ -1,0 +1,157 @@
+"""What `@path` in a message brings along: the file, the list of the folder, the picture or the PDF."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from .....actions.ports import Verdict
+from .....actions.turn.commands import is_command
+from .....actions.workspace.paths import FileProblem, counted, open_regular, resolved, shown_from
+from .....actions.workspace.protected.secret_files import is_secret_file
+from .....actions.workspace.safe_open import real_path
+from .....actions.workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
+from .....state.conversation.content import Document, Image, attachment, spoken_size
+from .....state.conversation.messages import UserContent
+from .....state.errors import UsageError
+from .mentions import MENTION, SHOWN_FILES
+
+_ENDS = ".,;:!?)]}'"
+"""What may follow a path in a sentence."""
+_HEAD_BYTES, _TAIL_BYTES = 40_000, 10_000
+_MOST_BYTES, _MOST_MENTIONS, _MOST_ENTRIES = 200_000, 20, 200
+
+_Judge = Callable[[str], Verdict]
+"""Says whether a file may be read."""
+_Refusal = Callable[[Image | Document], str | None]
+"""Says why the model is not given a picture or a PDF."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mentioned:
+    """A message with what it names."""
+
+    content: UserContent
+    said: tuple[tuple[bool, str], ...] = ()
+    """Whether it was attached, and a line about it, for each mention."""
+
+
+def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> Mentioned:
+    """Return a message with what it names; what cannot be read is told, and left out."""
+    named = list(dict.fromkeys(named_in(text, cwd)))
+    if not named or is_command(text):
+        return Mentioned(text)
+    files: list[Image | Document] = []
+    blocks: list[str] = []
+    said: list[tuple[bool, str]] = []
+    room = _MOST_BYTES
+    for name in named[:_MOST_MENTIONS]:
+        try:
+            found = _found(name, cwd, judge, refusal, room)
+        except (FileProblem, UsageError, OSError) as problem:
+            said.append((False, f"Not attached: {_sentence(problem)}"))
+            continue
+        if isinstance(found, _Block):
+            blocks.append(found.text)
+            room -= len(found.text.encode())
+            said.append((True, f"Attached: {found.label}"))
+        else:
+            files.append(found)
+            said.append((True, f"Attached: {name} {found.label}"))
+    if len(named) > _MOST_MENTIONS:
+        said.append((False, f"Not attached: more than {_MOST_MENTIONS} files in one message."))
+    whole = "\n\n".join([text, *blocks])
+    return Mentioned((*files, whole) if files else whole, tuple(said))
+
+
+def named_in(text: str, cwd: Path) -> Sequence[str]:
+    """Return the paths that are there, as they are written; an @ may stand before anything else, too."""
+    found: list[str] = []
+    for quoted, plain in MENTION.findall(text):
+        wanted = [quoted] if quoted else [plain, plain.rstrip(_ENDS)]
+        name = next((name for name in wanted if name and _is_there(resolved(name, cwd))), None)
+        if name is not None:
+            found.append(name)
+    return found
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+class _Block(NamedTuple):
+    """A file or a folder as text."""
+
+    text: str
+    """As the model reads it."""
+    label: str
+    """For the person."""
+
+
+def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> _Block | Image | Document:
+    path = resolved(name, cwd)
+    real = real_path(path)
+    shows = real.suffix.lower() in SHOWN_FILES
+    verdict = judge(name)
+    # A picture comes from wherever somebody dropped it from; what a rule denies it is not.
+    if is_secret_file(str(real)) or is_secret_file(str(path)):
+        raise FileProblem(f"{name} is a file that holds secrets.")
+    if verdict.decision == "deny" or (verdict.decision == "ask" and not shows):
+        raise FileProblem(f"{name}: {verdict.reason}.")
+    if real.is_dir():
+        return _folder_block(real, shown_from(path, cwd))
+    if room <= 0:
+        raise FileProblem(f"{name} would make the message too long.")
+    if not shows:
+        return _file_block(real, shown_from(path, cwd), min(room, _HEAD_BYTES + _TAIL_BYTES))
+    file = attachment(real)
+    if why := refusal(file):
+        raise FileProblem(f"{name}: {why}")
+    return file
+
+
+def _folder_block(folder: Path, name: str) -> _Block:
+    with os.scandir(folder) as found:
+        entries = sorted(f"{one.name}/" if one.is_dir() else one.name for one in found)
+    more = len(entries) - _MOST_ENTRIES
+    lines = [*entries[:_MOST_ENTRIES], *([f"... {more:,} more"] if more > 0 else [])]
+    return _block("folder", name, f"{len(entries):,} entries", "\n".join(lines))
+
+
+def _file_block(file: Path, name: str, limit: int) -> _Block:
+    with open_regular(file) as source:
+        size = os.fstat(source.fileno()).st_size
+        sample = source.read(SAMPLE_BYTES) or b""
+        form = detected(sample)
+        if form is None:
+            raise FileProblem(f"{name} is a binary file ({binary_kind(sample)}), not text.")
+        source.seek(0)
+        if size <= limit:
+            text = _text(source.read(limit + 1), form)
+            return _block("file", name, counted(text.rstrip("\n").count("\n") + 1, "line"), text)
+        head = _text(source.read(limit * 4 // 5), form).rpartition("\n")[0]
+        source.seek(-(limit // 5) & ~3, os.SEEK_END)
+        tail = _text(source.read(limit), form).partition("\n")[2]
+    gap = f"\n[... {spoken_size(size - len(head.encode()) - len(tail.encode()))} left out ...]\n"
+    return _block("file", name, f"both ends of {spoken_size(size)}", f"{head}{gap}{tail}")
+
+
+def _text(content: bytes, form: TextForm) -> str:
+    return content.removeprefix(form.mark).decode(form.encoding, "replace").replace("\r\n", "\n")
+
+
+def _block(kind: str, name: str, told: str, text: str) -> _Block:
+    # What a file says must not end its block.
+    inside = text.replace(f"</{kind}>", f"<\\/{kind}>").rstrip("\n")
+    label = f"{name.rstrip('/')}/" if kind == "folder" else name
+    return _Block(f'<{kind} path="{name}" has="{told}">\n{inside}\n</{kind}>', f"{label} ({told})")
+
+
+def _sentence(problem: Exception) -> str:
+    if isinstance(problem, OSError):
+        return f"{problem.filename}: {problem.strerror}."
+    return str(problem)

@@ -1,0 +1,286 @@
+"""Lets the person pick one of many lines: type to filter, arrows to move, Enter to take."""
+
+import asyncio
+import textwrap
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import Layout, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+
+from ..terminal.terminal import shortened
+from ..terminal.text.sanitize import one_line
+from .input.composer import Leave, leave_app
+from .input.keys import exits
+
+_ROWS = 12
+_LEAST_ROWS = 3
+_PREVIEW_ROWS = 8
+_SPARE_ROWS = 4
+"""Of the terminal: for the question, what the keys do, and the line above."""
+_NARROW = 100
+_AHEAD = 2 * _ROWS
+"""So many choices below the cursor are known before somebody looks at them."""
+_PAUSE_S = 0.005
+"""Between two pages: keys are handled in between."""
+_REST_S = 0.08
+"""How long a choice stands before it is read for its preview."""
+
+Preview = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns what is shown of the choice of this name, as lines that are safe on a terminal."""
+
+
+class Choice(NamedTuple):
+    name: str
+    """What picking it returns; typed in full it is chosen whatever else the filter finds."""
+    line: str
+    words: str
+    """What the filter looks through."""
+    short: str = ""
+    """The line for a narrow terminal; empty: the same."""
+
+
+Pages = AsyncIterator[Sequence[Choice]]
+
+
+class ChoiceList:
+    """Choices that can be picked, and those that are read when they are wanted."""
+
+    def __init__(self, choices: Sequence[Choice], pages: Pages | None = None, total: int = 0) -> None:
+        """`pages` come after `choices`; `total`: how many there are in all, where that is known."""
+        self.choices = list(choices)
+        self._pages = pages
+        self._total = total
+
+    @property
+    def size(self) -> int:
+        """Return how many choices there are, as far as that is known."""
+        return max(self._total, len(self.choices))
+
+    @property
+    def is_whole(self) -> bool:
+        return self._pages is None
+
+    async def read_page(self) -> Sequence[Choice]:
+        """Read the next page; it is empty where there is none."""
+        page = (await anext(self._pages, None) if self._pages is not None else None) or ()
+        if not page:
+            self._pages = None
+        self.choices += page
+        return page
+
+
+class Picker:
+    """The list as it is filtered and where the cursor stands."""
+
+    def __init__(
+        self,
+        question: str,
+        choices: Sequence[Choice] | ChoiceList,
+        way_out: str,
+        from_end: bool = False,
+        more: Sequence[Choice] | ChoiceList = (),
+        preview: Preview | None = None,
+        words: AsyncIterator[Mapping[str, str]] | None = None,
+        at: str = "",
+    ) -> None:
+        """Offer `choices`, and in their place `more` at the press of Tab; the cursor begins `at` a name.
+
+        `words` are read while a filter finds few: what else it looks through, by name. An empty page says
+        that there is nothing more to read of the choices that are there.
+        """
+        self._question = question
+        self._list = choices if isinstance(choices, ChoiceList) else ChoiceList(choices)
+        self._other_list = more if isinstance(more, ChoiceList) else ChoiceList(more)
+        self._way_out = way_out
+        self._from_end = from_end
+        self._preview = preview
+        self._previews: dict[str, Sequence[str]] = {}
+        self._words = words
+        self._searched: dict[str, str] = {}
+        for known in (self._list, self._other_list):
+            self._search_in(known.choices)
+        self._filter = ""
+        self._at = 0
+        self._app: Application[str] | None = None
+        self._moved = asyncio.Event()
+        self._is_wanting = asyncio.Event()
+        """Set when the cursor or the filter has changed, so that more choices may have to be read."""
+        self._found: Sequence[Choice] = ()
+        self._narrow("")
+        self._at = next((number for number, one in enumerate(self._found) if at and one.name == at), self._at)
+
+    async def run(self) -> str:
+        """Return the name of the choice taken; raises `Leave`."""
+        window = Window(FormattedTextControl(self._text, focusable=True, show_cursor=False), wrap_lines=False)
+        self._app = Application(
+            Layout(window), key_bindings=self._keys(), full_screen=False, erase_when_done=True
+        )
+        beside = [asyncio.ensure_future(work) for work in (self._read_previews(), self._read_on())]
+        try:
+            return await self._app.run_async()
+        finally:
+            for work in beside:
+                work.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+
+    def leave(self, exit_code: int) -> bool:
+        """End a running picker; return whether there was one."""
+        return leave_app(self._app, exit_code)
+
+    async def _read_previews(self) -> None:
+        """Read what is shown of the choice under the cursor, once it stands there for a moment."""
+        while self._preview is not None:
+            await self._moved.wait()
+            self._moved.clear()
+            await asyncio.sleep(_REST_S)
+            name = self._found[self._at].name if self._found else ""
+            if name and name not in self._previews and not self._moved.is_set():
+                self._previews[name] = await self._preview(name)
+                self._draw()
+
+    async def _read_on(self) -> None:
+        """Read choices, and while a filter stands their words, as long as few are found below the cursor."""
+        while True:
+            await self._is_wanting.wait()
+            self._is_wanting.clear()
+            while len(self._found) - self._at <= _AHEAD:
+                if not (self._filter and await self._read_words()) and not await self._read_choices():
+                    break
+                self._draw()
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _read_words(self) -> bool:
+        """Read a page of words; return whether there was one."""
+        page = (await anext(self._words, None) if self._words is not None else None) or {}
+        found = {choice.name for choice in self._found}
+        for name, words in page.items():
+            self._searched[name] = f"{self._searched.get(name, '')} {words.lower()}"
+        if any(name not in found and self._fits(name) for name in page):
+            self._look(self._list.choices, keeps=True)
+        return bool(page)
+
+    async def _read_choices(self) -> bool:
+        """Read a page of choices; return whether there was one."""
+        wanted = self._list
+        page = await wanted.read_page()
+        self._search_in(page)
+        if wanted is self._list:
+            self._found = [*self._found, *(choice for choice in page if self._fits(choice.name))]
+            self._moved.set()
+        return bool(page)
+
+    def _search_in(self, choices: Sequence[Choice]) -> None:
+        for choice in choices:
+            self._searched.setdefault(choice.name, f"{choice.words} {choice.name}".lower())
+
+    def _fits(self, name: str) -> bool:
+        return all(word in self._searched[name] for word in self._filter.lower().split())
+
+    def _draw(self) -> None:
+        if self._app is not None and self._app.is_running:
+            self._app.invalidate()
+
+    def _text(self) -> StyleAndTextTuples:
+        size = get_app().output.get_size()
+        shown = self._previewed(size.columns) if self._preview is not None else []
+        rows = max(_LEAST_ROWS, min(_ROWS, size.rows - _SPARE_ROWS - (_PREVIEW_ROWS if shown else 0)))
+        head = shortened(f"{self._question} {one_line(self._filter)}", size.columns - 1, "...")
+        lines: StyleAndTextTuples = [("bold", f"{head}\n")]
+        first = max(0, min(self._at - rows // 2, len(self._found) - rows))
+        for number, choice in enumerate(self._found[first : first + rows], first):
+            style, mark = ("reverse", ">") if number == self._at else ("", " ")
+            line = choice.short if choice.short and size.columns < _NARROW else choice.line
+            lines.append((style, f"{mark} {shortened(line, size.columns - 3, '...')}\n"))
+        lines += [("ansibrightblack", f"{line}\n") for line in shown]
+        return [*lines, ("", self._ways(size.columns))]
+
+    def _ways(self, columns: int) -> str:
+        other = self._other_list
+        less = "all" if other.size > self._list.size else "only"
+        tab = f" Tab shows {less} {_amount_of(other)}," if other.size else ""
+        ways = f"type to filter, Enter takes,{tab} Ctrl-C {self._way_out}"
+        text = f"{len(self._found)} of {_amount_of(self._list)}; {ways}"
+        return textwrap.fill(text, columns - 1, initial_indent="  ", subsequent_indent="  ")
+
+    def _previewed(self, columns: int) -> list[str]:
+        name = self._found[self._at].name if self._found else ""
+        lines = self._previews.get(name)
+        if lines is None:
+            return ["  ..."] if name else []
+        wrapped = [part for line in lines for part in _wrapped(line, columns - 2)]
+        return wrapped[:_PREVIEW_ROWS]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        for key, by in (("up", -1), ("down", 1), ("pageup", -_ROWS), ("pagedown", _ROWS)):
+            keys.add(key)(self._moving(by))
+        keys.add("backspace")(self._shorten)
+        keys.add("c-u")(self._clear)
+        keys.add(Keys.Any)(self._typed)
+        keys.add(Keys.BracketedPaste)(self._pasted)
+        keys.add("enter")(self._take)
+        keys.add("tab")(self._switch)
+        for way_out in ("c-c", "c-d", "escape", "<sigint>"):
+            keys.add(way_out)(exits(exception=Leave(130)))
+        return keys
+
+    def _moving(self, by: int) -> Callable[[KeyPressEvent], None]:
+        def move(event: KeyPressEvent) -> None:
+            self._at = max(0, min(self._at + by, len(self._found) - 1))
+            self._moved.set()
+            self._is_wanting.set()
+
+        return move
+
+    def _shorten(self, event: KeyPressEvent) -> None:
+        self._narrow(self._filter[:-1])
+
+    def _clear(self, event: KeyPressEvent) -> None:
+        self._narrow("")
+
+    def _narrow(self, text: str) -> None:
+        # What a longer filter lets through, the shorter one did, too.
+        is_narrower = bool(self._filter) and text.startswith(self._filter)
+        among = self._found if is_narrower else self._list.choices
+        self._filter = text
+        self._look(among)
+
+    def _look(self, among: Sequence[Choice], keeps: bool = False) -> None:
+        """Find what the filter lets through; the cursor goes to the likeliest, or stays on its choice."""
+        before = self._found[self._at].name if keeps and self._found else self._filter
+        self._found = [choice for choice in among if self._fits(choice.name)]
+        named = (number for number, choice in enumerate(self._found) if choice.name == before)
+        self._at = next(named, max(0, len(self._found) - 1) if self._from_end else 0)
+        self._moved.set()
+        self._is_wanting.set()
+
+    def _typed(self, event: KeyPressEvent) -> None:
+        if event.data.isprintable():
+            self._narrow(self._filter + event.data)
+
+    def _pasted(self, event: KeyPressEvent) -> None:
+        self._narrow(self._filter + " ".join(event.data.split()))
+
+    def _switch(self, event: KeyPressEvent) -> None:
+        if self._other_list.size:
+            self._list, self._other_list = self._other_list, self._list
+            self._look(self._list.choices)
+
+    def _take(self, event: KeyPressEvent) -> None:
+        if self._found:
+            event.app.exit(result=self._found[self._at].name)
+
+
+def _amount_of(choices: ChoiceList) -> str:
+    return f"{choices.size}{'' if choices.is_whole or choices.size > len(choices.choices) else '+'}"
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    return textwrap.wrap(
+        line, columns, initial_indent="  ", subsequent_indent="    ", max_lines=3, placeholder=" ..."
+    )

@@ -1,0 +1,1 @@
+"""The command line: its grammar, its flags, and the function that runs a command."""

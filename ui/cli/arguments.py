@@ -1,0 +1,162 @@
+"""Reads the command line into one typed value; only the standard library is imported for it."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from ...agent.config.settings import SETTINGS
+from ...state.errors import UsageError
+from ..commands.chat import ChatCommand
+from .argument_types import nearest
+from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, options_with_value, parser_for
+
+INSTEAD = {
+    "init": "A folder needs no setting up; an AGENTS.md in it is read.",
+    "exec": 'Without a chat: sandbur -p "..."',
+    "run": 'Without a chat: sandbur -p "..."',
+    "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
+    "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or whichever is set.",
+    "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
+    "update": "Install a newer version over this one; `sandbur doctor` says where it is.",
+    "upgrade": "Install a newer version over this one; `sandbur doctor` says where it is.",
+}
+
+
+ELSEWHERE = {
+    "--dangerously-skip-permissions": "-y",
+    "--dangerously-bypass-approvals-and-sandbox": "-y",
+    "--auto-approve": "-y",
+    "--full-auto": "--mode auto-edit",
+    "--permission-mode": "--mode",
+    "--approval-mode": "--mode",
+    "--ask-for-approval": "--mode interactive",
+    "--allowed-tools": "--allow RULE",
+    "--allowedTools": "--allow RULE",
+    "--disallowedTools": "--disallowed-tools",
+    "--json": "--output-format json",
+    "--stream-json": "--output-format stream-json",
+    "--cwd": "-C",
+    "--image": "--attach",
+    "--reasoning-effort": "--effort",
+    "--max-budget": "--max-budget-usd",
+    "--mcp-config": "`sandbur mcp add`",
+    "--append-system-prompt": "an AGENTS.md in the folder",
+    "--system-prompt": "an AGENTS.md in the folder",
+    "--settings": "`sandbur config`",
+}
+"""Flags of other agents -> what stands for them here."""
+
+WITH_PROGRAM = ("mcp",)
+"""Commands that take a program and its arguments behind `--`."""
+
+
+def parse(argv: Sequence[str]) -> Command:
+    """Return what the command line says; raises `UsageError`, or `SystemExit` after printing help."""
+    words = list(argv)
+    if len(words) == 2 and words[0] == "help" and words[1] in COMMANDS:
+        words = [words[1], "--help"]
+    at = _command_position(words)
+    name = words.pop(at) if at is not None else "chat"
+    parser = parser_for(name)
+    words, last = _split_at_dashes(words)
+    parser.asked = words[0] if words else ""
+    if words == ["--help"]:
+        # argparse would first write a usage for what it parses, in vain.
+        parser.print_help()
+        raise SystemExit(0)
+    found, extra = parser.parse_known_intermixed_args(words)
+    if last and name in WITH_PROGRAM:
+        found.rest, last = tuple(last), []
+    is_literal = bool(last) and vars(found).get("prompt", "") is None
+    if is_literal:
+        found.prompt = last.pop(0)
+    if extra or last:
+        _refuse(parser, [*extra, *last], vars(found).get("prompt"))
+    command = _command(name, vars(found))
+    _check(command)
+    return _lone_word(command) if isinstance(command, ChatCommand) and not is_literal else command
+
+
+def _command(name: str, found: dict[str, Any]) -> Command:
+    """Make the command of what its parser found."""
+    lists = {key: tuple(cast("list[Any]", value)) for key, value in found.items() if isinstance(value, list)}
+    values = found | lists
+    said = {row.key: values.pop(row.key) for row in SETTINGS if row.group in declared(name).GROUPS}
+    if values.pop(YOLO, False):
+        _refuse_both(f"-y and --mode {said['mode']}", said["mode"] not in (None, "yolo"))
+        said["mode"] = "yolo"
+    return declared(name)(name=name, said=said, **values)
+
+
+def _command_position(words: list[str]) -> int | None:
+    """Return where the command stands: the first word that belongs to no flag, if it is a known name.
+
+    After -p, -c or -r that word is a prompt, whatever it says.
+    """
+    with_value = options_with_value("chat")
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if re.match(r"-[qvy]*[pcr]|--(print|continue|resume)\b|--$", word):
+            return None
+        if not word.startswith("-") or word == "-":
+            return position if word in COMMANDS else None
+        position += 2 if word in with_value else 1
+    return None
+
+
+def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words before `--` and those after it, which are never flags."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
+    word = extra[0]
+    manual = f"`{parser.prog} --help` shows what fits."
+    if word.startswith("-") and word != "-":
+        flag = word.split("=")[0]
+        near = _instead(flag, parser) or nearest(flag, parser.options)
+        raise UsageError(f"There is no flag {flag} here.", f"Did you mean {near}?" if near else manual)
+    if parser.prog == "sandbur" and prompt:
+        near = nearest(prompt, COMMANDS)
+        hint = f"Did you mean `{near}`?" if near else f"A prompt of several words needs quotes; {manual}"
+        hint = INSTEAD.get(prompt, hint)
+        raise UsageError(f"There is no command `{prompt}`.", hint)
+    raise UsageError(f"`{word}` is one word too many.", manual)
+
+
+def _instead(flag: str, parser: Parser) -> str | None:
+    """Return what stands for a flag of another agent, where this command has it."""
+    ours = ELSEWHERE.get(flag)
+    is_here = ours is not None and (not ours.startswith("-") or ours.split()[0] in parser.options)
+    return ours if is_here else None
+
+
+def _check(command: Command) -> None:
+    _refuse_both("-q and -v", isinstance(command, RunCommand) and command.quiet and command.verbose)
+    command.check()
+
+
+def _refuse_both(pair: str, is_there: bool) -> None:
+    if is_there:
+        raise UsageError(f"{pair} contradict each other.", "Keep one of them.")
+
+
+def _lone_word(command: ChatCommand) -> Command:
+    """Take a single word for the command it was probably meant as; a message is rarely one."""
+    word = command.prompt
+    is_message = command.print or command.continues or command.name != "chat"
+    if word is None or is_message or len(word.split()) > 1:
+        return command
+    if word == "help":
+        parser_for("chat").print_help()
+        raise SystemExit(0)
+    if word == "version":
+        return command.but(version=True, prompt=None)
+    as_message = f"As a message: sandbur -- {word}"
+    if word in INSTEAD:
+        raise UsageError(f"There is no command `{word}`.", f"{INSTEAD[word]} {as_message}")
+    if near := nearest(word, COMMANDS):
+        raise UsageError(f"There is no command `{word}`; did you mean `{near}`?", as_message)
+    return command

@@ -1,0 +1,346 @@
+"""How a command declares its flags, and the argparse parser that is made of them."""
+
+import argparse
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+
+from ...agent.config.settings import (
+    EFFORTS,
+    MODES,
+    SANDBOXES,
+    SETTINGS,
+    Declaration,
+    Declared,
+    Kind,
+    Said,
+)
+from ...state.errors import UsageError
+from ..terminal.terminal import put
+from .argument_types import amount, count, names, one_of, path
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+FORMATS = ("text", "json", "stream-json")
+ID = "id, start of an id, or title"
+
+
+Told = tuple[Sequence[str], str, str, dict[str, Any]]
+"""What the parser is told of a field: its names if it is a flag, its group in the help, the commands that
+have it (empty: all that share the class), what argparse takes."""
+
+
+def flag(names: str, help: str, default: Any = None, group: str = "", only: str = "", **how: Any) -> Any:
+    """Declare a field that is a flag, of the commands `only` if some are named.
+
+    `how` is what argparse's `add_argument` takes.
+    """
+    how |= {"help": help, "default": [] if how.get("action") == "append" else default}
+    return Declaration(default, (names.split(), group, only, how))
+
+
+def switch(names: str, help: str, group: str = "", only: str = "") -> Any:
+    """Declare a field that is true if the flag is there."""
+    return flag(names, help, False, group, only, action="store_true")
+
+
+def word(metavar: str, help: str | None = None, default: Any = "", **how: Any) -> Any:
+    """Declare a field that is a word without a flag; with `nargs` it may be left out."""
+    how |= {"help": help, "metavar": metavar, "default": default}
+    return Declaration(default, ((), "", "", how))
+
+
+Example = tuple[str, str]
+"""A command line, and what it does."""
+
+
+class Action(NamedTuple):
+    """One word of a command that has several, such as `prune` of `sandbur sessions`."""
+
+    words: str
+    """What follows it."""
+    about: str
+    flags: tuple[str, ...] = ()
+    """Those of the command's own flags that belong to it, by their longest name."""
+    examples: tuple[Example, ...] = ()
+    home: str = ""
+    """The module in the command's package that does it, and its function there."""
+
+
+class Command(Declared, ABC):
+    """One command line: a command's fields are its flags, and `run` does it."""
+
+    GROUPS: ClassVar[tuple[str, ...]] = ("place",)
+    """Of its own flags and of settings, in the order of its help."""
+    EXAMPLES: ClassVar[tuple[Example, ...]] = ()
+    ACTIONS: ClassVar[Mapping[str, Action]] = {}
+    name: str = ""
+    said: Said = MappingProxyType({})
+    """The settings that the flags set."""
+
+    @property
+    def settings(self) -> Said:
+        """The settings that the flags set, and those that the command itself does."""
+        return self.said
+
+    @property
+    def tells_more(self) -> bool:
+        """Whether tracebacks are shown."""
+        return False
+
+    @property
+    def answers_in(self) -> str:
+        """The format of its answer."""
+        return "text"
+
+    def run_at_once(self) -> int | None:
+        """Do it without an event loop, if that is all it takes, and return the exit code; else None."""
+        return None
+
+    def check(self) -> None:
+        """Raise `UsageError` for flags that do not go together."""
+
+    @abstractmethod
+    async def run(self) -> int:
+        """Do it; return the exit code."""
+
+
+class ActionCommand(Command):
+    """A command each word of which is done by a function of its own."""
+
+    action: str
+
+    async def run(self) -> int:
+        module, _, function = self.ACTIONS[self.action].home.rpartition(".")
+        package = type(self).__module__.rpartition(".")[0]
+        return await getattr(import_module(f".{module}", package), function)(self)
+
+
+class Progress(NamedTuple):
+    """How a run is shown."""
+
+    output_format: str
+    is_quiet: bool = False
+    is_verbose: bool = False
+
+
+class RunCommand(Command):
+    """A command that runs a session to its end."""
+
+    GROUPS = ("limits", "output", "place")
+    output_format: str = flag(
+        "--output-format", " | ".join(FORMATS), "text", "output", type=one_of(FORMATS), metavar="FORMAT"
+    )
+    quiet: bool = switch("-q --quiet", "no progress on stderr", "output")
+    verbose: bool = switch("-v --verbose", "more of everything, tracebacks too", "output")
+
+    @property
+    def answers_in(self) -> str:
+        return self.output_format
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.output_format, self.quiet, self.verbose)
+
+    @property
+    def tells_more(self) -> bool:
+        return self.verbose
+
+
+class Listed(NamedTuple):
+    home: str
+    """Its module in `commands`, and its class there."""
+    summary: str
+
+
+COMMANDS: Mapping[str, Listed] = {
+    "sessions": Listed(
+        "sessions.command.SessionsCommand",
+        "list, show, rename, verify, delete, prune, export or import sessions",
+    ),
+    "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
+    "deny": Listed("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
+    "settle": Listed(
+        "decide.SettleCommand",
+        "say what came of a call that nobody knows the outcome of, and carry the session on",
+    ),
+    "steer": Listed(
+        "steer.SteerCommand",
+        "say something to a session that runs elsewhere, or goes on later",
+    ),
+    "resume": Listed(
+        "resume.ResumeCommand",
+        "carry on every session whose time has come (for cron or a timer)",
+    ),
+    "fork": Listed("past.fork.ForkCommand", "start a new session from a point of another"),
+    "policy": Listed(
+        "policy.command.PolicyCommand",
+        "what the gate says to a command, would have said to past calls, and which rules would help",
+    ),
+    "graph": Listed("graph.GraphCommand", "print the state machine"),
+    "doctor": Listed("setup.doctor.DoctorCommand", "check this installation"),
+    "ui": Listed(
+        "tracking.UiCommand",
+        "open the tracking UI on the store: runs, steps, state, model and tool calls",
+    ),
+    "replay": Listed(
+        "past.replay.ReplayCommand",
+        "walk a recorded run through today's graph, offline, and show the first difference",
+    ),
+    "test": Listed(
+        "past.replay.AddTestCommand",
+        "turn a recorded run into a test of your project: sandbur test add ID",
+    ),
+    "diff": Listed("past.diff.DiffCommand", "compare two runs: steps, decisions, files, cost"),
+    "bisect": Listed(
+        "past.bisect.BisectCommand",
+        "find the step after which a command fails, by the files as they were then",
+    ),
+    "stats": Listed(
+        "past.stats.StatsCommand",
+        "tokens, cost, time, failures and approvals of what is in the store",
+    ),
+    "mcp": Listed(
+        "mcp.command.McpCommand",
+        "list, add, remove or test tool servers (MCP), or serve runs to others",
+    ),
+    "config": Listed("setup.config.ConfigCommand", "list, get or set what is configured"),
+    "completion": Listed("setup.completion.CompletionCommand", "print what completes words in your shell"),
+    "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
+    "trust": Listed("setup.trust.TrustCommand", "list whose configuration counts, or take trust back"),
+    "acp": Listed("acp.AcpCommand", "serve an editor that speaks the Agent Client Protocol"),
+    "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
+}
+CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
+
+
+def declared(name: str) -> type[Command]:
+    """Return the class of a command; `chat` is the one without a name."""
+    module, _, kind = COMMANDS.get(name, CHAT).home.rpartition(".")
+    return getattr(import_module(f"..commands.{module}", __package__), kind)
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """argparse's own, which is as wide as the window."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_width() - 2)
+
+
+@cache
+def _width() -> int:
+    """Return the columns of the window; `shutil` is asked by nobody, as it loads every kind of archive."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isascii() and said.isdigit() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose complaints are errors of ours."""
+
+    asked: str = ""
+    """The word behind the command, of which help may be wanted."""
+
+    def __init__(self, name: str, description: str, epilog: str = "") -> None:
+        self.name = name
+        super().__init__(
+            prog=f"sandbur {'' if name == 'chat' else name}".strip(),
+            description=description,
+            epilog=epilog,
+            formatter_class=Formatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        text = message.removeprefix("argument ")
+        if text.startswith("the following arguments are required: "):
+            missing = text.removeprefix("the following arguments are required: ").split(",")[0]
+            text = f"`{self.prog}` needs {missing}"
+        raise UsageError(text if text.endswith("?") else f"{text}.", f"`{self.prog} --help` shows what fits.")
+
+    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
+        from ..commands.setup.help import help_text
+
+        put(help_text(self), end="")
+
+    @property
+    def options(self) -> list[str]:
+        return [option for action in self._actions for option in action.option_strings]
+
+    @property
+    def words(self) -> list[str]:
+        """What stands on the line without a flag."""
+        return [str(action.metavar or action.dest) for action in self._actions if not action.option_strings]
+
+
+def parser_for(name: str) -> Parser:
+    """Return the parser of a command; `chat` is the one without a name."""
+    is_chat = name == "chat"
+    listed = "\n".join(f"  {known:<22}{entry.summary}" for known, entry in COMMANDS.items())
+    summary = COMMANDS.get(name, CHAT).summary
+    parser = Parser(
+        name,
+        f"{summary[:1].upper()}{summary[1:]}.",
+        f"commands:\n{listed}" if is_chat else "",
+    )
+    for title in ("", *declared(name).GROUPS):
+        group = parser.add_argument_group(title) if title else parser
+        for spelled, how in _arguments(name, title):
+            group.add_argument(*spelled, **how)
+    return parser
+
+
+def options_with_value(name: str) -> set[str]:
+    """Return the flags of a command that take a word with them, without a parser being made."""
+    told = [one for title in ("", *declared(name).GROUPS) for one in _arguments(name, title)]
+    takes = (names for names, how in told if "nargs" not in how and how.get("action", "append") == "append")
+    return {option for names in takes for option in names if option.startswith("-")}
+
+
+def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
+    """Yield the names and the rest of what argparse is told of each flag and word in a group."""
+    for field, one in declared(name).declarations.items():
+        told: Told = one.told or ((), "not on the command line", "", {})
+        spelled, place, only, how = told
+        if place == group and (not only or name in only.split()):
+            yield spelled or (field,), how | ({"dest": field} if spelled else {})
+    for row in SETTINGS if group else ():
+        if row.group == group and row.flag is not None:
+            flags, metavar, help = row.flag
+            value = {"metavar": metavar} if metavar else {}
+            yield flags, {**_HOW[row.kind], **value, "dest": row.key, "help": help}
+            if row.kind == "mode":
+                every = "--mode yolo: run everything but denied calls"
+                yield ("-y", "--yolo"), {"action": "store_true", "dest": YOLO, "help": every}
+
+
+_HOW: Mapping[Kind, dict[str, Any]] = {
+    "line": {},
+    "names": {"type": names, "default": ()},
+    "mode": {"type": one_of(MODES)},
+    "sandbox": {"type": one_of(SANDBOXES)},
+    "effort": {"type": one_of(EFFORTS)},
+    "domains": {"action": "append", "default": [], "nargs": "?", "const": "*"},
+    "rules": {"action": "append", "default": []},
+    "variables": {"action": "append", "default": []},
+    "folders": {"action": "append", "default": [], "type": path},
+    "folder": {"type": path},
+    "count": {"type": count},
+    "amount": {"type": amount},
+    "seconds": {"type": amount},
+    "switch": {"action": "store_const", "const": True},
+}
+"""Kind of a setting -> how its flag is read."""
+
+
+YOLO = "mode yolo"
+"""Where the parser leaves that `-y` was there."""

@@ -1,0 +1,139 @@
+"""From the flags to an open session: new, resumed, forked or picked."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...state.errors import UsageError
+from ...state.store.sessions.listing import FolderFilter
+from ..terminal.terminal import say
+
+if TYPE_CHECKING:
+    from ...agent.config.settings import Said, Settings
+    from ...agent.runtime.runtime import Runtime
+    from ...agent.session.session import Session
+    from ...state.conversation.messages import Document, Image
+    from ...state.session import OutputSchema
+    from ..commands.chat import ChatCommand
+    from .grammar import Command
+
+
+def said_by(command: "Command") -> "Said":
+    """Return the settings of the command line, its folders as they are."""
+    said = dict(command.settings)
+    if said.get("cwd") is not None:
+        said["cwd"] = Path.cwd()
+    said["add_dirs"] = tuple(_folder(path, "--add-dir") for path in said.get("add_dirs", ()))
+    return said
+
+
+def enter_folder(path: Path | None) -> None:
+    """Make -C the working folder, so that every later relative path starts there."""
+    if path is not None:
+        try:
+            os.chdir(_folder(path, "-C"))
+        except OSError as error:
+            raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
+
+
+def attached(command: "ChatCommand") -> "tuple[Image | Document, ...]":
+    """Return the files of --attach; raises `UsageError` for one that cannot be read or attached."""
+    if not command.attach:
+        return ()
+    from ...state.conversation.content import attachment
+
+    return tuple(map(attachment, command.attach))
+
+
+@asynccontextmanager
+async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
+    """Open the runtime for the flags, and close it."""
+    from ...agent.runtime.runtime import Runtime
+
+    runtime = Runtime.open(said_by(command), os.environ, tell_notice)
+    appear(runtime.settings)
+    try:
+        yield runtime
+    finally:
+        await runtime.aclose()
+
+
+def tell_notice(notice: str) -> None:
+    """Say on stderr what opening the store has to tell."""
+    from ..terminal.text.sanitize import plain
+
+    say(plain(notice))
+
+
+def appear(settings: "Settings") -> None:
+    """Let what is shown look as it is wished."""
+    if settings.plain or settings.theme != "dark":
+        from ..terminal.text import theme
+
+        theme.appear(settings.theme, settings.plain)
+
+
+async def open_session(
+    runtime: "Runtime", command: "ChatCommand", picked: str | None = None, or_demo: bool = False
+) -> "Session":
+    """Return the session that the flags name; `picked` answers `-r` without an ID.
+
+    `or_demo`: without any model a new session takes the demo.
+    """
+    if not command.continues:
+        schema = None if command.json_schema is None else read_output_schema(command.json_schema)
+        return await runtime.create(command.session_id, or_demo, schema)
+    found = picked or _named_session(runtime, command)
+    if command.fork_session:
+        found = await runtime.fork(found)
+    return await runtime.resume(found)
+
+
+_MOST_SCHEMA_BYTES = 1_000_000
+
+
+def read_output_schema(path: Path) -> "OutputSchema":
+    """Read the schema of answers; raises `UsageError` where it is none."""
+    import json
+
+    from ...actions.turn.output.format import output_schema
+
+    try:
+        content = path.read_bytes()
+        if len(content) > _MOST_SCHEMA_BYTES:
+            raise UsageError(f"--json-schema: {path} is larger than {_MOST_SCHEMA_BYTES // 1000} KB.")
+        return output_schema(json.loads(content))
+    except OSError as error:
+        raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        said = str(error) if isinstance(error, json.JSONDecodeError) else "it is no JSON text"
+        raise UsageError(f"--json-schema: {path} is no JSON: {said}.") from None
+    except ValueError as error:
+        raise UsageError(
+            f"--json-schema: {path} is no schema that answers can be checked by: {error}."
+        ) from None
+
+
+def _named_session(runtime: "Runtime", command: "ChatCommand") -> str:
+    if command.resume:
+        return runtime.store.find(command.resume)
+    if command.resume is not None:
+        raise UsageError("-r needs the ID of a session here.", "`sandbur sessions` lists them.")
+    # What somebody else made may name any folder; to go on with it is for a person to say.
+    here = runtime.store.newest_sessions(FolderFilter(str(Path.cwd())))
+    found = next((session for session in here if not session.is_foreign), None)
+    if found is None:
+        raise UsageError(
+            "There is no session of this folder yet.",
+            "`sandbur sessions` lists all of them; an imported one is resumed by its ID.",
+        )
+    return found.id
+
+
+def _folder(path: Path, flag: str) -> Path:
+    if not path.is_dir():
+        reason = "is not a folder" if path.exists() else "does not exist"
+        raise UsageError(f"{flag}: {path} {reason}.")
+    return path.resolve()

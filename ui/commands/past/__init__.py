@@ -1,0 +1,1 @@
+"""Commands that look at recorded runs, or go on from one of their steps."""

@@ -1,0 +1,336 @@
+"""`sandbur replay`: a recorded run once more, through today's program, and the first difference."""
+
+import json
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....agent.config.settings import Said
+from ....state.errors import OutputLost, SandburError, UsageError
+from ...cli.argument_types import names, one_of, position
+from ...cli.grammar import ID, Command, Progress, flag, switch, word
+from ...cli.open_session import opened
+from ...terminal.live import ProgressLine
+from ...terminal.terminal import is_interactive, make_console, put, say
+from ...terminal.text.sanitize import one_line
+from .fork import agreed, restored_lines
+
+if TYPE_CHECKING:
+    from ....actions.ports import Toolbox
+    from ....agent.history.replay.replay import Replayed
+    from ....agent.runtime.runtime import Runtime
+    from ....state.conversation.messages import UserContent
+    from ....state.session import SessionSettings
+    from ....state.store.store import Store
+
+_LIVE = ("model", "tools")
+_MOST_CALLS = 20
+_STYLES = {"-": "red", "+": "green"}
+
+
+class ReplayCommand(Command):
+    session: str = word("ID", f"{ID}; or a recording FILE")
+    from_seq: int | None = flag("--from", "begin after this step", type=position, metavar="SEQ")
+    live: tuple[str, ...] = flag(
+        "--live", "ask the real model, or run the real tools (asks first)", (), type=names,
+        metavar="model|tools",
+    )  # fmt: skip
+    """`model`, `tools` or both."""
+    ignore_tools: bool = switch("--ignore-tools", "tools in other words, new or gone are no difference")
+    model: str | None = flag(
+        "-m --model", "what if: go on after SEQ with this model, in a fork, for real",
+        metavar="PROVIDER/MODEL",
+    )  # fmt: skip
+    files: bool = switch("--files", "with -m: bring the files in the session's folder back first")
+    yes: bool = switch("--yes", "with --files: change them unasked")
+    yolo: bool = switch("-y --yolo", "ask nothing before real tools run")
+    json: bool = switch("--json", "JSON on stdout")
+
+    @property
+    def settings(self) -> Said:
+        return {**self.said, "model": self.model, "mode": "yolo" if self.yolo else None}
+
+    def check(self) -> None:
+        for part in self.live:
+            if part not in _LIVE:
+                raise UsageError(f"--live: there is no {part!r}.", "It is model, tools, or model,tools.")
+        if self.model is not None and self.live:
+            raise UsageError("-m and --live contradict each other: with -m everything is real.")
+        if self.model is not None and self.from_seq is None:
+            raise UsageError(
+                "-m needs --from SEQ: the step after which the other model takes over.",
+                f"See the steps: sandbur sessions show {self.session} --steps",
+            )
+        if self.model is not None and self.ignore_tools:
+            raise UsageError("-m and --ignore-tools contradict each other: with -m nothing is compared.")
+        if self.files and self.model is None:
+            raise UsageError("--files goes with -m: a replay changes no file.")
+        if self.yes and not self.files:
+            raise UsageError("--yes goes with --files.")
+
+    async def run(self) -> int:
+        """Replay a session or a recording file; return 0 if nothing differs, else 4."""
+        if self.model is not None:
+            return await what_if(self)
+        from ....agent.history.replay.replay import replay
+        from ....agent.history.replay.walk import Today, live_parts
+
+        async with opened(self) as runtime:
+            with _source(runtime, self.session) as (store, session_id):
+                if "tools" in self.live and not await _may_run(store, session_id, self):
+                    say("Nothing was run.")
+                    return 3
+                settings = store.index.settings(session_id)
+                parts = frozenset(self.live)
+                async with live_parts(parts, runtime.settings, settings, os.environ) as live:
+                    today = Today(own=_own_tools(settings))
+                    with ProgressLine("Replaying step") as progress:
+                        replayed = await replay(
+                            store, session_id, self.from_seq, today, live, self.ignore_tools, progress.show
+                        )
+                code = 0 if replayed.is_same else 4
+                if self.json:
+                    put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
+                else:
+                    _show(store, replayed)
+        return code
+
+
+def _own_tools(session: "SessionSettings") -> "Toolbox":
+    """Return the tools of the agent that a session belongs to, if it is one that may be loaded here."""
+    if not session.agent:
+        return {}
+    from ....agent.sdk.loading import known_agent
+
+    definition, problems = known_agent(session.agent, Path(session.cwd), os.environ)
+    for problem in problems:
+        say(f"{one_line(problem)} Calls of its tools are taken as they were recorded.")
+    return {tool.spec.name: tool for tool in definition.tools}
+
+
+@contextmanager
+def _source(runtime: "Runtime", name: str) -> "Generator[tuple[Store, str]]":
+    """Find the session in the store, or in the file of this name."""
+    path = Path(name)
+    if path.suffix != ".jsonl" and not path.is_file():
+        yield runtime.store, runtime.store.find(name)
+        return
+    from ....agent.history.replay.replay import recording_store
+
+    with recording_store(path) as found:
+        yield found
+
+
+async def _may_run(store: "Store", session_id: str, command: ReplayCommand) -> bool:
+    from ....agent.history.replay.walk import started_calls
+    from ...terminal.lines import title
+
+    calls = started_calls(store, session_id, command.from_seq)
+    if command.yolo or not calls:
+        return True
+    if not is_interactive():
+        raise UsageError("Real tools need a yes: there is nobody to ask.", "Add -y.")
+    put(f"These calls run once more, for real, in {one_line(store.index.settings(session_id).cwd)}:")
+    for seq, call in calls[:_MOST_CALLS]:
+        put(f"  step {seq}: {one_line(title(call.tool, call.arguments))}")
+    if len(calls) > _MOST_CALLS:
+        put(f"  and {len(calls) - _MOST_CALLS} more")
+    from ...chat.decisions.questions import OneKey
+
+    answer = await OneKey("Run them? [y/n] ", "yn", safe="n").ask_alone()
+    return answer.key == "y"
+
+
+def _show(store: "Store", replayed: "Replayed") -> None:
+    found = replayed.divergence
+    if replayed.recorded_only:
+        say(
+            f"Taken as recorded: {_ranges(replayed.recorded_only)}; made by hand, or by a version that kept"
+            " too little for a replay."
+        )
+    steps = "1 step" if replayed.steps == 1 else f"{replayed.steps} steps"
+    if found is None:
+        put(f"Replayed {steps} of session {replayed.session_id}: nothing differs.")
+        return
+    put(f"Step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}")
+    if found.lines:
+        _put_diff([one_line(line) for line in found.lines])
+    for line in _around(store, replayed.session_id, found.seq):
+        say(line)
+    say(f"Replayed {steps} of session {replayed.session_id}; - is recorded, + is today.")
+    if store.verify(replayed.session_id):
+        say(f"The records themselves were changed or damaged: sandbur sessions verify {replayed.session_id}")
+
+
+def _around(store: "Store", session_id: str, seq: int) -> Iterator[str]:
+    """Yield the step that differs and its neighbours, as `sandbur sessions show --steps` lists them."""
+    from ....state.store.timeline import timeline
+    from ...terminal.lines import step_line
+
+    for step in timeline(store.database, session_id):
+        if seq - 1 <= step.seq <= seq + 1:
+            yield f"{'>' if step.seq == seq else ' '} {step_line(step)}"
+
+
+def _ranges(seqs: tuple[int, ...]) -> str:
+    """Write step numbers as a person does."""
+    parts: list[list[int]] = []
+    for seq in seqs:
+        if parts and parts[-1][-1] == seq - 1:
+            parts[-1][1:] = [seq]
+        else:
+            parts.append([seq])
+    noun = "step" if len(seqs) == 1 else "steps"
+    return f"{noun} {', '.join(' to '.join(map(str, part)) for part in parts)}"
+
+
+def _put_diff(lines: list[str]) -> None:
+    if not sys.stdout.isatty():
+        put("\n".join(lines))
+        return
+    console: Any = make_console(sys.stdout)
+    for line in lines:
+        console.print(line, style=_STYLES.get(line[:1], "dim"), soft_wrap=True)
+
+
+_MAX_NAME = 50
+_TEST = """\
+def test_{name}(sandbur_replay):
+    sandbur_replay("recordings/{name}.jsonl")
+"""
+
+
+class AddTestCommand(Command):
+    action: str = word("add", None, "add", type=one_of(("add",)))
+    session: str = word("ID", ID)
+    test_name: str = flag("--name", "of the test; made of the title if left out", "", metavar="NAME")
+    to: str = flag("--to", "where your tests are (default tests)", "tests", metavar="DIR")
+    force: bool = switch("--force", "replace a recording of this name")
+
+    async def run(self) -> int:
+        """Write the recording and its test; return 4 if the run differs from this program already."""
+        from ....agent.history.replay.replay import replay
+        from ....agent.sdk.testing.recorded_runs import told
+        from ....state.maintenance.export import export_session
+        from ...headless.json_output import encoded
+
+        async with opened(self) as runtime:
+            session_id = runtime.store.find(self.session)
+            title = runtime.store.index.summary(session_id).title
+            name = checked_name(self.test_name) if self.test_name else name_of(title, session_id)
+            folder = Path(self.to)
+            recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
+            _refuse_taken((recording, test), self.force)
+            with ProgressLine("Replaying step") as progress:
+                replayed = await replay(runtime.store, session_id, watch=progress.show)
+            records = export_session(runtime.store.database, session_id)
+            write_whole(recording, (encoded(record) + "\n" for record in records))
+        write_whole(test, [_TEST.format(name=name)])
+        put(str(test))
+        say(
+            f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done."
+        )
+        if replayed.divergence is not None:
+            say(f"The test fails as it is: {told(name, replayed.divergence, one_line)}")
+            return 4
+        say(f"Run it: pytest {one_line(str(test))}")
+        return 0
+
+
+def checked_name(name: str) -> str:
+    """Return the name that a person chose; raises `UsageError` if it cannot be a test's."""
+    wanted = name.removeprefix("test_").replace("-", "_")
+    if re.fullmatch(r"[A-Za-z0-9_]{1,100}", wanted):
+        return wanted
+    raise UsageError(f"--name: {one_line(name[:60])!r} cannot name a test.", "Use letters, digits and _.")
+
+
+def name_of(title: str, session_id: str) -> str:
+    """Return a name made of a title, whatever is in it."""
+    letters = unicodedata.normalize("NFKD", title.casefold()).encode("ascii", "ignore").decode()
+    words = re.findall(r"[a-z0-9]+", letters)
+    name = "_".join(words)
+    if len(name) > _MAX_NAME:
+        name = name[:_MAX_NAME].rpartition("_")[0] or name[:_MAX_NAME]
+    return name or f"run_{re.sub('[^a-z0-9]', '', session_id.lower())[:8]}"
+
+
+def write_whole(path: Path, pieces: Iterable[str]) -> None:
+    """Write a file that is there as a whole or not at all."""
+    from ....actions.workspace.atomic_write import temporary_file
+    from ....actions.workspace.paths import FileProblem
+    from ....actions.workspace.safe_open import real_path
+
+    is_begun = False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_file(real_path(path.parent) / path.name, 0o666) as temporary:
+            is_begun = True
+            with open(temporary.descriptor, "w", encoding="utf-8", closefd=False) as file:
+                file.writelines(pieces)
+            temporary.take_place_of(path)
+    except FileProblem as problem:
+        raise UsageError(str(problem)) from None
+    except OSError as error:
+        kind = OutputLost if is_begun else UsageError
+        raise kind(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
+    taken = next((path for path in paths if path.exists() and not is_forced), None)
+    if taken is not None:
+        raise UsageError(
+            f"{one_line(str(taken))} exists already.", "Choose a --name, or replace it with --force."
+        )
+
+
+async def what_if(command: ReplayCommand) -> int:
+    """Fork after the step, go on with the other model; return the exit code of the run."""
+    from ...headless.headless import run_to_end, warn
+
+    seq = command.from_seq
+    assert seq is not None
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        folder = Path(runtime.store.index.settings(session_id).cwd)
+        if command.files:
+            await agreed(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
+        forked = await runtime.fork(session_id, seq)
+        try:
+            session = await runtime.resume(forked)
+            message = _message(runtime.store, session_id, seq) if session.next_action == "prompt" else None
+        except SandburError:
+            runtime.store.delete(forked)
+            raise
+        if command.files:
+            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
+                say(line)
+            # What was undone with the files may run again: only a journal that is read now knows that.
+            runtime.store.forget(forked)
+            session = await runtime.resume(forked)
+        shown = Progress("json" if command.json else "text")
+        warn(session.notices, shown)
+        events = session.carry_on() if message is None else session.send(message)
+        code = await run_to_end(session, events, session.state.pending_tool_calls, shown)
+    say(f"Session {forked} went on after step {seq} of {session_id}.")
+    say(f"Compare them: sandbur diff {session_id} {forked}")
+    return code
+
+
+def _message(store: "Store", session_id: str, seq: int) -> "UserContent":
+    """Return what the person said next; raises `UsageError` if nothing was."""
+    from ....agent.history.replay.walk import next_message
+
+    message = next_message(store, session_id, seq)
+    if message is None:
+        raise UsageError(
+            f"After step {seq} the run waits for a message, and none followed.",
+            f"Say something else there: sandbur fork {session_id} --at {seq}",
+        )
+    return message

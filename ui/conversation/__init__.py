@@ -1,1 +1,0 @@
-"""A conversation with a program, in lines of JSON."""

@@ -1,0 +1,305 @@
+"""Runs without a conversation: one message or one decision in, the result in the asked-for format out."""
+
+import select
+import stat
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from os import fstat, read
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...actions.ports.events import Event, RunFinished, RunStarted
+from ...state.calls import PendingCall
+from ...state.errors import OutputLost, SandburError, UsageError
+from ..cli.open_session import attached, open_session, opened
+from ..terminal.drive import View, drive
+from ..terminal.terminal import make_console, put, say
+
+if TYPE_CHECKING:
+    from ...agent.session.session import Session
+    from ..cli.grammar import Progress
+    from ..commands.chat import ChatCommand
+
+_MAX_BYTES = 10_000_000
+_PATIENCE_S = 3.0
+"""How long a pipe may stay silent when there is a prompt or a session to carry on without it."""
+
+
+def headless_prompt(words: str | None, continues: bool) -> str | None:
+    """Return what to send, None to carry a session on; raises `UsageError` if there is nothing to do."""
+    if words == "-":
+        prompt = read_stdin()
+    else:
+        prompt = "\n\n".join(part for part in (clean(words or ""), _piped(words, continues)) if part.strip())
+    if prompt.strip():
+        refuse_yolo(prompt)
+        return prompt
+    if continues and words is None:
+        return None
+    raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..." or echo ... | sandbur -p -')
+
+
+def refuse_yolo(prompt: str) -> None:
+    """Refuse a mode that a text asks for which nobody has typed at a terminal."""
+    if not prompt.lstrip().startswith("/"):
+        return
+    from ...actions.turn.commands import chosen_mode
+
+    if chosen_mode(prompt) == "yolo":
+        raise UsageError(
+            "`/mode yolo` counts only where a person types it into the chat.", "Here: -y or --mode yolo."
+        )
+
+
+def clean(text: str) -> str:
+    """Return text without the surrogates that stand for undecodable bytes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _piped(words: str | None, continues: bool) -> str:
+    if not _is_piped():
+        return ""
+    if words is None and not continues:
+        return read_stdin()
+    ready, _, _ = select.select([0], [], [], _PATIENCE_S)
+    if not ready:
+        say("Nothing came from stdin, so it is left out; `-p -` waits for it, `< /dev/null` skips this.")
+        return ""
+    return read_stdin()
+
+
+def _is_piped() -> bool:
+    try:
+        kind = fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
+
+
+def read_stdin(what: str = "prompt") -> str:
+    """Return all of stdin; raises `UsageError` where it cannot be read, or never ends."""
+    if sys.stdin.isatty():
+        say(f"Type the {what}, then press Ctrl-D on an empty line.")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while part := read(0, 1 << 16):
+            parts.append(part)
+            size += len(part)
+            if size > _MAX_BYTES:
+                raise UsageError(
+                    f"stdin holds more than {_MAX_BYTES // 1_000_000} MB.",
+                    f"Name a file in the {what} instead.",
+                )
+    except OSError as error:
+        raise UsageError(f"stdin cannot be read: {error.strerror}.") from None
+    return b"".join(parts).decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+DEMO_GOAL = "My web site is slow, find out why."
+
+
+async def run_headless(command: "ChatCommand") -> int:
+    """Send the prompt, or carry the session on; return the exit code."""
+    if command.name == "demo" and command.prompt is None:
+        prompt = DEMO_GOAL
+    else:
+        prompt = headless_prompt(command.prompt, command.continues)
+    files = attached(command)
+    async with opened(command) as runtime:
+        session = await open_session(runtime, command)
+        if prompt is not None and prompt.startswith("/"):
+            prompt = _said_by_file(prompt, session.settings.cwd, runtime.env)
+        elif prompt is None and not files:
+            prompt = await _left_for(session)
+        warn(session.notices, command.progress)
+        message = (*files, *([prompt] if prompt else [])) if files else prompt
+        events = session.send(message) if message is not None else session.carry_on()
+        return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
+
+
+async def _left_for(session: "Session") -> str | None:
+    """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
+    from ...actions.turn.commands import is_command, own_command
+
+    waiting = session.waiting_messages
+    if session.next_action != "prompt":
+        # What steers is heard where the turn goes on.
+        return None
+    first = waiting[0].text if waiting else ""
+    is_order = is_command(first) or own_command(first) is not None
+    if is_order and not any(one.kind == "steer" for one in waiting):
+        return None
+    return await session.next_queued()
+
+
+async def _tell_of_waiting(session: "Session") -> None:
+    """Say that messages wait which came too late for the run."""
+    await session.read_inbox()
+    if number := len(session.waiting_messages):
+        many = "A message waits; it is" if number == 1 else f"{number} messages wait; the first is"
+        say(f"{many} sent with: sandbur -p -r {session.id}")
+
+
+def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
+    """Return what a command of a markdown file says, if the prompt is one; else the prompt."""
+    if not prompt.lstrip().startswith("/"):
+        return prompt
+    from ...actions.turn.commands import COMMANDS, parted
+
+    typed = parted(prompt)
+    if typed is None or typed[0].lower() in COMMANDS:
+        return prompt
+    from ...agent.extensions.prompt_commands import find_commands
+
+    found = find_commands(Path(cwd), env)
+    command = found.commands.get(typed[0])
+    if command is None and found.notices:
+        from ..terminal.text.sanitize import plain
+
+        say("\n".join(map(plain, found.notices)))
+    return prompt if command is None else command.message(typed[1])
+
+
+async def run_to_end(
+    session: "Session",
+    events: AsyncIterator[Event],
+    known: Iterable[PendingCall],
+    progress: "Progress",
+    is_recording: bool = False,
+) -> int:
+    """Show a run in the asked-for format; say on stderr why it ended early and how to go on.
+
+    `known` are the calls that an earlier run asked for, as they are to run now. `is_recording`: a decision
+    is recorded, and nothing runs.
+    """
+    view = view_for(progress, known)
+    try:
+        finished, _ = await drive(session, events, view, leave=lambda: say(resume_line(session.id)))
+    except OutputLost as lost:
+        say(f"sandbur: {lost}")
+        say(resume_line(session.id))
+        return lost.exit_code
+    if is_recording and finished.exit_code == 0:
+        goes_on = f"The run goes on with: sandbur -r {session.id}, or with: sandbur resume --due"
+        say(f"Recorded. {'Other calls wait still.' if finished.pending else goes_on}")
+    explain(finished, session.state.pending_tool_calls, session.settings.cwd)
+    if finished.exit_code == 0 and not progress.is_quiet:
+        await _tell_of_waiting(session)
+    return finished.exit_code
+
+
+def resume_line(session_id: str) -> str:
+    return f"Resume with: sandbur -r {session_id}"
+
+
+def warn(notices: Iterable[str], progress: "Progress") -> None:
+    if not progress.is_quiet:
+        for notice in notices:
+            # Loaded where there is something to tell, or a person's terminal to protect.
+            from ..terminal.text.sanitize import plain
+
+            say(plain(notice))
+
+
+def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> None:
+    """Say what a run that did not simply succeed waits for or failed at."""
+    if finished.exit_code == 0 and not finished.pending:
+        return
+    from ..terminal.lines import end_lines, waiting_lines
+
+    session_id = finished.session_id
+    for _, text in end_lines(finished):
+        say(text)
+    waiting = [call for call in calls if call.decision == "undecided"] if finished.pending else []
+    for call in waiting:
+        say("\n".join(waiting_lines(call, session_id, cwd)))
+    if any(call.kind == "approval" for call in waiting):
+        say(f"Decide with: sandbur approve {session_id} --all, or: sandbur deny {session_id} --all")
+    say(resume_line(session_id))
+
+
+def report_failure(error: SandburError, output_format: str) -> None:
+    """Print the result object of a run that failed before it had a session."""
+    from .json_output import encoded, failed, result_object
+
+    line = result_object(failed(error))
+    if output_format == "stream-json":
+        line = {"type": line["type"], "session_id": None, "seq": 1, **line}
+    if output_format != "text":
+        with suppress(BrokenPipeError, OutputLost):
+            put(encoded(line))
+
+
+def view_for(progress: "Progress", known: Iterable[PendingCall]) -> View:
+    if progress.output_format == "stream-json":
+        return StreamView()
+    if progress.output_format == "json":
+        return JsonView()
+    return TextView(progress, known)
+
+
+class TextView:
+    """The answer on stdout; what happens meanwhile on stderr, unless it is to be quiet."""
+
+    def __init__(self, progress: "Progress", known: Iterable[PendingCall]) -> None:
+        self._progress: View | None = None
+        if not progress.is_quiet:
+            from ..terminal.render import Renderer
+
+            console = make_console(sys.stderr)
+            self._progress = renderer = Renderer(console, answers=False, verbose=progress.is_verbose)
+            renderer.know(known)
+
+    def show(self, event: Event) -> None:
+        if self._progress is not None:
+            with suppress(OSError):
+                self._progress.show(event)
+        if isinstance(event, RunFinished) and event.result:
+            answer = event.result
+            if sys.stdout.isatty():
+                from ..terminal.text.sanitize import plain
+
+                answer = plain(answer)
+            print(answer.rstrip("\n"), flush=True)
+
+    def tick(self) -> None:
+        if self._progress is not None:
+            with suppress(OSError):
+                self._progress.tick()
+
+
+class JsonView:
+    """One object, at the end."""
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, RunFinished):
+            from .json_output import encoded, result_object
+
+            print(encoded(result_object(event)), flush=True)
+
+    def tick(self) -> None:
+        pass
+
+
+class StreamView:
+    """One object a line, as it happens."""
+
+    def __init__(self, session_id: str | None = None) -> None:
+        self._session_id = session_id
+        self._seq = 0
+
+    def show(self, event: Event) -> None:
+        from .json_output import encoded, stream_object
+
+        if isinstance(event, RunStarted | RunFinished):
+            self._session_id = event.session_id or self._session_id
+        line = stream_object(event)
+        if line is not None:
+            self._seq += 1
+            head = {"type": line["type"], "session_id": self._session_id, "seq": self._seq}
+            print(encoded({**head, **line}), flush=True)
+
+    def tick(self) -> None:
+        pass

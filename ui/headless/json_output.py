@@ -1,0 +1,142 @@
+"""Events as the JSON objects of the output formats `json` and `stream-json`."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any, cast
+
+from ...actions.ports.events import (
+    ApprovalNeeded,
+    ErrorRaised,
+    Event,
+    MessageAdded,
+    Notice,
+    PendingDecision,
+    PlanChanged,
+    PlanResumed,
+    RunFinished,
+    RunStarted,
+    StepChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolRequested,
+    ToolsChanged,
+    UsageChanged,
+)
+from ...state.application import VibeStep
+from ...state.calls import PendingCall
+from ...state.conversation.messages import json_object
+from ...state.errors import SandburError
+
+Object = dict[str, Any]
+
+
+def encoded(value: Object) -> str:
+    """Return one line of ASCII."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False)
+
+
+def arguments_object(text: str) -> Any:
+    """Return tool arguments as an object where the text is one, else the text itself."""
+    found = json_object(text)
+    try:
+        json.dumps(found, allow_nan=False)
+    except (ValueError, RecursionError):
+        return text
+    return text if found is None else found
+
+
+def result_object(finished: RunFinished) -> Object:
+    error = finished.error
+    answer = {"result": finished.result} | ({"output": finished.output} if finished.has_output else {})
+    return {
+        "type": "result",
+        "session_id": finished.session_id or None,
+        "status": finished.status,
+        "exit_code": finished.exit_code,
+        **answer,
+        "workflow_mode": finished.workflow_mode,
+        "steps": [asdict(step) for step in finished.steps],
+        "pending": [_decision(pending) for pending in finished.pending],
+        "usage": finished.usage.model_dump(),
+        "duration_ms": finished.duration_ms,
+        "error": None if error is None else asdict(error),
+    }
+
+
+def failed(error: SandburError) -> RunFinished:
+    """Return the result of a run that never got a session."""
+    return RunFinished(
+        session_id="",
+        status=cast(Any, error.status),
+        exit_code=error.exit_code,
+        result=None,
+        workflow_mode="chat",
+        error=ErrorRaised(error.code, str(error)),
+    )
+
+
+def stream_object(event: Event) -> Object | None:
+    """Return the stream line of an event without `session_id` and `seq`; None if it has none."""
+    encode = _ENCODERS.get(type(event))
+    return encode(event) if encode is not None else None
+
+
+def plan_objects(steps: Iterable[VibeStep]) -> list[Object]:
+    return [
+        {"step_id": s.step_id, "description": s.description, "status": s.status, "summary": s.analysis}
+        for s in steps
+    ]
+
+
+def pending_objects(pending: Iterable[PendingCall]) -> list[Object]:
+    return [
+        _decision(PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason))
+        for call in pending
+    ]
+
+
+def _decision(pending: PendingDecision) -> Object:
+    return {**asdict(pending), "arguments": arguments_object(pending.arguments)}
+
+
+def _line(kind: str, *names: str) -> Callable[[Any], Object]:
+    """Return what makes the line of an event: its fields of these names, without those that are None."""
+
+    def line(event: Any) -> Object:
+        fields = ((name, getattr(event, name)) for name in names)
+        return {"type": kind, **{name: value for name, value in fields if value is not None}}
+
+    return line
+
+
+_REQUESTED = _line("tool_use", "call_id", "tool", "arguments", "step_id")
+
+
+def _plan(event: PlanChanged | PlanResumed) -> Object:
+    return {"type": "plan", "steps": plan_objects(event.steps)}
+
+
+_ENCODERS: dict[type, Callable[[Any], Object]] = {
+    RunStarted: _line("init", "model", "mode", "cwd", "version", "sandbox"),
+    TextDelta: _line("text", "delta", "step_id"),
+    ThinkingDelta: _line("thinking", "delta"),
+    MessageAdded: _line("message", "role", "content", "step_id"),
+    ToolRequested: lambda event: {**_REQUESTED(event), "arguments": arguments_object(event.arguments)},
+    ToolFinished: _line("tool_result", "call_id", "tool", "outcome", "content", "duration_ms", "step_id"),
+    ToolsChanged: lambda event: {
+        "type": "tools",
+        "added": list(event.added),
+        "removed": list(event.removed),
+        "groups": list(event.groups),
+    },
+    PlanChanged: _plan,
+    PlanResumed: _plan,
+    StepChanged: _line("step", "step_id", "status", "summary"),
+    ApprovalNeeded: lambda event: {"type": "approval", "pending": pending_objects(event.pending)},
+    UsageChanged: lambda event: {"type": "usage", **event.usage.model_dump()},
+    Notice: _line("notice", "message"),
+    ErrorRaised: _line("error", "code", "message"),
+    RunFinished: result_object,
+}

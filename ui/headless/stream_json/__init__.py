@@ -1,0 +1,1 @@
+"""A run that a program controls, in lines of JSON."""

@@ -1,0 +1,289 @@
+"""A conversation without a terminal: JSON lines in, JSON lines out, one `result` for each turn."""
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ....actions.ports.events import ApprovalNeeded, ErrorRaised, Event, Notice, RunStarted
+from ....state.errors import OutputLost, SandburError, UsageError
+from ...cli.open_session import open_session, opened
+from ...terminal.drive import SIGNALS, StopSignals, drive, exit_code
+from ...terminal.terminal import drop_stdout, say
+from ..headless import StreamView, explain, refuse_yolo, resume_line, warn
+from .output_lines import (
+    DecisionLine,
+    GarbageLine,
+    Line,
+    ModeLine,
+    OrderLine,
+    StdinLines,
+    SteerLine,
+    UserLine,
+)
+
+if TYPE_CHECKING:
+    from ....agent.session.session import Session
+    from ....state.calls import CallDecision
+    from ...commands.chat import ChatCommand
+
+
+async def run_conversation(command: "ChatCommand") -> int:
+    """Take lines until stdin ends; return the exit code of the last turn."""
+    if command.prompt is not None:
+        refuse_yolo(command.prompt)
+    async with opened(command) as runtime:
+        session = await open_session(runtime, command)
+        warn(session.notices, command.progress)
+        first = [] if command.prompt is None else [UserLine(command.prompt)]
+        return await Dialogue(session, StdinLines(), first).hold()
+
+
+class Dialogue:
+    """Takes every line in its order; what cannot be done while a run goes on is done when it is over."""
+
+    def __init__(self, session: "Session", lines: StdinLines, first: "list[UserLine]") -> None:
+        self._session = session
+        self._lines = lines
+        self._view = _StartedView(session.id)
+        self._stdout = _stdout()
+        self._interrupting: set[asyncio.Task[None]] = set()
+        self._waiting: deque[Line] = deque(first)
+        self._may_yolo = session.state.execution_mode == "yolo"
+        self._taken: asyncio.Task[Line | None] | None = None
+        self._is_over = False
+        """True once stdin has ended."""
+        self._code = 0
+        self._early: signal.Signals | None = None
+        """A signal that came while neither a turn nor the wait for a line listened to signals."""
+
+    async def hold(self) -> int:
+        """Hold the conversation; return its exit code."""
+        before = {number: signal.signal(number, self._remember) for number in SIGNALS}
+        try:
+            return await self._hold()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _remember(self, number: int, _: object) -> None:
+        self._early = signal.Signals(number)
+
+    async def _hold(self) -> int:
+        if calls := self._session.state.undecided_calls:
+            self._show(ApprovalNeeded(calls))
+        while (events := await self._next_turn()) is not None:
+            try:
+                if await self._follow(events):
+                    break
+            except OutputLost as lost:
+                say(f"sandbur: {lost}")
+                say(resume_line(self._session.id))
+                return lost.exit_code
+        return self._code
+
+    async def _follow(self, events: AsyncIterator[Event]) -> bool:
+        """Show a turn to its end; return whether a signal ended it, and the conversation with it."""
+        session, over = self._session, asyncio.Event()
+        self._view.has_started.clear()
+        listening = asyncio.ensure_future(self._listen(over))
+        if self._early is not None:
+            self._interrupt_soon()
+        try:
+            finished, received = await drive(
+                session, events, self._view, leave=lambda: say(resume_line(session.id))
+            )
+        finally:
+            over.set()
+            await listening
+            # A run that never began cannot be interrupted.
+            self._view.has_started.set()
+            await asyncio.gather(*self._interrupting)
+        self._code = finished.exit_code
+        if received is not None or (self._is_over and not self._goes_on()):
+            explain(finished, session.state.pending_tool_calls, session.settings.cwd)
+        # Without a reader nobody would know what more is done.
+        return received is not None or _stdout() != self._stdout
+
+    def _goes_on(self) -> bool:
+        return bool(self._waiting) or (
+            not self._session.state.undecided_calls and bool(self._session.waiting_messages)
+        )
+
+    async def _listen(self, over: asyncio.Event) -> None:
+        """Take lines while a run goes on."""
+        ended = asyncio.ensure_future(over.wait())
+        try:
+            while not self._is_over and not over.is_set():
+                taken = asyncio.ensure_future(self._lines.next())
+                await asyncio.wait([taken, ended], return_when=asyncio.FIRST_COMPLETED)
+                if not taken.done():
+                    taken.cancel()
+                    await asyncio.wait([taken])
+                    if taken.cancelled():
+                        return
+                await self._take(taken.result())
+        finally:
+            ended.cancel()
+
+    async def _take(self, line: Line | None) -> None:
+        """Do what can be done while a run goes on, and keep the rest for its end."""
+        match line:
+            case None:
+                self._is_over = True
+            case GarbageLine():
+                self._refuse(line.problem)
+            case SteerLine():
+                await self._tried(self._session.steer(line.text))
+            case OrderLine("interrupt"):
+                # The end of the run waits for whoever takes its lines.
+                self._interrupt_soon()
+            case UserLine(str() as text) if not any(isinstance(one, UserLine) for one in self._waiting):
+                if self._allows(text):
+                    await self._tried(self._session.queue(text))
+            case _:
+                self._waiting.append(line)
+
+    def _interrupt_soon(self) -> None:
+        task = asyncio.ensure_future(self._interrupt())
+        self._interrupting.add(task)
+        task.add_done_callback(self._interrupting.discard)
+
+    async def _interrupt(self) -> None:
+        await self._view.has_started.wait()
+        await self._session.interrupt()
+
+    async def _next_turn(self) -> AsyncIterator[Event] | None:
+        """Return the next run; None when nothing more can come, or a signal came."""
+        with StopSignals(self._stop_waiting) as signals:
+            signals.received = self._early
+            while signals.received is None:
+                line = await self._next_line()
+                if line is None:
+                    break
+                # With a signal behind it a run would have nobody who stops it.
+                if signals.received is None and (events := await self._begun(line)) is not None:
+                    return events
+        if signals.received is not None:
+            self._code = exit_code(signals.received)
+            say(resume_line(self._session.id))
+        return None
+
+    async def _next_line(self) -> Line | None:
+        """Return what is to be done next, waiting for it if there is nothing; None: nothing more can come."""
+        if self._waiting:
+            return self._waiting.popleft()
+        if (text := await self._session.next_queued()) is not None:
+            return UserLine(text)
+        if self._is_over:
+            return None
+        taken = self._taken = asyncio.ensure_future(self._lines.next())
+        await asyncio.wait([taken])
+        self._taken = None
+        line = None if taken.cancelled() else taken.result()
+        self._is_over = line is None
+        return line
+
+    def _stop_waiting(self) -> None:
+        if self._taken is not None:
+            self._taken.cancel()
+
+    async def _begun(self, line: Line) -> AsyncIterator[Event] | None:
+        """Return the run that a line begins, if it begins one."""
+        session = self._session
+        try:
+            match line:
+                case UserLine(message):
+                    if not isinstance(message, str) or self._allows(message):
+                        return session.send(message)
+                case DecisionLine():
+                    return session.decide(self._decisions(line))
+                case OrderLine("continue"):
+                    return session.carry_on()
+                case ModeLine(mode):
+                    self._change_mode(mode)
+                case SteerLine(text):
+                    await session.steer(text)
+                case GarbageLine(problem):
+                    self._refuse(problem)
+                case OrderLine():
+                    self._show(Notice("No run goes on that could be interrupted."))
+        except UsageError as error:
+            self._refuse(error.message)
+        return None
+
+    def _decisions(self, first: DecisionLine) -> "list[CallDecision]":
+        """Return a decision with those that follow it; raises `UsageError` for calls that do not wait."""
+        lines = [first]
+        while self._waiting and isinstance(follows := self._waiting[0], DecisionLine):
+            lines.append(follows)
+            self._waiting.popleft()
+        calls = {call.call_id: call for call in self._session.state.undecided_calls}
+        found: dict[str, CallDecision] = {}
+        for line in lines:
+            of_all = [one for one, call in calls.items() if call.kind == "approval"] if line.of_all else []
+            for call_id in of_all or [line.decision.call_id]:
+                if (call := calls.get(call_id)) is None:
+                    self._refuse(f"No call {call_id!r:.80} waits for a decision.")
+                elif (call.kind == "outcome_unknown") != (line.decision.settle is not None):
+                    how = "`settle`" if call.kind == "outcome_unknown" else "`approve` or `deny`"
+                    self._refuse(f"The call {call_id!r:.80} waits for {how}.")
+                else:
+                    found[call_id] = line.decision.model_copy(update={"call_id": call_id})
+        if not found:
+            raise UsageError("Nothing was decided.")
+        return list(found.values())
+
+    def _change_mode(self, mode: Any) -> None:
+        if mode == "yolo" and not self._may_yolo:
+            raise UsageError("`yolo` is only for a conversation that was started with it: -y.")
+        self._session.change_mode(mode)
+        self._show(Notice(f"Mode: {mode}."))
+
+    def _allows(self, text: str) -> bool:
+        try:
+            if not self._may_yolo:
+                refuse_yolo(text)
+        except UsageError as error:
+            self._refuse(error.message)
+            return False
+        return True
+
+    async def _tried(self, work: Any) -> None:
+        try:
+            await work
+        except SandburError as error:
+            self._refuse(error.message)
+
+    def _refuse(self, problem: str) -> None:
+        self._show(ErrorRaised("bad_input", problem))
+
+    def _show(self, event: Event) -> None:
+        try:
+            self._view.show(event)
+        except OSError:
+            # Nobody reads: the next run finds that, too, and stops.
+            with suppress(OSError):
+                drop_stdout()
+
+
+class _StartedView(StreamView):
+    """Knows whether the run that is shown has begun."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.has_started = asyncio.Event()
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self.has_started.set()
+        super().show(event)
+
+
+def _stdout() -> tuple[int, int]:
+    """Return what stdout leads to."""
+    found = os.fstat(1)
+    return found.st_dev, found.st_ino

@@ -1,0 +1,230 @@
+"""What a program says to a conversation, one JSON object a line of stdin: messages, decisions, orders."""
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from ....actions.turn.commands import MODES
+from ....state.application import ExecutionMode
+from ....state.calls import CallDecision, Settlement
+from ....state.conversation.content import Document, Image, attached
+from ....state.conversation.messages import UserContent
+from ....state.errors import UsageError
+
+MAX_LINE_BYTES = 50_000_000
+"""A picture or a PDF comes in the line that names it."""
+_MOST_WAITING = 64
+_PIECE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class UserLine:
+    message: UserContent
+
+
+@dataclass(frozen=True, slots=True)
+class SteerLine:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLine:
+    decision: CallDecision
+    of_all: bool = False
+    """True for `approve` and `deny` without a call: they are about every call that waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModeLine:
+    mode: ExecutionMode
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLine:
+    """`interrupt` or `continue`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GarbageLine:
+    problem: str
+
+
+Line = UserLine | SteerLine | DecisionLine | ModeLine | OrderLine | GarbageLine
+
+
+def parsed(line: bytes) -> Line:
+    """Return what a line says; what says nothing that is known is garbage, with the reason."""
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return GarbageLine("This line is no JSON.")
+    if not isinstance(found, dict):
+        return GarbageLine("This line is no JSON object.")
+    said = cast(dict[str, Any], found)
+    read = _READERS.get(str(said.get("type")))
+    if read is None:
+        known = ", ".join(_READERS)
+        return GarbageLine(f"A line has one of these types: {known}.")
+    try:
+        return read(said)
+    except UsageError as error:
+        return GarbageLine(f"{error.message}")
+
+
+def _user(said: dict[str, Any]) -> Line:
+    message = said.get("message", said.get("content"))
+    if isinstance(message, dict):
+        inner = cast(dict[str, Any], message)
+        if inner.get("role", "user") != "user":
+            raise UsageError("A message of a `user` line has the role `user`.")
+        message = inner.get("content")
+    content = _content(message)
+    if not (content.strip() if isinstance(content, str) else content):
+        raise UsageError("There is nothing in this message.")
+    return UserLine(content)
+
+
+def _content(message: Any) -> UserContent:
+    """Return words as they are, and blocks as words and files."""
+    if isinstance(message, str):
+        return message
+    if not isinstance(message, list):
+        raise UsageError("`message` is a text, or an object with `content`.")
+    blocks = cast(list[Any], message)
+    parts = [_block(cast(dict[str, Any], block)) for block in blocks if isinstance(block, dict)]
+    if len(parts) != len(blocks):
+        raise UsageError("A block of `content` is an object.")
+    if all(isinstance(part, str) for part in parts):
+        return "\n".join(cast(list[str], parts))
+    return tuple(parts)
+
+
+def _block(block: dict[str, Any]) -> str | Image | Document:
+    kind, text = block.get("type"), block.get("text")
+    if kind == "text" and isinstance(text, str):
+        return text
+    source: Any = block.get("source")
+    if kind not in ("image", "document") or not isinstance(source, dict):
+        raise UsageError("A block is a `text`, or an `image` or `document` with a `source`.")
+    data = cast(dict[str, Any], source).get("data")
+    if not isinstance(data, str):
+        raise UsageError("The `source` of a block has its bytes as base64 in `data`.")
+    try:
+        content = base64.b64decode(data, validate=True)
+    except binascii.Error:
+        raise UsageError("The `data` of a block is no base64.") from None
+    return attached(content, str(block.get("title") or block.get("name") or kind))
+
+
+def _steer(said: dict[str, Any]) -> Line:
+    text = _content(said.get("message", said.get("text")))
+    if not isinstance(text, str):
+        raise UsageError("What steers is a text.")
+    return SteerLine(text)
+
+
+def _approve(said: dict[str, Any]) -> Line:
+    arguments = said.get("arguments")
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = json.dumps(arguments)
+    call_id = _text(said, "call_id", "")
+    if not call_id and arguments is not None:
+        raise UsageError("`arguments` are of one call: name it as `call_id`.")
+    return DecisionLine(CallDecision(call_id=call_id, approved=True, arguments=arguments), not call_id)
+
+
+def _deny(said: dict[str, Any]) -> Line:
+    call_id = _text(said, "call_id", "")
+    return DecisionLine(CallDecision(call_id=call_id, reason=_text(said, "reason", "")), not call_id)
+
+
+def _settle(said: dict[str, Any]) -> Line:
+    known: dict[str, Settlement] = {one: one for one in get_args(Settlement)}
+    settled = known.get(str(said.get("as")))
+    if settled is None:
+        raise UsageError(f"`as` is one of {', '.join(known)}.")
+    call_id = _text(said, "call_id")
+    return DecisionLine(CallDecision(call_id=call_id, settle=settled, result=_text(said, "result", "")))
+
+
+def _mode(said: dict[str, Any]) -> Line:
+    known: dict[str, ExecutionMode] = {mode: mode for mode in MODES}
+    mode = known.get(str(said.get("mode")))
+    if mode is None:
+        raise UsageError(f"`mode` is one of {', '.join(known)}.")
+    return ModeLine(mode)
+
+
+def _text(said: dict[str, Any], name: str, default: str | None = None) -> str:
+    value = said.get(name, default)
+    if not isinstance(value, str):
+        raise UsageError(f"`{name}` is a text.")
+    return value
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Line]] = {
+    "user": _user,
+    "steer": _steer,
+    "approve": _approve,
+    "deny": _deny,
+    "settle": _settle,
+    "mode": _mode,
+    "interrupt": lambda _: OrderLine("interrupt"),
+    "continue": lambda _: OrderLine("continue"),
+}
+
+
+class StdinLines:
+    """Reads stdin in a thread of its own, which ends with the process; None stands for its end.
+
+    No more than some lines wait: whoever writes faster than they are taken has to wait, too.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[Line | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_MOST_WAITING)
+        threading.Thread(target=self._read, name="stdin", daemon=True).start()
+
+    async def next(self) -> Line | None:
+        line = await self._lines.get()
+        self._room.release()
+        return line
+
+    def _read(self) -> None:
+        left, is_too_long = b"", False
+        while piece := self._piece():
+            *whole, left = (left + piece).split(b"\n")
+            for line in whole:
+                if is_too_long or line.strip():
+                    self._put(_TOO_LONG if is_too_long else parsed(line.removeprefix(b"\xef\xbb\xbf")))
+                is_too_long = False
+            if len(left) > MAX_LINE_BYTES:
+                left, is_too_long = b"", True
+        if is_too_long or left.strip():
+            self._put(_TOO_LONG if is_too_long else parsed(left))
+        self._put(None)
+
+    def _piece(self) -> bytes:
+        try:
+            return os.read(0, _PIECE_BYTES)
+        except OSError:
+            return b""
+
+    def _put(self, line: Line | None) -> None:
+        self._room.acquire()
+        try:
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+        except RuntimeError:  # the loop has ended: nobody takes it
+            return
+
+
+_TOO_LONG = GarbageLine(f"A line may have {MAX_LINE_BYTES:,} bytes.")

@@ -1,0 +1,1 @@
+"""Text for a terminal: sanitized, wrapped, colored, as markdown or as a diff."""

@@ -1,0 +1,213 @@
+"""Differences of files in colours: line numbers of both sides, and within a line the words that changed."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..terminal import shortened
+from .sanitize import exposed
+
+Line = tuple[str, str]
+"""A role of the theme, or a style of rich, and a text without line ends."""
+_HUNK = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_WORDS = re.compile(r"\w+|\s+|.", re.DOTALL)
+_MOST_COMPARED_CHARS = 400
+_MOST_COMPARED_LINES = 200
+"""Of lines that are longer, or further down, the words are not compared: it takes time."""
+_SAME_ENOUGH = 0.4
+_CONTEXT = 3
+
+
+class Emphasized(str):
+    """A text of which some parts stand out."""
+
+    parts: tuple[tuple[int, int], ...] = ()
+    """From and to."""
+    role: str = ""
+    frame: int = 0
+    """How many of its first characters are the frame of a question."""
+
+    def after(self, prefix: str) -> "Emphasized":
+        """Return it behind a prefix."""
+        return emphasized(
+            prefix + self, self.role, ((a + len(prefix), b + len(prefix)) for a, b in self.parts)
+        )
+
+
+def emphasized(text: str, role: str, parts: Iterable[tuple[int, int]]) -> Emphasized:
+    made = Emphasized(text)
+    made.role, made.parts = role, tuple(parts)
+    return made
+
+
+def behind(head: str, text: str) -> str:
+    """Return a text behind a prefix; what stands out in it still does."""
+    return text.after(head) if isinstance(text, Emphasized) else head + text
+
+
+def cut(text: str, cells: int, rest: str) -> str:
+    """Return a text that takes at most so many columns."""
+    short = shortened(text, cells, rest)
+    if not isinstance(text, Emphasized) or short == text:
+        return text if short == text else short
+    most = len(short) - len(rest)
+    return emphasized(short, text.role, ((a, min(b, most)) for a, b in text.parts if a < most))
+
+
+def coloured_diff(text: str) -> Iterator[Line]:
+    """Yield the lines of a unified diff in colours, as they are."""
+    roles = {"+": "added", "-": "removed", "@": "hunk"}
+    for line in text.split("\n"):
+        is_name = line.startswith(("+++ ", "--- "))
+        yield "heading" if is_name else roles.get(line[:1], "plain"), exposed(line)
+
+
+def numbered_diff(text: str) -> Iterator[Line]:
+    """Yield a unified diff with the line numbers of the old and the new file; what is around it as it is.
+
+    Nothing is trusted: a line that does not fit its hunk ends it. Control characters are written out.
+    """
+    lines = text.split("\n")
+    width = _number_width(lines)
+    at = compared = 0
+    while at < len(lines):
+        hunk = _HUNK.match(lines[at])
+        if hunk is None:
+            if not _is_file_name(lines, at):
+                yield "plain", exposed(lines[at])
+            at += 1
+            continue
+        body = _body(lines[at + 1 :], *(1 if count is None else int(count) for count in hunk.group(2, 4)))
+        if compared:
+            yield "quiet", " " * (2 * width + 1) + " ..."
+        yield from _numbered(body, int(hunk[1]), int(hunk[3]), width, compared < _MOST_COMPARED_LINES)
+        compared += len(body)
+        at += 1 + len(body)
+
+
+def changed_text(before: str, after: str, first_line: int = 1) -> list[Line]:
+    """Return what makes `after` of `before`, whole lines, with numbers that begin at `first_line`."""
+    lines = _unified(before, after)
+    shown = list(numbered_diff("\n".join(_moved(line, first_line - 1) for line in lines)))
+    return shown if before != after else [("quiet", "(no difference)")]
+
+
+def _unified(before: str, after: str) -> Iterator[str]:
+    """Yield a unified diff; where one text ends with a line end and the other does not, it says which."""
+    is_marked = _ends_its_line(before) != _ends_its_line(after)
+    old, new = _lines_with_ends(before), _lines_with_ends(after)
+    for line in difflib.unified_diff(old, new, n=_CONTEXT):
+        yield line.removesuffix("\n")
+        if is_marked and not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def _ends_its_line(text: str) -> bool:
+    return not text or text.endswith("\n")
+
+
+def _lines_with_ends(text: str) -> list[str]:
+    *whole, rest = text.split("\n")
+    return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
+
+
+def _moved(line: str, by: int) -> str:
+    hunk = _HUNK.match(line)
+    if hunk is None or not by:
+        return line
+    old, new = int(hunk[1]) + by, int(hunk[3]) + by
+    return f"@@ -{old},{hunk[2] or 1} +{new},{hunk[4] or 1} @@"
+
+
+def _number_width(lines: Sequence[str]) -> int:
+    last = [max(int(h[1]) + int(h[2] or 1), int(h[3]) + int(h[4] or 1)) for h in map(_HUNK.match, lines) if h]
+    return max(3, len(str(max(last, default=0))))
+
+
+def _is_file_name(lines: Sequence[str], at: int) -> bool:
+    """Tell whether a line is one of the two that name the files: the call's own line does."""
+    following = lines[at + 1 : at + 3]
+    if lines[at].startswith("--- "):
+        return bool(following) and following[0].startswith("+++ ")
+    return lines[at].startswith("+++ ") and bool(following) and bool(_HUNK.match(following[0]))
+
+
+def _body(lines: Sequence[str], old: int, new: int) -> list[str]:
+    """Return the lines of a hunk: as many of each side as it says, and no more."""
+    taken = 0
+    for line in lines:
+        mark = line[:1]
+        is_old, is_new = mark in " -", mark in " +"
+        if mark == "\\":
+            taken += 1
+            continue
+        if not (mark or old > 0 < new) or mark not in " +-" or (is_old and old <= 0) or (is_new and new <= 0):
+            break
+        old, new, taken = old - is_old, new - is_new, taken + 1
+    return list(lines[:taken])
+
+
+def _numbered(body: list[str], old: int, new: int, width: int, compares: bool) -> Iterator[Line]:
+    at = 0
+    while at < len(body):
+        removed = _run_of("-", body, at)
+        added = _run_of("+", body, at + len(removed))
+        if not removed and not added:
+            yield _context(body[at], old, new, width)
+            is_line = not body[at].startswith("\\")
+            old, new, at = old + is_line, new + is_line, at + 1
+            continue
+        before, after = [line[1:] for line in removed], [line[1:] for line in added]
+        pairs = list(zip(before, after, strict=False)) if compares else []
+        for number, line in enumerate(before):
+            parts = _changes(*pairs[number])[0] if number < len(pairs) else ()
+            yield "removed", _row(f"{old + number:>{width}} {'':>{width}} -", line, "removed.word", parts)
+        for number, line in enumerate(after):
+            parts = _changes(*pairs[number])[1] if number < len(pairs) else ()
+            yield "added", _row(f"{'':>{width}} {new + number:>{width}} +", line, "added.word", parts)
+        old, new, at = old + len(removed), new + len(added), at + len(removed) + len(added)
+
+
+def _run_of(mark: str, body: list[str], at: int) -> list[str]:
+    end = at
+    while end < len(body) and body[end].startswith(mark):
+        end += 1
+    return body[at:end]
+
+
+def _context(line: str, old: int, new: int, width: int) -> Line:
+    if line.startswith("\\"):
+        return "quiet", f"{'':>{2 * width + 1}}  {exposed(line[1:].strip())}"
+    return "quiet", f"{old:>{width}} {new:>{width}}  {exposed(line[1:])}"
+
+
+def _row(head: str, line: str, role: str, parts: Iterable[tuple[int, int]]) -> str:
+    shown = exposed(line)
+    if shown != line:  # what is written out moves the rest
+        return head + shown
+    return emphasized(line, role, parts).after(head)
+
+
+Parts = tuple[tuple[int, int], ...]
+
+
+def _changes(before: str, after: str) -> tuple[Parts, Parts]:
+    """Return which parts of two lines differ; none where they have little in common."""
+    if max(len(before), len(after)) > _MOST_COMPARED_CHARS:
+        return (), ()
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.quick_ratio() < _SAME_ENOUGH or matcher.ratio() < _SAME_ENOUGH:
+        return (), ()
+    removed: list[tuple[int, int]] = []
+    added: list[tuple[int, int]] = []
+    for what, a, b, c, d in matcher.get_opcodes():
+        if what != "equal":
+            removed += _columns(old, a, b)
+            added += _columns(new, c, d)
+    return tuple(removed), tuple(added)
+
+
+def _columns(words: list[str], start: int, end: int) -> list[tuple[int, int]]:
+    first = sum(map(len, words[:start]))
+    return [(first, first + sum(map(len, words[start:end])))] if end > start else []

@@ -1,0 +1,83 @@
+"""How the screen looks: a style for each role of a text, and themes that change them."""
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....agent.config.settings import Theme
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(slots=True)
+class Look:
+    """How this process appears."""
+
+    theme: Theme = "dark"
+    is_plain: bool = False
+    """Words and line ends only."""
+
+
+LOOK = Look()
+
+
+def appear(theme: Theme, is_plain: bool) -> None:
+    """Let everything that is shown from now on look so."""
+    LOOK.theme, LOOK.is_plain = theme, is_plain
+    if is_plain:
+        # Every library that draws knows this one.
+        os.environ["TERM"] = "dumb"
+
+
+_DARK = {
+    "plain": "none",
+    "heading": "bold",
+    "quiet": "dim",
+    "thought": "dim italic",
+    "good": "green",
+    "careful": "yellow",
+    "caution": "bold yellow",
+    "frame": "not bold not dim yellow",
+    "wrong": "red",
+    "busy": "cyan",
+    "yolo": "bold red",
+    "added": "green",
+    "added.word": "bold reverse",
+    "removed": "red",
+    "removed.word": "bold reverse",
+    "hunk": "cyan",
+}
+"""Role -> style. Text of other rooms may name a style of rich itself."""
+_LIGHT = {
+    **_DARK,
+    "careful": "orange4",
+    "caution": "bold orange4",
+    "frame": "not bold not dim orange4",
+    "yellow": "orange4",
+    "bold yellow": "bold orange4",
+    "busy": "blue",
+    "cyan": "blue",
+    "hunk": "blue",
+    "good": "dark_green",
+    "green": "dark_green",
+    "added": "dark_green",
+}
+_STYLES: dict[Theme, dict[str, str]] = {"dark": _DARK, "light": _LIGHT, "none": _DARK}
+
+
+_AS_THEY_ARE = {name: name for name in _LIGHT.keys() - _DARK.keys()}
+"""What the light theme changes is put back by another one."""
+
+
+def put_on(console: "Console", theme: Theme) -> None:
+    """Let a console know the roles; with `none` there are bold and dim letters, but no colours."""
+    from rich.theme import Theme as RichTheme
+
+    console.push_theme(RichTheme({**_AS_THEY_ARE, **_STYLES[theme]}))
+    console.no_color = theme == "none" or bool(os.environ.get("NO_COLOR"))
+
+
+def code_theme(theme: Theme) -> str:
+    """Return the name of what colours code."""
+    return "ansi_light" if theme == "light" else "ansi_dark"

@@ -1,0 +1,116 @@
+"""Breaks lines that are wider than their place, between words if that is possible; no character is lost."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ..terminal import Glyphs
+from .diffs import Emphasized, Line, behind, emphasized
+
+_PIECES = re.compile(r"\s+|\S+")
+_GAP = 3
+"""Columns between two entries of a row."""
+
+
+def wrap(text: str, cells: int, indent: int = 0) -> list[str]:
+    """Return rows that make the text again when they are joined; all but the first have an indent less room.
+
+    A word that is wider than a row is broken where the row ends. A blank at the end of a row may stand one
+    column further right.
+    """
+    rows: list[str] = []
+    row, room = "", max(1, cells)
+    for piece in _PIECES.findall(text):
+        rest = piece
+        while rest:
+            taken = _fitting(rest, room - _cell_len(row))
+            if not taken and row and rest[0] == " ":
+                taken = 1
+            is_torn = taken < len(rest) and not rest.isspace() and _fits(rest, max(1, cells - indent))
+            if taken and not is_torn:
+                row, rest = row + rest[:taken], rest[taken:]
+            if rest and (row or rows):
+                rows.append(row)
+                row, room = "", max(1, cells - indent)
+            elif rest:  # a row too narrow for a single character
+                row, rest = row + rest[:1], rest[1:]
+    return [*rows, row]
+
+
+def _cell_len(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _fits(text: str, cells: int) -> bool:
+    return _fitting(text, cells) == len(text)
+
+
+def _fitting(text: str, cells: int) -> int:
+    """Return how many of the first characters fit into so many columns; the others are not looked at."""
+    used = 0
+    for count, char in enumerate(text):
+        used += _cell_len(char)
+        if used > cells:
+            return count
+    return len(text)
+
+
+def framed(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Iterator[Line]:
+    """Yield lines behind a bar; where a line goes on in a further row, the bar is a broken one.
+
+    `cells` is the width of the frame; None leaves every line whole.
+    """
+    bar, broken = f"{glyphs.bar} ", f"{glyphs.broken} "
+    for style, text in lines:
+        room = len(text) if cells is None else max(8, cells - len(bar) - 1)
+        indent = min(len(text) - len(text.lstrip()) + 2, room // 3)
+        start = 0
+        for number, row in enumerate(wrap(text, room, indent)):
+            shown = _part(text, start, start + len(row))
+            yield style, in_frame(behind(broken + " " * indent if number else bar, shown))
+            start += len(row)
+
+
+def in_frame(text: str) -> Emphasized:
+    """Return a row of a question, which begins with a piece of its frame."""
+    row = text if isinstance(text, Emphasized) else Emphasized(text)
+    row.frame = 1
+    return row
+
+
+def _part(text: str, start: int, end: int) -> str:
+    """Return a piece of a text; what stands out in it still does."""
+    if not isinstance(text, Emphasized):
+        return text[start:end]
+    within = [(max(a, start) - start, min(b, end) - start) for a, b in text.parts if a < end and b > start]
+    return emphasized(text[start:end], text.role, within)
+
+
+def flow(entries: Iterable[str], cells: int) -> Iterator[str]:
+    """Yield rows with as many entries side by side as fit; a wide entry is wrapped below its beginning."""
+    row = ""
+    for entry in entries:
+        longer = f"{row}{' ' * _GAP}{entry}" if row else entry
+        if row and _cell_len(longer) > cells:
+            yield row
+            longer = entry
+        row = longer
+        if _cell_len(row) > cells:
+            first, *more = (one.rstrip() for one in wrap(row, cells, 4))
+            yield first
+            yield from (f"    {one}" for one in more[:-1])
+            row = f"    {more[-1]}" if more else ""
+    if row:
+        yield row
+
+
+def hanging(head: str, text: str, cells: int) -> Iterator[str]:
+    """Yield `head` and the text behind it, what does not fit below the text; a wide head stands alone."""
+    indent = _cell_len(head) if _cell_len(head) <= cells * 3 // 5 else 2
+    rows = wrap(text, cells - indent - 1)
+    if indent < _cell_len(head):
+        yield head.rstrip()
+        head = " " * indent
+    for number, row in enumerate(rows):
+        yield f"{' ' * indent if number else head}{row}".rstrip()

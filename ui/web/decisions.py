@@ -1,0 +1,73 @@
+"""Serves the page of what waits at `/`, and takes decisions from its forms."""
+
+import hmac
+import secrets
+from typing import TYPE_CHECKING, get_args
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from ...state.calls import CallDecision, Settlement
+from ...state.errors import SandburError, UsageError
+from .page import HEADERS, page
+from .waiting_approvals import overview, record
+
+if TYPE_CHECKING:
+    from ...agent.config.settings import Said
+    from ...state.store.store import Store
+
+_MOST_BYTES = 64_000
+_SETTLEMENTS: tuple[Settlement, ...] = get_args(Settlement)
+_DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(_SETTLEMENTS, "settled")}
+"""What was pressed -> what the page says afterwards."""
+
+
+def add_decisions(app: FastAPI, store: "Store", said: "Said") -> None:
+    """Add the page and what its forms are sent to; both are for whoever the guard lets in."""
+    form_token = secrets.token_urlsafe(32)
+    """In the forms of this process alone: another site's page cannot know it."""
+
+    async def shown(note: str = "", problem: str = "", status: int = 200) -> Response:
+        found = await store.database.offload(lambda: overview(store))
+        return HTMLResponse(page(found, form_token, note, problem), status, HEADERS)
+
+    @app.get("/")
+    async def waiting(request: Request) -> Response:
+        return await shown(request.query_params.get("said", ""))
+
+    @app.post("/decide")
+    async def decide(request: Request) -> Response:
+        try:
+            fields = await _fields(request)
+            if not hmac.compare_digest(fields.get("form_token", "").encode(), form_token.encode()):
+                return await shown(
+                    problem="This form is of another start of the server. Look again.", status=403
+                )
+            await record(said, fields.get("session", ""), _decision(fields), fields.get("shown", ""))
+        except SandburError as error:
+            return await shown(problem=f"Nothing was recorded: {error}", status=409)
+        return RedirectResponse(f"/?said={_DONE[fields['decision']]}", 303, HEADERS)
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    """Return the fields of a form; raises `UsageError` for anything else."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise UsageError("This is too much for a decision.")
+    sent = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
+    return {name: values[-1] for name, values in sent.items()}
+
+
+def _decision(fields: dict[str, str]) -> CallDecision:
+    """Return what was pressed; raises `UsageError` for what no form sends."""
+    pressed, call_id, words = (fields.get(name, "") for name in ("decision", "call", "words"))
+    if pressed in _SETTLEMENTS:
+        result = "" if pressed == "rerun" else words.strip()
+        return CallDecision(call_id=call_id, settle=pressed, result=result)
+    if pressed not in _DONE:
+        raise UsageError("There is no such decision.")
+    reason = words.strip() if pressed == "deny" else ""
+    return CallDecision(call_id=call_id, approved=pressed == "approve", reason=reason)

@@ -1,0 +1,202 @@
+"""The page of what waits for a decision: forms without a script, for a phone as for a wide screen."""
+
+from collections.abc import Iterator, Sequence
+
+from ...state.session import SessionSummary
+from ..report.markup import Html, block, joined, tag
+from ..terminal.lines import Line, ago
+from ..terminal.terminal import shortened
+from .waiting_approvals import LeftMessages, Overview, StoppedSession, WaitingCall, WaitingSession, run_page
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "cache-control": "no-store",
+    # With `no-referrer` a browser would not say which site a form was sent from.
+    "referrer-policy": "same-origin",
+}
+
+NOTES = {
+    "approved": "Approved. It runs when the session goes on.",
+    "denied": "Denied. The model is told when the session goes on.",
+    "settled": "Settled. The session can go on.",
+}
+"""What a page may be asked to say: nothing that comes from outside is said as it is."""
+
+_MOST_MESSAGE_CHARS = 200
+_CSS = """
+:root{color-scheme:light dark;--bg:#fbfaf8;--card:#fff;--ink:#1d1c1a;--soft:#6b6862;--line:#dcd8cf;
+--code:#f5f3ee;
+--accent:#3858c9;--go:#1f7a43;--stop:#b3261e;--warn:#8a5a00}
+@media (prefers-color-scheme:dark){:root{--bg:#151618;--card:#1d1f22;--ink:#e7e5e0;--soft:#a09c94;
+--line:#3a3d42;
+--code:#26282c;--accent:#8fa8ff;--go:#6fcf97;--stop:#ff8a80;--warn:#f0c36d}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--bg);color:var(--ink);
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:60rem;margin:0 auto;padding:1rem}
+nav{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;font-size:.9rem}
+a{color:var(--accent)}
+h1{font-size:1.4rem;margin:.8rem 0}
+h2{font-size:1.1rem;margin:0;overflow-wrap:anywhere}
+section,.note{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.9rem;
+margin:0 0 1rem}
+.note{border-left:4px solid var(--accent);overflow-wrap:anywhere}.note.bad{border-left-color:var(--stop)}
+.soft{color:var(--soft);font-size:.88rem;overflow-wrap:anywhere;margin:.2rem 0}
+.why{color:var(--warn);overflow-wrap:anywhere;margin:.5rem 0}
+article{border-top:1px solid var(--line);margin-top:.8rem;padding-top:.8rem}
+h3{font-size:1rem;margin:0;overflow-wrap:anywhere}
+pre,code{font:13px/1.5 ui-monospace,"Cascadia Mono",Menlo,Consolas,monospace}
+pre{background:var(--code);border-radius:8px;padding:.7rem;margin:.5rem 0;white-space:pre-wrap;
+overflow-wrap:anywhere;
+max-height:60vh;overflow:auto}
+code{overflow-wrap:anywhere}
+.removed,.wrong{color:var(--stop)}.added,.good{color:var(--go)}.hunk{color:var(--accent)}
+.heading{font-weight:650}.quiet{color:var(--soft)}.careful,.caution{color:var(--warn)}.caution{font-weight:650}
+form{display:flex;flex-wrap:wrap;gap:.5rem;margin:.5rem 0 0}
+input{flex:1 1 14rem;min-width:0;font:inherit;padding:.55rem .6rem;border:1px solid var(--line);
+border-radius:8px;
+background:var(--bg);color:var(--ink)}
+button{font:inherit;font-weight:600;min-height:44px;padding:.4rem 1.1rem;border-radius:8px;
+cursor:pointer;
+border:1px solid currentColor;background:none;color:var(--ink)}
+button.go{color:var(--go)}button.stop{color:var(--stop)}
+ul{padding-left:1.1rem;margin:.4rem 0}li{overflow-wrap:anywhere;margin:.2rem 0}
+"""
+
+
+def page(found: Overview, form_token: str, note: str = "", problem: str = "") -> Html:
+    """Return the whole page; `problem` is shown as text, whatever it says."""
+    count = sum(len(one.calls) for one in found.waiting) + sum(len(one.inside) for one in found.stopped)
+    title = f"{count} waiting" if count else "Nothing waits"
+    body = joined(
+        tag("nav", tag("a", "Look again", href="/"), tag("a", "All runs", href="/projects")),
+        tag("h1", f"{title} for your decision" if count else f"{title} for a decision"),
+        tag("p", problem, class_="note bad", role="alert") if problem else Html(),
+        tag("p", NOTES[note], class_="note", role="status") if note in NOTES else Html(),
+        _going_on(found.due),
+        joined(*(_session(one, form_token) for one in found.waiting)),
+        joined(*(_died(one) for one in found.stopped if one.inside)),
+        tag("p", f"{found.left_out} sessions more wait.", class_="soft") if found.left_out else Html(),
+        _stopped([one.summary for one in found.stopped if not one.inside]),
+        _left(found.messages),
+    )
+    return joined(
+        Html("<!doctype html>"),
+        tag("html", _head(title), tag("body", tag("main", body)), lang="en"),
+        Html("\n"),
+    )
+
+
+def _head(title: str) -> Html:
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"{title} · Sandbur"),
+        tag("style", Html(_CSS)),
+    )
+
+
+def _going_on(due: int) -> Html:
+    if not due:
+        return Html()
+    runs = "1 session is decided and goes" if due == 1 else f"{due} sessions are decided and go"
+    return tag("p", f"{runs} on with ", tag("code", "sandbur resume --due"), ".", class_="note")
+
+
+def _session(found: WaitingSession, form_token: str) -> Html:
+    one = found.summary
+    facts = (one.cwd, one.model, f"mode {found.mode}", ago(one.updated_at))
+    imported = " · imported: what it says comes from elsewhere" if one.is_foreign else ""
+    return tag(
+        "section",
+        tag("h2", tag("a", one.title or one.id, href=run_page(one))),
+        tag("p", f"{' · '.join(facts)}{imported}", class_="soft"),
+        joined(*(_call(one.id, call, form_token) for call in found.calls)),
+    )
+
+
+def _call(session_id: str, waiting: WaitingCall, form_token: str) -> Html:
+    call = waiting.call
+    is_unknown = call.kind == "outcome_unknown"
+    said = "was running when its process died; nobody knows what came of it" if is_unknown else "wants to run"
+    fields = {"form_token": form_token, "session": session_id, "call": call.call_id, "shown": waiting.digest}
+    hidden = joined(*(tag("input", type="hidden", name=name, value=value) for name, value in fields.items()))
+    return tag(
+        "article",
+        tag("h3", f"{call.tool} {said}"),
+        tag("pre", joined(*_lines(waiting.lines))),
+        tag("p", f"Asks: {call.reason}", class_="why") if call.reason and not is_unknown else Html(),
+        *(_settling(hidden) if is_unknown else _approving(hidden)),
+    )
+
+
+def _lines(lines: tuple[Line, ...]) -> Iterator[Html]:
+    for style, text in lines:
+        yield tag("span", block(text), class_=style or None)
+        yield Html("\n")
+
+
+def _approving(hidden: Html) -> Iterator[Html]:
+    yield tag("form", hidden, _button("approve", "Approve", "go"), method="post", action="/decide")
+    yield tag(
+        "form", hidden, tag("input", name="words", placeholder="Why not (told to the model)", maxlength=2000),
+        _button("deny", "Deny", "stop"), method="post", action="/decide",
+    )  # fmt: skip
+
+
+def _settling(hidden: Html) -> Iterator[Html]:
+    yield tag(
+        "form", hidden,
+        tag("input", name="words", placeholder="What the model should know", maxlength=2000),
+        _button("check", "Let the model check"), _button("done", "It took effect"),
+        _button("failed", "It failed"), _button("rerun", "Run it again", "stop"),
+        method="post", action="/decide",
+    )  # fmt: skip
+
+
+def _button(value: str, words: str, kind: str = "") -> Html:
+    return tag("button", words, name="decision", value=value, class_=kind or None)
+
+
+def _left(found: tuple[LeftMessages, ...]) -> Html:
+    if not found:
+        return Html()
+
+    def row(one: LeftMessages) -> Html:
+        words = shortened(" ".join(one.texts[0].split()), _MOST_MESSAGE_CHARS, "...")
+        more = f" and {len(one.texts) - 1} more" if len(one.texts) > 1 else ""
+        return tag(
+            "li", f"{one.summary.title or one.summary.id}: {words}{more} ", tag("code", one.summary.id)
+        )
+
+    head = joined(tag("h2", "Messages that wait"), tag("p", "Sent when the session goes on.", class_="soft"))
+    return tag("section", head, tag("ul", *map(row, found)))
+
+
+def _died(found: StoppedSession) -> Html:
+    one = found.summary
+    told = "Interrupted, outcome to decide: its process died while this ran. Going on finds out what can be "
+    return tag(
+        "section",
+        tag("h2", tag("a", one.title or one.id, href=run_page(one))),
+        tag("p", " · ".join((one.cwd, one.model, ago(one.updated_at))), class_="soft"),
+        tag("pre", "\n".join(found.inside)),
+        tag("p", f"{told}known, and asks the rest: ", tag("code", f"sandbur -r {one.id}"), class_="why"),
+    )
+
+
+def _stopped(sessions: Sequence[SessionSummary]) -> Html:
+    if not sessions:
+        return Html()
+
+    def row(one: SessionSummary) -> Html:
+        said = f"{one.title or one.id} ({one.status}, {ago(one.updated_at)}): "
+        return tag("li", said, tag("code", f"sandbur -r {one.id}"))
+
+    head = joined(tag("h2", "Stopped before the end"), tag("p", "They ask nothing yet.", class_="soft"))
+    return tag("section", head, tag("ul", *map(row, sessions)))

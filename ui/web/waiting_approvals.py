@@ -1,0 +1,187 @@
+"""What waits for a person's decision, of all sessions of a store, and the recording of what they decide."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...agent.history.tracking.entries import AppName, app_id, project_id
+from ...agent.runtime.runtime import Runtime
+from ...agent.session.session import whoami
+from ...state.calls import CallDecision, PendingCall
+from ...state.errors import SandburError, StoreError, UsageError
+from ...state.store.recording import last_moves
+from ..terminal.lines import Line, preview, title, unknown_lines
+
+if TYPE_CHECKING:
+    from ...agent.config.settings import Said
+    from ...agent.session.session import Session
+    from ...state.session import SessionSummary
+    from ...state.store.store import Store
+
+_WAITS = ("needs_approval", "needs_decision")
+_STOPPED = ("interrupted", "timeout", "rate_limited", "error")
+MOST_SESSIONS = 50
+"""On one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    call: PendingCall
+    lines: tuple[Line, ...]
+    """All that a decision may rest on, nothing left out."""
+    digest: str
+    """Of the call and its lines: what is decided about is what was shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingSession:
+    summary: "SessionSummary"
+    mode: str
+    calls: tuple[WaitingCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedSession:
+    summary: "SessionSummary"
+    inside: tuple[str, ...] = ()
+    """The calls that ran when its process died, which may have to be decided about once it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftMessages:
+    summary: "SessionSummary"
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What a person is wanted for."""
+
+    waiting: tuple[WaitingSession, ...]
+    stopped: "tuple[StoppedSession, ...]"
+    """Those that stopped in the middle, and ask nothing yet."""
+    due: int
+    """Those whose decisions are there, and which go on by themselves."""
+    left_out: int
+    messages: "tuple[LeftMessages, ...]" = ()
+    """What was said to sessions and is in no history yet."""
+
+
+def run_page(summary: "SessionSummary") -> str:
+    """Return where the tracking UI shows the run."""
+    return f"/project/{project_id(summary.cwd)}/null/{app_id(AppName(summary.id))}"
+
+
+def overview(store: "Store") -> Overview:
+    """Read what waits, the oldest first; changes nothing."""
+    sessions = store.sessions()
+    asking = [one for one in sessions if one.status in _WAITS][::-1]
+    shown = [found for one in asking[:MOST_SESSIONS] if (found := _read(store, one)) is not None]
+    stopped = [one for one in sessions if one.status in _STOPPED and not one.wake_at]
+    return Overview(
+        tuple(one for one in shown if one.calls),
+        tuple(StoppedSession(one, _inside(store, one)) for one in stopped[:MOST_SESSIONS]),
+        sum(bool(one.wake_at) for one in sessions),
+        max(0, len(asking) - MOST_SESSIONS),
+        tuple(_left(store, sessions)),
+    )
+
+
+def _left(store: "Store", sessions: "Sequence[SessionSummary]") -> "Iterator[LeftMessages]":
+    """Yield the messages that wait, of the sessions used last."""
+    from ...state.store.sessions.inbox import with_messages
+
+    named = with_messages(store.database)
+    for one in [one for one in sessions if one.id in named][:MOST_SESSIONS]:
+        with suppress(StoreError, ValueError):
+            inbox = store.inbox(one.id)
+            if texts := tuple(message.text for message in inbox.stored(inbox.stored_taken())):
+                yield LeftMessages(one, texts)
+
+
+def _read(store: "Store", summary: "SessionSummary") -> WaitingSession | None:
+    try:
+        view = store.show(summary.id)
+    except (StoreError, ValueError):
+        return None  # gone since it was listed, or damaged: `sandbur sessions verify` says which
+    calls = tuple(shown_call(call, view.settings.cwd) for call in view.state.undecided_calls)
+    return WaitingSession(summary, view.state.execution_mode, calls)
+
+
+def _inside(store: "Store", summary: "SessionSummary") -> tuple[str, ...]:
+    """Return what a dead session was doing whose outcome is not on record; changes nothing."""
+    if summary.status != "interrupted":
+        return ()
+    try:
+        calls = store.show(summary.id).state.pending_tool_calls
+        ids = [call.call_id for call in calls]
+        moves = last_moves(store.database, summary.id, ids, ("started", "decided", "finished"))
+    except (StoreError, ValueError):
+        return ()
+    return tuple(
+        title(call.tool, call.arguments)
+        for call in calls
+        if moves.get(call.call_id) == "started" and call.effect not in ("read", "idempotent")
+    )
+
+
+def shown_call(call: PendingCall, cwd: str) -> WaitingCall:
+    shows: Callable[[PendingCall, str], Sequence[Line] | Iterator[Line]] = (
+        _unknown if call.kind == "outcome_unknown" else _approval
+    )
+    lines = tuple(shows(call, cwd))
+    # How long ago it was is said anew each time.
+    said = "\n".join(text for _, text in lines if not text.startswith("started: "))
+    whole = "\0".join((call.call_id, call.tool, call.arguments, call.kind, call.reason, said))
+    return WaitingCall(call, lines, hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest())
+
+
+def _unknown(call: PendingCall, cwd: str) -> Iterator[Line]:
+    return unknown_lines(call, cwd, is_whole=True)
+
+
+def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:
+    return preview(call.tool, call.arguments, cwd)
+
+
+async def record(said: "Said", session_id: str, decision: CallDecision, digest: str) -> bool:
+    """Record a decision about the call that was shown, as `approve --record-only` does; nothing runs.
+
+    Return whether other calls of the session wait still. Raises `SandburError`: `UsageError` where the call
+    is not any more what was shown.
+    """
+    runtime = Runtime.open(said, os.environ)
+    try:
+        session = await runtime.resume(session_id, needs_model=False)
+        _require_same(session, decision, digest)
+        signed = decision.model_copy(update={"by": f"{whoami()} (in a browser)"})
+        error: SandburError | None = None
+        async for event in session.decide([signed], record_only=True):
+            failed = getattr(event, "error", None)
+            if failed is not None:
+                error = StoreError(failed.message)
+        if error is not None:
+            raise error
+        waiting = session.state.undecided_calls
+        if any(call.call_id == decision.call_id for call in waiting):
+            raise UsageError(
+                "The decision cannot be taken as it is.", f"See: sandbur sessions show {session_id}"
+            )
+        return bool(waiting)
+    finally:
+        await runtime.aclose()
+
+
+def _require_same(session: "Session", decision: CallDecision, digest: str) -> None:
+    """Refuse a decision about a call that is gone, decided, or another one than was shown."""
+    waiting = {call.call_id: call for call in session.state.undecided_calls}
+    call = waiting.get(decision.call_id)
+    if call is None or session.next_action != "human_confirm":
+        raise UsageError("This call does not wait any more: it was decided, or the run went on.")
+    if shown_call(call, session.settings.cwd).digest != digest:
+        raise UsageError("What this call would do is not what was shown to you.", "Look at it again.")
+    if (call.kind == "outcome_unknown") != (decision.settle is not None):
+        raise UsageError("This call waits for another kind of decision.", "Look at it again.")
