@@ -10,6 +10,7 @@ from ..state.process.crashpoints import reach
 from .ports import ModelRequest, Ports, Reply, Toolbox
 from .ports.events import Notice, UsageChanged
 from .turn.burr_action import Changes, graph_action
+from .turn.calls.result_eviction import shortened
 from .turn.model_call import MAX_COMPRESSIONS, called
 
 KEEP_SHARE = 0.25
@@ -46,8 +47,6 @@ _ASK = (
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger one of the active histories, then hand back."""
-    from .turn.calls.result_eviction import shortened
-
     found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
     history, count = shortened(found, ports.toolbox, 1)
     is_asked = state.overflow_from == _ASKED_FROM

@@ -1,16 +1,17 @@
 """Runs the approved calls: intent on disk, act, result on disk; results go into the active history."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ..state.application import ASKED_ONCE_MORE, ApplicationState
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
 from .ports.events import ToolFinished
 from .turn.burr_action import Changes, graph_action
-
-if TYPE_CHECKING:
-    from .turn.calls.tool_runner import ReadyCall, ToolRunner
+from .turn.calls.equipping import tell_of_change
+from .turn.calls.result_eviction import with_old_ones_put_away
+from .turn.calls.tool_results import refusal, result, settled, with_results
+from .turn.calls.tool_runner import ReadyCall, ToolRunner, refused
+from .turn.run_end import NOT_RUN, ended, ending, going_on
 
 
 @graph_action(
@@ -45,11 +46,6 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     A call that is not covered any more by what allowed it stops the round: it waits for a new decision, and
     with it every call after it. A call that ends the run stops it for good.
     """
-    from .turn.calls.result_eviction import with_old_ones_put_away
-    from .turn.calls.tool_results import with_results
-    from .turn.calls.tool_runner import ReadyCall, ToolRunner
-    from .turn.run_end import ending
-
     calls = state.pending_tool_calls
     if state.undecided_calls:
         raise AssertionError("the graph let an undecided call through")
@@ -77,8 +73,6 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
 def _told(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
     """Tell which tools there are from now on, if that changes."""
     if "equipment" in changes:
-        from .turn.calls.equipping import tell_of_change
-
         tell_of_change(state.equipment, changes["equipment"], ports)
     return changes
 
@@ -87,10 +81,6 @@ async def _ended_by(
     last: ToolResult, state: ApplicationState, ports: Ports, results: dict[int, ToolResult]
 ) -> Changes:
     """Answer the calls that have no result, then the person."""
-    from .turn.calls.tool_results import result, with_results
-    from .turn.calls.tool_runner import refused
-    from .turn.run_end import NOT_RUN, ended, going_on
-
     for offset, call in enumerate(state.pending_tool_calls):
         if offset not in results:
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
@@ -108,9 +98,6 @@ def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
 
 async def _known(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
     """Return the results of the calls that do not run: known from before, denied, unusable."""
-    from .turn.calls.tool_results import refusal, settled
-    from .turn.calls.tool_runner import refused
-
     calls = state.pending_tool_calls
     recorded = await ports.journal.recorded(call.call_id for call in calls)
     results: dict[int, ToolResult] = {}
@@ -127,7 +114,7 @@ async def _known(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]
     return results
 
 
-def _has_denied(state: ApplicationState, runner: "ToolRunner") -> bool:
+def _has_denied(state: ApplicationState, runner: ToolRunner) -> bool:
     """Tell whether a person or a rule denied a call of this round, of which a part may have ended before."""
     calls = (*state.pending_tool_calls, *runner.denied)
     denied = any(call.decision == "denied" and call.decided_by != "policy" for call in calls)
@@ -135,7 +122,7 @@ def _has_denied(state: ApplicationState, runner: "ToolRunner") -> bool:
     return denied or (state.last_round_denied and last is not None and last.role == "tool")
 
 
-def _batches(calls: "list[ReadyCall]") -> "list[list[ReadyCall]]":
+def _batches(calls: list[ReadyCall]) -> list[list[ReadyCall]]:
     """Group the calls to run: neighbouring reads together, everything else alone and in order."""
     batches: list[list[ReadyCall]] = []
     for ready in calls:

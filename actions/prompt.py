@@ -8,7 +8,12 @@ from ..state.conversation.messages import UserContent, assistant_said, person_sa
 from .ports import Ports
 from .ports.events import MessageAdded, Notice
 from .turn.burr_action import Changes, graph_action
+from .turn.calls.equipping import tell_of_change
+from .turn.calls.tool_results import close_calls
+from .turn.calls.user_command import taken_in
+from .turn.commands import answer_command
 from .turn.steering import HEARD_FIELDS, heard_in, with_heard
+from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
     "workflow_mode": "chat",
@@ -66,8 +71,6 @@ async def prompt(
     """
     said = user_input.strip() if isinstance(user_input, str) else user_input
     if runs is not None and isinstance(said, str):
-        from .turn.calls.user_command import taken_in
-
         closed = await _close_open_turn(state, ports)
         return {**_NEW_TURN, "turn_open": False, **await taken_in(said, runs, closed, ports)}
     message = person_said(said)
@@ -76,8 +79,6 @@ async def prompt(
         ports.emit(Notice(noted))
         return {"user_input": text}
     if isinstance(said, str) and said.startswith("/"):
-        from .turn.commands import answer_command
-
         answer = answer_command(text, state)
         if answer is not None:
             ports.emit(Notice(answer.notice))
@@ -93,8 +94,6 @@ async def prompt(
         history = history.append(runtime_said(advice.context))
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
-        from .turn.calls.equipping import tell_of_change
-
         tell_of_change(state.equipment, closed.equipment, ports)
     kept = {"equipment": closed.equipment, "inbox_taken": closed.inbox_taken}
     return {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
@@ -104,8 +103,6 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
     """Give what was interrupted its end, so that every call has a result and the model knows."""
     if not state.turn_open and not state.pending_tool_calls:
         return state
-    from .turn.calls.tool_results import close_calls
-    from .turn.step_turn import with_step
 
     is_open = state.turn_open
     state = await close_calls(state, ports)
@@ -127,7 +124,6 @@ def _said_in(step: VibeStep) -> str:
     history = list(step.chat_history)
     if not history or not history[-1].marks_cut:
         return ""
-    from .turn.step_turn import MAX_SUMMARY_CHARS
 
     said = history[-2].text
     return f"\nIt had said so far: {said[:MAX_SUMMARY_CHARS]}"

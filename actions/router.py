@@ -1,7 +1,6 @@
 """The one model call that both decides and does: an answer, tool calls, or a plan."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..state.application import ApplicationState
 from ..state.calls import PendingCall
@@ -9,13 +8,13 @@ from ..state.conversation.messages import Message
 from .ports import Ports, Reply
 from .ports.events import MessageAdded, Notice, ToolRequested
 from .turn.burr_action import Changes, graph_action
+from .turn.calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
 from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
+from .turn.output.answers import Closing, closing, forced_in_repair, refuse_further_tries, wanted_output
+from .turn.output.format import OutputFormat
+from .turn.run_end import going_on
 from .turn.steering import HEARD_FIELDS, with_heard
-
-if TYPE_CHECKING:
-    from .turn.output.answers import Closing
-    from .turn.output.format import OutputFormat
 
 _PLAN_STARTED = f"A plan is made first. Now call {SUBMIT_PLAN.name} with its steps."
 _NOT_RUN = "Not run: a plan is made first."
@@ -72,15 +71,12 @@ async def router(
 def _with_unique_ids(message: Message, ports: Ports) -> Message:
     if not message.tool_uses:
         return message
-    from .turn.calls.proposals import with_unique_ids
 
     return with_unique_ids(message, ports)
 
 
 async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
     if message.tool_uses:
-        from .turn.calls.proposals import record_wishes
-
         await record_wishes(message, pending, ports)
 
 
@@ -89,20 +85,17 @@ def _is_free(ports: Ports) -> bool:
     return ports.output is None and not ports.done_tool
 
 
-def _wanted(state: ApplicationState, ports: Ports) -> "tuple[str | None, OutputFormat | None]":
+def _wanted(state: ApplicationState, ports: Ports) -> tuple[str | None, OutputFormat | None]:
     """Return the tool that has to be called now, and the form of an answer in words."""
     if _is_free(ports):
         return None, None
-    from .turn.output.answers import forced_in_repair, refuse_further_tries, wanted_output
 
     refuse_further_tries(state, ports)
     return forced_in_repair(state, ports), wanted_output(ports)
 
 
-async def _closed(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> "Closing | None":
+async def _closed(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Closing | None:
     """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
-    from .turn.output.answers import closing
-
     closed = closing(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed
@@ -116,7 +109,6 @@ async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Messa
     """Return what the model is told where a hook wants the turn to go on."""
     if ports.advice is None:
         return None
-    from .turn.run_end import going_on
 
     return await going_on(state, ports, answer)
 
@@ -128,7 +120,6 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
         if reply.finish == "stop" and (more := await _going_on(before, ports, message.text)):
             return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
-    from .turn.calls.proposals import answer_all, count_bad_rounds, propose
 
     may_plan = ports.has_planning and before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None

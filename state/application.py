@@ -1,5 +1,7 @@
 """The whole working state of a session, field by field."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from operator import add, sub
 from typing import Any, Literal
@@ -38,13 +40,13 @@ class Usage(Record):
     cache_write_tokens: int | None = 0
     cost_usd: float | None = 0.0
 
-    def __add__(self, other: "Usage") -> "Usage":
+    def __add__(self, other: Usage) -> Usage:
         return self._with(other, add)
 
-    def __sub__(self, other: "Usage") -> "Usage":
+    def __sub__(self, other: Usage) -> Usage:
         return self._with(other, sub)
 
-    def _with(self, other: "Usage", operation: Callable[[Any, Any], Any]) -> "Usage":
+    def _with(self, other: Usage, operation: Callable[[Any, Any], Any]) -> Usage:
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
         return Usage.model_validate(
             {name: None if None in pair else operation(*pair) for name, pair in pairs.items()}

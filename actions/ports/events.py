@@ -1,5 +1,7 @@
 """What happens in a run, as typed values; every front end is a consumer of these."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 from collections.abc import Callable
@@ -79,7 +81,7 @@ class ToolFinished:
     step_id: str | None = None
 
     @classmethod
-    def of(cls, result: ToolResult, step_id: str | None = None) -> "ToolFinished":
+    def of(cls, result: ToolResult, step_id: str | None = None) -> ToolFinished:
         took_ms = result.duration_ms or 0
         return cls(result.call_id, result.tool, result.outcome, result.shown, took_ms, step_id)
 

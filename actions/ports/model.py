@@ -1,5 +1,7 @@
 """What the actions need of a language model."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -46,11 +48,11 @@ class ModelRequest:
     """Read one after the other: the global history, then the active step's."""
     forced_tool: str | None = None
     """The model must call this tool (adapters only offer it where forcing is refused)."""
-    output: "OutputFormat | None" = None
+    output: OutputFormat | None = None
     """The form of an answer in words, where the provider can be held to one."""
     purpose: Literal["turn", "summary"] = "turn"
     """`summary`: what older messages are compressed to, which nobody is shown."""
-    model: "Model | None" = None
+    model: Model | None = None
     """Who is asked in place of the session's model; only a middleware says so."""
 
     @property

@@ -1,5 +1,7 @@
 """What the actions of a session are bound to: model, tools, gate, journal; see `agent/runtime/wiring.py`."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,12 +21,12 @@ from ...state.databases.file_parts import OpenFile
 from ...state.session import WaitingMessage
 from ...state.trace import TraceRecord
 from ..masking.references import References
+from ..tools.functions.run_scope import RunScope
 from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
 
 if TYPE_CHECKING:
-    from ..tools.functions.run_scope import RunScope
     from ..turn.output.format import OutputFormat
     from .advice import Advice
 
@@ -132,7 +134,7 @@ class ToolOffer:
     """Of system prompt and tools."""
 
     @classmethod
-    def made(cls, system: str, specs: tuple[ToolSpec, ...]) -> "ToolOffer":
+    def made(cls, system: str, specs: tuple[ToolSpec, ...]) -> ToolOffer:
         described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
         fixed = system.encode() + described.encode()
         return cls(specs, len(fixed), hashlib.sha256(fixed).hexdigest())
@@ -234,12 +236,10 @@ class EventPort:
 class SharedByCalls:
     """What the calls of a run share: most runs call nothing that opens anything."""
 
-    _scope: "RunScope | None" = None
+    _scope: RunScope | None = None
 
-    def scope(self) -> "RunScope":
+    def scope(self) -> RunScope:
         if self._scope is None:
-            from ..tools.functions.run_scope import RunScope
-
             self._scope = RunScope()
         return self._scope
 
@@ -297,13 +297,13 @@ class Ports:
     """See `ToolContext.variables`."""
     token_counter: TokenCounter | None = None
     """Without one, requests are estimated by their bytes."""
-    output: "OutputFormat | None" = None
+    output: OutputFormat | None = None
     """The form of every answer; None: text."""
     has_planning: bool = True
     """Whether the model may make plans."""
     done_tool: str = ""
     """The tool by which a run has to end; empty: an answer in words ends it."""
-    advice: "Advice | None" = None
+    advice: Advice | None = None
     """Hooks; None: there are none."""
     inbox: SteeringInbox | None = None
     """None: nothing is said while it works."""

@@ -1,5 +1,7 @@
 """What the actions need of tools, and what tools are given."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +16,12 @@ from ...state.conversation.messages import (
     Text,
 )
 from ...state.databases.file_parts import OpenFile
+from ..tools.functions.run_scope import RunScope
+from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, Reach
 from .model import ToolSpec
 
 if TYPE_CHECKING:
-    from ..tools.functions.run_scope import RunScope
-    from ..workspace.backends.backend import KeptFiles
     from .session import Masker
 
 
@@ -126,7 +128,7 @@ class ToolContext:
     """Folders of Sandbur's own, which no snapshot of files takes in."""
     withheld: frozenset[str] = frozenset()
     """Variables of the environment that no command sees."""
-    masker: "Masker | None" = None
+    masker: Masker | None = None
     """Knows what placeholders in the arguments stand for."""
     prepared: Prepared | None = None
     """What `prepare` returned for this call; None: the tool prepares by itself."""
@@ -140,7 +142,7 @@ class ToolContext:
     """What earlier calls gave back; None: nothing of it can be read."""
     known: Mapping[str, str] | None = None
     """The versions of files that the model has read last, see `ToolOutcome.seen`. None: that is not kept."""
-    scope: "RunScope | None" = None
+    scope: RunScope | None = None
     """What lives as long as the run; None: what a call opens it closes itself."""
     written: str = ""
     """The JSON text of the arguments as it was judged and recorded: without secrets."""
@@ -307,7 +309,7 @@ class NamesOtherPlaces(Protocol):
 class KeptBySession(Protocol):
     """A tool that is another one in every session."""
 
-    def of_session(self, kept: "KeptFiles") -> Tool:
+    def of_session(self, kept: KeptFiles) -> Tool:
         """Return the one of a session."""
         ...
 

@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ...state.calls import Effect, FileChange
+from ..masking.masker import TextMasker
 from ..masking.references import filled, placeholder_in
 from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
 from ..workspace.paths import located, resolved
 from ..workspace.safe_open import Reach
+from ..workspace.text import load
+from .files.planned_write import prepared_in_thread, verified, write_planned
 from .schema import ToolArguments, parsed, spec_of
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
@@ -45,7 +48,6 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     """Returns what the arguments change below a folder, within a reach; raises `FileProblem`."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
-        from .files.planned_write import prepared_in_thread
 
         def plan() -> Prepared:
             return self.plan(self._filled(arguments, context), context.cwd, context.reach)
@@ -54,9 +56,6 @@ class WritingTool(BuiltinTool[ArgumentsT]):
 
     def _filled(self, arguments: ArgumentsT, context: ToolContext) -> ArgumentsT:
         """Return the arguments with the secrets that their placeholders stand for."""
-        from ..masking.masker import TextMasker
-        from ..workspace.text import load
-
         texts = {name: str(getattr(arguments, name)) for name in self.traits.references}
         if not any(placeholder_in(text) for text in texts.values()):
             return arguments
@@ -68,11 +67,7 @@ class WritingTool(BuiltinTool[ArgumentsT]):
         return arguments.model_copy(update=whole)
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:
-        from .files.planned_write import write_planned
-
         return await write_planned(context.prepared or await self.prepare(arguments, context))
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        from .files.planned_write import verified
-
         return await verified(changes)

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import Field
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from ...state.calls import KeptResult
 from ..ports import ToolContext, ToolOutcome, ToolTraits
+from ..turn.calls.result_limit import MAX_ROW_CHARACTERS, rows_of
 from .builtin import BuiltinTool
 from .schema import Count, PlainText, ToolArguments
 
@@ -52,8 +54,6 @@ class ReadResult(BuiltinTool[ReadResultArguments]):
 
 
 def _read(kept: KeptResult, arguments: ReadResultArguments, most_bytes: int) -> ToolOutcome:
-    from ..turn.calls.result_limit import rows_of
-
     is_gone = kept.output is None and kept.output_bytes > 0
     text = kept.content if kept.output is None else kept.output.decode(errors="replace")
     rows = rows_of(text)
@@ -106,16 +106,12 @@ def _matching(rows: Sequence[str], pattern: str) -> list[int]:
 
 def _searched(rows: Sequence[str]) -> Iterator[str]:
     """Yield each row with what belongs to the same line behind it, so that nothing is missed in between."""
-    from ..turn.calls.result_limit import MAX_ROW_CHARACTERS
-
     for row, following in zip(rows, (*rows[1:], ""), strict=True):
         yield row + following[:_OVERLAP_CHARACTERS] if len(row) == MAX_ROW_CHARACTERS else row
 
 
 def _search(pattern: str) -> Callable[[str], bool]:
     """Return a search that takes time in proportion to the text, whatever the pattern: a model wrote it."""
-    from pydantic_core import SchemaError, SchemaValidator, core_schema
-
     try:
         # Its engine is Rust's, which does not backtrack.
         schema = core_schema.str_schema(pattern=f"(?m){pattern}", regex_engine="rust-regex")

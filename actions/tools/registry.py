@@ -1,5 +1,7 @@
 """The built-in tools, and what they declare: whoever needs to know about a tool asks here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Container, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -16,7 +18,7 @@ FindsService = Callable[[], "SearchService"]
 """Returns what a search asks, when it is needed."""
 
 
-def builtin_tools(sandbox: "Sandbox | None" = None) -> dict[str, Tool]:
+def builtin_tools(sandbox: Sandbox | None = None) -> dict[str, Tool]:
     """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
     from .files.edit_file import EditFile
     from .files.glob import Glob
@@ -42,25 +44,25 @@ SERVER_PREFIX = "mcp__"
 """What the names of tools of servers begin with; rules mean them by the names of their servers."""
 
 
-def _http_request(search: "FindsService | None") -> Tool:
+def _http_request(search: FindsService | None) -> Tool:
     from .web.http_request import HttpRequest
 
     return HttpRequest()
 
 
-def _web_fetch(search: "FindsService | None") -> Tool:
+def _web_fetch(search: FindsService | None) -> Tool:
     from .web.web_fetch import WebFetch
 
     return WebFetch()
 
 
-def _web_search(search: "FindsService | None") -> Tool:
+def _web_search(search: FindsService | None) -> Tool:
     from .web.web_search import WebSearch
 
     return WebSearch(search)
 
 
-_NETWORK: Mapping[str, Callable[["FindsService | None"], Tool]] = {
+_NETWORK: Mapping[str, Callable[[FindsService | None], Tool]] = {
     "http_request": _http_request,
     "web_fetch": _web_fetch,
     "web_search": _web_search,
@@ -74,7 +76,7 @@ def usual_network_tools(has_search: bool) -> tuple[str, ...]:
     return NETWORK_TOOLS if has_search else NETWORK_TOOLS[:-1]
 
 
-def network_tools(names: Container[str], search: "FindsService | None" = None) -> dict[str, Tool]:
+def network_tools(names: Container[str], search: FindsService | None = None) -> dict[str, Tool]:
     """Return new tools of those names; `search` says where a search asks."""
     return {name: made(search) for name, made in _NETWORK.items() if name in names}
 
@@ -87,7 +89,7 @@ def result_reader() -> dict[str, Tool]:
     return {reader.spec.name: reader}
 
 
-def with_reader(tools: Toolbox, session: "SessionSettings") -> dict[str, Tool]:
+def with_reader(tools: Toolbox, session: SessionSettings) -> dict[str, Tool]:
     """Return the tools with the one that reads kept results; raises `ConfigError` for another of its name."""
     # Where nothing gives back results there is nothing to read.
     reader = result_reader() if session.max_result_tokens and tools else {}
@@ -97,7 +99,7 @@ def with_reader(tools: Toolbox, session: "SessionSettings") -> dict[str, Tool]:
 
 
 def toolbox_of(
-    names: Container[str], search: "FindsService | None" = None, sandbox: "Sandbox | None" = None
+    names: Container[str], search: FindsService | None = None, sandbox: Sandbox | None = None
 ) -> dict[str, Tool]:
     """Return the built-in tools, and those of the network that are named."""
     return builtin_tools(sandbox) | network_tools(names, search)

@@ -1,5 +1,7 @@
 """The border around what is worked out for a question: a bug in it goes to the log, and the run goes on."""
 
+from __future__ import annotations
+
 from types import TracebackType
 
 from ...state.errors import SandburError
@@ -18,7 +20,7 @@ class BugsLogged:
         self.bug = ""
         """The kind of the exception; empty if there was none."""
 
-    def __enter__(self) -> "BugsLogged":
+    def __enter__(self) -> BugsLogged:
         return self
 
     def __exit__(

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ...state.application import ApplicationState, Usage
 from ...state.conversation.messages import Block, Document, Image, Message, Text, Thinking, ToolUse
@@ -14,9 +14,7 @@ from ...state.trace import Failure, ModelCalled, RequestShape
 from ..masking.references import masked_arguments
 from ..ports import Discarded, MaskedStream, Masker, Model, ModelEvent, ModelRequest, Ports, Reply
 from ..ports.events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
-
-if TYPE_CHECKING:
-    from .output.format import OutputFormat
+from .output.format import OutputFormat
 
 _MAX_NOTICES = 20
 _INTERRUPTED = Failure(code="interrupted", message="The call was interrupted.")
@@ -188,7 +186,7 @@ async def ask(
     ports: Ports,
     histories: tuple[Transcript, ...],
     forced_tool: str | None = None,
-    output: "OutputFormat | None" = None,
+    output: OutputFormat | None = None,
     kept: Reply | None = None,
 ) -> Reply | None:
     """Ask the model and tell what streams in; None means that the request does not fit.

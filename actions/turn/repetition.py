@@ -1,5 +1,7 @@
 """Notices a model that goes round in circles: calls, alone or in a cycle, that come to the same each time."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
@@ -42,7 +44,7 @@ class _Past(NamedTuple):
     def is_of(self, call: PendingCall) -> bool:
         return (self.tool, self.arguments) == (call.tool, call.arguments)
 
-    def repeats(self, other: "_Past") -> bool:
+    def repeats(self, other: _Past) -> bool:
         """Tell whether it is the same call with the same result; one that did not run would have had it."""
         if (self.tool, self.arguments) != (other.tool, other.arguments):
             return False

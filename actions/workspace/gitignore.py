@@ -1,5 +1,7 @@
 """What git ignores in a folder: nested `.gitignore` files and `.git/info/exclude`, as ripgrep reads them."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -63,7 +65,7 @@ class FolderRules:
     """Absolute, with a slash at the end."""
     ignored: IgnoreFile | None
     excluded: IgnoreFile | None
-    above: "FolderRules | None"
+    above: FolderRules | None
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
         """True: left out; False: a `!` pattern asks for it; None: nothing said."""

@@ -1,5 +1,7 @@
 """Opens files without ever waiting for one, and says in a sentence what is wrong with a path."""
 
+from __future__ import annotations
+
 import difflib
 import errno
 import os
@@ -71,7 +73,7 @@ class FileStat(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> "FileStat":
+    def of(cls, status: os.stat_result) -> FileStat:
         return cls(status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 

@@ -5,6 +5,9 @@ thread or process puts in its way makes the operation fail. Linux does this in o
 that call the way is walked folder by folder.
 """
 
+from __future__ import annotations
+
+import ctypes
 import errno
 import os
 import platform
@@ -47,7 +50,7 @@ class Reach:
     roots."""
 
     @classmethod
-    def of(cls, roots: Sequence[Path], judged: Sequence[str] | None = None) -> "Reach":
+    def of(cls, roots: Sequence[Path], judged: Sequence[str] | None = None) -> Reach:
         real = tuple(os.path.realpath(root) for root in roots)
         return cls(real, None if judged is None else frozenset(judged))
 
@@ -184,7 +187,6 @@ def _opener() -> Opener:
 
 
 def _kernel_opener() -> Opener:
-    import ctypes
 
     class How(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))

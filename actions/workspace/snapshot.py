@@ -1,5 +1,7 @@
 """The files of a workspace as they are before a command, so that what the command did to them can be told."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -176,7 +178,7 @@ class Snapshot:
         record: Path,
         left_out: Sequence[Path] = (),
         is_secret: IsSecret | None = None,
-    ) -> "Snapshot":
+    ) -> Snapshot:
         """Look at all files below `root`, and write to `record` what another process needs to go on.
 
         Contents that are new are copied into the folder `cache`. What begins like one of the paths in
@@ -194,7 +196,7 @@ class Snapshot:
         return snapshot
 
     @classmethod
-    def load(cls, record: Path, cache: Path) -> "Snapshot | None":
+    def load(cls, record: Path, cache: Path) -> Snapshot | None:
         """Return the snapshot that another process took; None if its record is missing or damaged."""
         try:
             read = _read_record(record)

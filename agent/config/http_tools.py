@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
+from ...actions.ports import Tool
+from ...actions.tools.http.documents import tool_of, tools_of_api
 from ...actions.tools.http.tables import HttpToolTable, OpenApiTable, TableT, checked_tables
+from ...actions.tools.http.tool import HttpTool
 from ...state.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ...actions.ports import Tool
-    from ...actions.tools.http.tool import HttpTool
 
 KEYS = ("http_tools", "openapi")
 
@@ -65,7 +64,7 @@ class ConfiguredTools:
         self._env = env
         self._made: tuple[HttpTool, ...] | None = None
 
-    async def tools(self) -> "Sequence[Tool]":
+    async def tools(self) -> Sequence[Tool]:
         """Return them all; raises `ConfigError`."""
         return self._all()
 
@@ -80,10 +79,8 @@ class ConfiguredTools:
     async def aclose(self) -> None:
         """There is nothing to let go of: a connection lives as long as its call."""
 
-    def _all(self) -> "tuple[HttpTool, ...]":
+    def _all(self) -> tuple[HttpTool, ...]:
         if self._made is None:
-            from ...actions.tools.http.documents import tool_of, tools_of_api
-
             made = [tool_of(name, one.table, one.source, self._env) for name, one in self._requests.items()]
             for name, one in self._apis.items():
                 made += tools_of_api(name, one.table, one.source, one.folder, self._env)

@@ -1,5 +1,7 @@
 """The settings of a run: flags, then environment, then project file, then user file, then defaults."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys
@@ -148,8 +150,8 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
 
 
 def _providers(
-    tables: "Mapping[str, ProviderTable]", redirected: Container[str]
-) -> "dict[str, ProviderOverride]":
+    tables: Mapping[str, ProviderTable], redirected: Container[str]
+) -> dict[str, ProviderOverride]:
     """Return the providers of the tables; one that a project redirected gets no known key there."""
     from ..models.providers import ProviderOverride
 
@@ -269,7 +271,7 @@ def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
     return None
 
 
-def _servers(layers: list[_Layer]) -> "dict[str, McpServer]":
+def _servers(layers: list[_Layer]) -> dict[str, McpServer]:
     """Return the tool servers by name, each with where it is configured."""
     found = _tables("mcp_servers", layers)
     if not found:
@@ -282,7 +284,7 @@ def _servers(layers: list[_Layer]) -> "dict[str, McpServer]":
     }
 
 
-def _configured(key: str, layers: list[_Layer]) -> "dict[str, Configured[Any]]":
+def _configured(key: str, layers: list[_Layer]) -> dict[str, Configured[Any]]:
     """Return the tables below a key by name, each with where it is written."""
     found = _tables(key, layers)
     if not found:
@@ -347,8 +349,8 @@ def _project_file_layer(path: Path, content: bytes, folder: Path, notices: list[
 
 
 def _without_own(
-    tables: "Mapping[str, McpServerTable]", path: Path, notices: list[str]
-) -> "dict[str, McpServerTable]":
+    tables: Mapping[str, McpServerTable], path: Path, notices: list[str]
+) -> dict[str, McpServerTable]:
     """Take from a project's servers what only the person's own file can say of them."""
     from .mcp_servers import OWN_ALONE
 

@@ -190,7 +190,7 @@ class MissingVariable(Exception):
 def filled_in(text: str, env: Mapping[str, str]) -> str:
     """Replace `${VAR}` and `${VAR:-default}`; raises `MissingVariable`."""
 
-    def value(found: "re.Match[str]") -> str:
+    def value(found: re.Match[str]) -> str:
         if found[1] in env:
             return env[found[1]]
         if found[2] is None:

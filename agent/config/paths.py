@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ...state.databases.sqlite import require_own
 from ...state.errors import ConfigError, UsageError
 
 CONFIG_NAME = ".sandbur/config.toml"
@@ -152,8 +153,6 @@ def make_private(home: Path) -> None:
 
     Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
     """
-    from ...state.databases.sqlite import require_own
-
     if home.is_symlink() and not home.exists():
         raise ConfigError(
             f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."

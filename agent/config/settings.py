@@ -1,5 +1,7 @@
 """The settings, one row each: key, kind, default, variable, flag and how sources merge."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
@@ -65,7 +67,7 @@ class Declared:
         super().__init_subclass__()
         found = dict(cls.declarations)
         for name, kind in vars(cls).get("__annotations__", {}).items():
-            if kind is ClassVar or getattr(kind, "__origin__", None) is ClassVar:
+            if "ClassVar" in str(kind):
                 continue
             value = vars(cls).get(name, _NEEDED)
             found[name] = value if isinstance(value, Declaration) else Declaration(value)
@@ -163,7 +165,7 @@ class Settings(Declared):
         flag=("--fallback-model", "A,B", "used if MODEL is down"),
         about="models that are used, in this order, while the first one is down",
     )
-    effort: "Effort | None" = _row(
+    effort: Effort | None = _row(
         None,
         "effort",
         "SANDBUR_EFFORT",
@@ -171,7 +173,7 @@ class Settings(Declared):
         flag=("--effort", "LEVEL", "how much the model thinks: " + " | ".join(EFFORTS)),
         about="how much the model thinks; without it as the provider has it",
     )
-    mode: "ExecutionMode" = _row(
+    mode: ExecutionMode = _row(
         "interactive",
         "mode",
         "SANDBUR_MODE",
@@ -212,7 +214,7 @@ class Settings(Declared):
         "catastrophic",
         about="whether what no undo reaches asks in every mode; only your own file may say `run`",
     )
-    add_dirs: "tuple[Path, ...]" = _row(
+    add_dirs: tuple[Path, ...] = _row(
         (),
         "folders",
         "SANDBUR_ADD_DIR",
@@ -221,7 +223,7 @@ class Settings(Declared):
         ("--add-dir", "DIR", "one more folder to work in; repeatable"),
         about="folders to work in beside the working folder",
     )
-    sandbox: "SandboxWish" = _row(
+    sandbox: SandboxWish = _row(
         "off",
         "sandbox",
         "SANDBUR_SANDBOX",
@@ -300,7 +302,7 @@ class Settings(Declared):
         harmless=True,
         about="seconds of one run, then it stops",
     )
-    cwd: "Path" = _row(None, "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
+    cwd: Path = _row(None, "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
     store: str = _row(
         "",
         "line",
@@ -330,7 +332,7 @@ class Settings(Declared):
         "SANDBUR_RESUME",
         about="whether the chat goes on with an interrupted run at Enter (`ask`) or at once (`go`)",
     )
-    durability: "Durability" = _row(
+    durability: Durability = _row(
         "full",
         "durability",
         "SANDBUR_DURABILITY",
@@ -348,7 +350,7 @@ class Settings(Declared):
         "SANDBUR_WEB_TOOLS",
         about="whether new sessions have tools that reach out over the network; the gate judges every call",
     )
-    search_provider: "SearchProvider | None" = _row(
+    search_provider: SearchProvider | None = _row(
         None,
         "search",
         "SANDBUR_SEARCH_PROVIDER",
@@ -360,7 +362,7 @@ class Settings(Declared):
     search_key_env: str | None = _row(
         None, "line", "SANDBUR_SEARCH_KEY_ENV", about="the variable that holds its key, if not the usual one"
     )
-    prices: "Mapping[str, Price]" = _row(
+    prices: Mapping[str, Price] = _row(
         {},
         "prices",
         merge="entries",
@@ -371,26 +373,26 @@ class Settings(Declared):
         {}, "windows", merge="entries", harmless=True, about="context windows in tokens, by PROVIDER/MODEL"
     )
     aliases: Mapping[str, str] = _row({}, "aliases", merge="entries", about="names of your own for models")
-    providers: "Mapping[str, ProviderOverride]" = _row(
+    providers: Mapping[str, ProviderOverride] = _row(
         {}, "providers", merge="entries", about="servers of your own, or other addresses of known providers"
     )
-    transport: "TransportName" = _row(
+    transport: TransportName = _row(
         "http",
         "transport",
         "SANDBUR_TRANSPORT",
         harmless=True,
         about="how models are asked: straight over HTTP, or by the SDKs of OpenAI and Anthropic (`sdk`)",
     )
-    mcp_servers: "Mapping[str, McpServer]" = _row(
+    mcp_servers: Mapping[str, McpServer] = _row(
         {}, "mcp_servers", merge="entries", about="tool servers by name; `sandbur mcp` changes them"
     )
-    hooks: "tuple[HookCommand, ...]" = _row(
+    hooks: tuple[HookCommand, ...] = _row(
         (), "hooks", merge="all", about="commands that are told what happens, and may refuse it"
     )
-    http_tools: "Mapping[str, Configured[HttpToolTable]]" = _row(
+    http_tools: Mapping[str, Configured[HttpToolTable]] = _row(
         {}, "tables", merge="entries", about="tools that are HTTP requests, by name"
     )
-    openapi: "Mapping[str, Configured[OpenApiTable]]" = _row(
+    openapi: Mapping[str, Configured[OpenApiTable]] = _row(
         {}, "tables", merge="entries", about="APIs of which some operations are tools, by name"
     )
     variables: tuple[str, ...] = _row(
@@ -423,13 +425,13 @@ class Settings(Declared):
         harmless=True,
         about="how the input line of the chat is edited: `emacs` or `vi`",
     )
-    home: "Path"
+    home: Path
     """The data folder; no setting, but resolved with them, as what follows."""
     notices: tuple[str, ...] = ()
     """What was ignored and why."""
-    untrusted_config: "Path | None" = None
+    untrusted_config: Path | None = None
     """A project configuration that was ignored because nobody trusted its folder."""
-    untrusted_servers: "Path | None" = None
+    untrusted_servers: Path | None = None
     """A `.mcp.json` that was ignored because nobody trusted it."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Key -> who says something about it, the one that counts first; without an entry: the default."""

@@ -14,6 +14,7 @@ from ...state.databases.database import Durability
 from ...state.errors import ConfigError, SandburError
 from ...state.session import Effort, SandboxWish
 from ..models.providers import TransportName, WireFormat
+from .mcp_servers import checked_tables
 from .paths import decoded
 from .settings import Catastrophic, Editing, Kind, Resuming, SearchProvider, Theme
 from .values import ROWS, Named, Values
@@ -126,8 +127,6 @@ def checked_by_type(
     if "hooks" in found:
         found["hooks"] = declared_hooks(found["hooks"], source, error)
     if "mcp_servers" in found:
-        from .mcp_servers import checked_tables
-
         found["mcp_servers"] = checked_tables(found["mcp_servers"], source, error)
     return found
 

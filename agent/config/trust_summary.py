@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from ...actions.tools.http.tables import HttpToolTable, OpenApiTable, told_of_api
 from ...state.errors import ConfigError
 from ..extensions.hooks.declared import HookCommand
 from .mcp_servers import McpServerTable, parse_mcp_json, told
@@ -13,9 +14,6 @@ from .paths import MCP_JSON
 from .settings import SETTINGS
 from .sources import ProviderTable
 from .values import Values, parse_config
-
-if TYPE_CHECKING:
-    from ...actions.tools.http.tables import HttpToolTable, OpenApiTable
 
 _HARMLESS = frozenset(row.key for row in SETTINGS if row.is_harmless)
 """A key that no row calls harmless counts as dangerous."""
@@ -71,15 +69,13 @@ def _servers(tables: Mapping[str, McpServerTable]) -> Iterator[str]:
     return (told(name, table) for name, table in tables.items())
 
 
-def _requests(tables: "Mapping[str, HttpToolTable]") -> Iterator[str]:
+def _requests(tables: Mapping[str, HttpToolTable]) -> Iterator[str]:
     from ...actions.tools.http.tables import told
 
     return (told(name, table) for name, table in tables.items())
 
 
-def _apis(tables: "Mapping[str, OpenApiTable]") -> Iterator[str]:
-    from ...actions.tools.http.tables import told_of_api
-
+def _apis(tables: Mapping[str, OpenApiTable]) -> Iterator[str]:
     return (told_of_api(name, table) for name, table in tables.items())
 
 

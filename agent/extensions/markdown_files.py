@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from ...state.errors import ConfigError
 from ..config.paths import decoded, read_bytes, text_folders, user_home
+from ..config.trust import is_trusted_place, trust_place
 
 TextT = TypeVar("TextT")
 _MOST_BYTES = 1 << 20
@@ -67,14 +68,10 @@ class TextFolder:
 
     def is_trusted(self, env: Mapping[str, str]) -> bool:
         """Tell whether its texts count: a person's own do."""
-        from ..config.trust import is_trusted_place
-
         return not self.is_project or is_trusted_place(self.path, self.digest, env)
 
     def trust(self, env: Mapping[str, str]) -> None:
         """Let exactly these files count from now on, until one of them changes."""
-        from ..config.trust import trust_place
-
         trust_place(self.path, self.digest, env)
 
 

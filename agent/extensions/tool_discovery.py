@@ -5,16 +5,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...actions.ports import Tool
+from ...actions.tools.functions.function_tool import FunctionTool
 from ...state.errors import ConfigError, SandburError
 from ..config.load import TOOLS_FOLDER, TOOLS_GROUP, has_entry_points
 from ..config.paths import project_folders, read_whole
-
-if TYPE_CHECKING:
-    from ...actions.ports import Tool
+from ..config.trust import is_trusted_place, trust_place
 
 _MOST_FILES = 50
 _MOST_BYTES = 1 << 20
@@ -34,14 +35,10 @@ class ProjectTools:
         return "".join(parts).encode()
 
     def is_trusted(self, env: Mapping[str, str]) -> bool:
-        from ..config.trust import is_trusted_place
-
         return is_trusted_place(self.folder, self.digest, env)
 
     def trust(self, env: Mapping[str, str]) -> None:
         """Let exactly these files run from now on, until one of them changes."""
-        from ..config.trust import trust_place
-
         trust_place(self.folder, self.digest, env)
 
 
@@ -75,7 +72,7 @@ class FoundTools:
         self._found: tuple[Tool, ...] | None = None
         self._notices: list[str] = []
 
-    async def tools(self) -> "Sequence[Tool]":
+    async def tools(self) -> Sequence[Tool]:
         if self._found is None:
             self._found = (*self._installed(), *self._of_project())
         return self._found
@@ -85,16 +82,15 @@ class FoundTools:
 
     async def aclose(self) -> None: ...
 
-    def _installed(self) -> "Iterator[Tool]":
+    def _installed(self) -> Iterator[Tool]:
         if not has_entry_points():
             return
-        from importlib.metadata import entry_points
 
         for entry in entry_points(group=TOOLS_GROUP):
             what = f"the entry point {entry.name} ({entry.value})"
             yield from self._loaded(what, lambda entry=entry, what=what: _tools_in(entry.load(), what))
 
-    def _of_project(self) -> "Iterator[Tool]":
+    def _of_project(self) -> Iterator[Tool]:
         try:
             found = project_tools(self._cwd)
         except ConfigError as error:
@@ -108,7 +104,7 @@ class FoundTools:
                 path = found.folder / name
                 yield from self._loaded(str(path), lambda path=path, content=content: _run(path, content))
 
-    def _loaded(self, what: str, load: "Callable[[], list[Tool]]") -> "list[Tool]":
+    def _loaded(self, what: str, load: Callable[[], list[Tool]]) -> list[Tool]:
         """Run code of somebody else's; whatever goes wrong in it leaves its tools out, and nothing more."""
         try:
             return load()
@@ -119,22 +115,19 @@ class FoundTools:
         return []
 
 
-def _run(path: Path, content: bytes) -> "list[Tool]":
+def _run(path: Path, content: bytes) -> list[Tool]:
     """Run a file and return the tools that it defines."""
     # Data classes and types with forward references look their module up by its name.
     module = ModuleType(f"sandbur_tools_of_project.{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     exec(compile(content, str(path), "exec"), module.__dict__)
-    from ...actions.tools.functions.function_tool import FunctionTool
 
     return [each for each in vars(module).values() if isinstance(each, FunctionTool)]
 
 
-def _tools_in(given: Any, what: str) -> "list[Tool]":
+def _tools_in(given: Any, what: str) -> list[Tool]:
     """Return what an entry point brings; raises `ConfigError` for what is no tool."""
-    from ...actions.ports import Tool
-
     if isinstance(given, Tool):
         return [given]
     made: Any = given() if callable(given) else given

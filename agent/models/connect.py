@@ -1,5 +1,7 @@
 """From `provider/model` and the environment to a model that can be called."""
 
+from __future__ import annotations
+
 import http.client
 import json
 import re
@@ -150,15 +152,15 @@ def connect(
     env: Mapping[str, str],
     providers: Mapping[str, ProviderOverride] = {},
     aliases: Iterable[str] = (),
-    retry: "RetryPolicy | None" = None,
-    price: "PriceOf | None" = None,
+    retry: RetryPolicy | None = None,
+    price: PriceOf | None = None,
     context_window: int | None = None,
     max_output_tokens: int | None = None,
-    effort: "Effort | None" = None,
-    limits: "TryLimits | None" = None,
-    clients: "Clients | None" = None,
+    effort: Effort | None = None,
+    limits: TryLimits | None = None,
+    clients: Clients | None = None,
     transport: TransportName = "http",
-) -> "WireModel":
+) -> WireModel:
     """Return the model called `name`; nothing is sent yet.
 
     Without `clients` it shares its connections with nobody.
@@ -215,7 +217,7 @@ def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> End
     )
 
 
-def _dialect(endpoint: Endpoint, max_output_tokens: int | None, effort: "Effort | None") -> "Dialect":
+def _dialect(endpoint: Endpoint, max_output_tokens: int | None, effort: Effort | None) -> Dialect:
     # Each is imported for those alone who speak it.
     match endpoint.profile.wire:
         case "chat":
@@ -234,7 +236,7 @@ def _transport_name(
     return override.transport or usual if override is not None else usual
 
 
-def _transport(endpoint: Endpoint, name: TransportName, clients: "Clients | None") -> "Transport":
+def _transport(endpoint: Endpoint, name: TransportName, clients: Clients | None) -> Transport:
     from .transport.clients import Clients
 
     clients = clients or Clients()

@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from httpx2 import Response
 
 from ...actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
 from ...actions.ports.events import Notice
@@ -16,14 +18,10 @@ from ...state.application import Usage
 from ...state.conversation.messages import Document, Image, Message, Wire
 from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded, Unreachable
 from .failures import Rejected, Transient
+from .prices.pricing import PriceOf
 from .providers import Endpoint
 from .requests import Bodies, Body, Dialect, Draft, ReplyReader
 from .transport.events import StreamPatience, read_events
-
-if TYPE_CHECKING:
-    from httpx2 import Response
-
-    from .prices.pricing import PriceOf
 
 _LONG_S = 2 * 3600
 
@@ -131,7 +129,7 @@ class _Try:
 class Transport(Protocol):
     """Carries prepared bytes to where a model is."""
 
-    async def post(self, path: str, content: bytes) -> "Response":
+    async def post(self, path: str, content: bytes) -> Response:
         """Send and return the response, not read yet; raises `Transient` or one of our errors."""
         ...
 
@@ -150,7 +148,7 @@ class WireModel:
         context_window: int,
         limits: TryLimits,
         retry: RetryPolicy,
-        price: "PriceOf | None",
+        price: PriceOf | None,
     ) -> None:
         self.name = endpoint.name
         self.wire = endpoint.profile.wire
@@ -214,14 +212,14 @@ class WireModel:
             await response.aclose()
         yield self._reply(attempt.reader.draft())
 
-    async def _post(self, body: Body, patience: StreamPatience) -> "Response":
+    async def _post(self, body: Body, patience: StreamPatience) -> Response:
         try:
             async with asyncio.timeout_at(patience.until):
                 return await self._transport.post(self._dialect.path, body.content)
         except TimeoutError:
             raise Transient(f"{self._endpoint.provider} does not answer") from None
 
-    async def _deltas(self, response: "Response", attempt: _Try) -> AsyncGenerator[ModelEvent]:
+    async def _deltas(self, response: Response, attempt: _Try) -> AsyncGenerator[ModelEvent]:
         reader, patience = attempt.reader, attempt.patience
         async with aclosing(read_events(response, self._endpoint, patience)) as events:
             async for name, data in events:

@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from re import Pattern
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...actions.ports import FinishReason, ModelRequest, ToolSpec
 from ...actions.ports.events import TextDelta, ThinkingDelta
+from ...actions.turn.output.format import OutputFormat
 from ...state.application import Usage
 from ...state.conversation.content import MAX_IMAGE_BYTES
 from ...state.conversation.messages import Block, Document, Image, Message, Text, refuse_constant
@@ -18,9 +19,6 @@ from ...state.conversation.transcript import Transcript, TranscriptRange
 from ...state.session import Effort
 from .files import FileKind, Files, SentFile
 from .providers import Endpoint
-
-if TYPE_CHECKING:
-    from ...actions.turn.output.format import OutputFormat
 
 Delta = TextDelta | ThinkingDelta
 
@@ -128,12 +126,12 @@ class Dialect(ABC):
         """Tell whether the model lets itself be told so."""
         return "tool_choice" not in without
 
-    def formats(self, output: "OutputFormat", without: frozenset[str]) -> bool:
+    def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
         """Tell whether the provider holds the model to this form; else the model has a tool for it."""
         return self._endpoint.profile.formats_output and "output_format" not in without
 
     @abstractmethod
-    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+    def output_format(self, output: OutputFormat) -> dict[str, Any]:
         """Return the fields of a request that ask for answers of this form."""
 
     def role(self, message: Message) -> str:

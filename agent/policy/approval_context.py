@@ -14,6 +14,7 @@ from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
 from .call import Call
 from .rules.path_rules import Workspace
+from .shell.reasons import written_places
 
 _MOST_PLACES = 8
 _MOST_WORDS = 500
@@ -84,7 +85,6 @@ def _named(call: Call, workspace: Workspace) -> Iterator[str]:
     if not call.traits.runs_commands:
         yield from call.paths
         return
-    from .shell.reasons import written_places
 
     cwd = workspace.real(call.paths[0]) if call.paths else workspace.cwd
     yield from (place for place, _ in written_places(call.sight, cwd))

@@ -1,13 +1,13 @@
 """A tool call as rules look at it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...actions.ports import NamesOtherPlaces, Tool, ToolTraits
-
-if TYPE_CHECKING:
-    from .shell.seen_commands import Sight
+from .shell.seen_commands import Sight, look
 
 
 @dataclass(slots=True)
@@ -24,10 +24,10 @@ class Call:
     """As written; for a search the folder it reaches, by default the working folder."""
     is_virtual: bool = False
     """The subject is a path, and none of the disk."""
-    _sight: "Sight | None" = field(default=None, init=False)
+    _sight: Sight | None = field(default=None, init=False)
 
     @classmethod
-    def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> "Call":
+    def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> Call:
         is_read_only = tool.effect == "read"
         paths = tuple(tool.paths(arguments) if paths is None else paths)
         is_virtual = isinstance(tool, NamesOtherPlaces) and tool.is_virtual(arguments)
@@ -37,10 +37,8 @@ class Call:
         return cls(tool.spec.name, tool.traits, tool, arguments, is_read_only, subject, paths, is_virtual)
 
     @property
-    def sight(self) -> "Sight":
+    def sight(self) -> Sight:
         """What is seen of the command line."""
         if self._sight is None:
-            from .shell.seen_commands import look
-
             self._sight = look(self.subject)
         return self._sight

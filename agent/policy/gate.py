@@ -6,21 +6,26 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from posixpath import basename, join, realpath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ...actions.ports import Searching, Tool, Verdict
 from ...actions.tools.registry import declared
+from ...actions.tools.shell.read_only import prove
 from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode
 from .call import Call
+from .hidden_files import HiddenFiles
 from .protected_places import why_always_asked, why_protected
-from .rules import path_rules
+from .rules import path_rules, shell_rules, web_rules
 from .rules.path_rules import Workspace
 from .rules.rules import SANDBOXED, Rule, by_precision, literal_of
-
-if TYPE_CHECKING:
-    from .hidden_files import HiddenFiles
+from .shell.destructive_commands import catastrophe
+from .shell.edits import only_edits
+from .shell.git_programs import why_git_may_run_programs
+from .shell.named_places import named_places
+from .shell.read_paths import secret_below, why_not_read_only
+from .shell.reasons import purpose, why_always_asked_write, why_protected_write
 
 PartT = TypeVar("PartT")
 
@@ -127,8 +132,6 @@ class Policy:
     def _why_always_asked(self, call: Call) -> str | None:
         """Say what a call changes that no mode and no wide rule means."""
         if call.traits.runs_commands:
-            from .shell.reasons import why_always_asked_write
-
             return why_always_asked_write(call.sight, self._cwd_of(call), self._own)
         if call.traits.writes_files and not call.is_virtual:
             for path in call.paths:
@@ -147,7 +150,6 @@ class Policy:
     def _catastrophe(self, call: Call) -> Verdict | None:
         if self._runs_catastrophes:
             return None
-        from .shell.destructive_commands import catastrophe
 
         why = catastrophe(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
         return None if why is None else Verdict("ask", f"no undo reaches it: {why}")
@@ -156,7 +158,6 @@ class Policy:
         """Judge what goes over the network; None for what does not."""
         if call.traits.reaches not in ("address", "service"):
             return None
-        from .rules import web_rules
 
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
         return judge(call.tool, call.subject, mode, [rule for rule in self._allow if rule.names(call.tool)])
@@ -198,8 +199,6 @@ class Policy:
 
     def _only_edits(self, call: Call) -> bool:
         """Tell whether a command does no more than the file tools may in auto-edit mode."""
-        from .shell.edits import only_edits
-
         if not call.traits.runs_commands or self._outside(call) or self._why_protected_write(call):
             return False
         return only_edits(call.subject, self._workspace, self._cwd_of(call), self._own)
@@ -213,7 +212,6 @@ class Policy:
         """Tell whether a command is seen to be about nothing but the workspace; a sandbox does the rest."""
         if not call.traits.runs_commands or self._outside(call) or call.sight.doubts:
             return False
-        from .shell.named_places import named_places
 
         paths = list(named_places(call.sight.commands, self._cwd_of(call)))
         real = map(self._workspace.real, paths)
@@ -234,10 +232,6 @@ class Policy:
         return self._secret(call) if call.traits.shows == "content" else None
 
     def _concern_of_command(self, call: Call) -> str | None:
-        from ...actions.tools.shell.read_only import prove
-        from .shell.read_paths import why_not_read_only
-        from .shell.reasons import purpose
-
         if outside := self._outside(call):
             return outside
         why = why_not_read_only(call.subject, self._workspace, self._cwd_of(call))
@@ -259,14 +253,10 @@ class Policy:
 
     def _why_git_runs_more(self, call: Call) -> str | None:
         """Say which program of a repository git may run: no rule with a wildcard means that."""
-        from .shell.git_programs import why_git_may_run_programs
-
         return why_git_may_run_programs(call.sight, self._cwd_of(call))
 
     def _why_protected_write(self, call: Call) -> str | None:
         """Say which protected place a command can be seen to write to."""
-        from .shell.reasons import why_protected_write
-
         return why_protected_write(call.sight, self._cwd_of(call), self._own)
 
     def _outside(self, call: Call) -> str | None:
@@ -274,8 +264,6 @@ class Policy:
         return None if path is None else f"leads outside the workspace: {_shown(self._workspace.real(path))}"
 
     def _secret(self, call: Call) -> str | None:
-        from .shell.read_paths import secret_below
-
         for path in call.paths:
             real = self._workspace.real(path)
             if is_secret_file(real) or is_secret_file(self._workspace.written(path)):
@@ -326,7 +314,6 @@ class Policy:
         exact = next((rule for rule in rules if literal_of(rule.pattern or "") == call.subject.strip()), None)
         if exact is not None:
             return [exact.text]
-        from .rules import shell_rules
 
         commands, doubts = shell_rules.read_commands(call.subject)
         if doubts or self._why_protected_write(call) or self._why_git_runs_more(call):
@@ -356,12 +343,8 @@ class Policy:
         if rule.pattern is None:
             return True
         if call.traits.runs_commands:
-            from .rules import shell_rules
-
             return shell_rules.hits(rule.pattern, call.subject, call.sight)
         if call.traits.reaches in ("address", "configured"):
-            from .rules import web_rules
-
             return web_rules.hits(rule.pattern, call.subject)
         if fnmatchcase(call.subject, rule.pattern):
             return True
@@ -382,10 +365,8 @@ class Policy:
             return rule, None
         return None, hidden.rule_below(call.paths) if isinstance(call.source, Searching) else None
 
-    def _hidden_files(self) -> "HiddenFiles":
+    def _hidden_files(self) -> HiddenFiles:
         if self._hidden is None:
-            from .hidden_files import HiddenFiles
-
             self._hidden = HiddenFiles(self._rules_that_hide(), self._workspace)
         return self._hidden
 

@@ -1,13 +1,16 @@
 """What somebody adds to Sandbur to make an agent of it; all of it may be left out."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...actions.ports import Model, TokenCounter, Tool, ToolSource
+from ...actions.turn.output.format import OutputFormat
+
 if TYPE_CHECKING:
-    from ...actions.ports import Model, TokenCounter, Tool, ToolSource
-    from ...actions.turn.output.format import OutputFormat
     from ..extensions.middleware.middleware import Middleware
 
 
@@ -29,9 +32,9 @@ class Definition:
     """`package.module:name`, where another process finds it; empty: nowhere."""
     said: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings of its own, by key; flags go before them."""
-    model: "Model | None" = None
+    model: Model | None = None
     """An object in place of the model that the settings name."""
-    token_counter: "TokenCounter | None" = None
+    token_counter: TokenCounter | None = None
     """None: the model, if it counts, else requests are estimated."""
     instructions: Instructions | None = None
     """None: Sandbur's own, those of an agent in a person's terminal."""
@@ -39,13 +42,13 @@ class Definition:
     """Whether its sessions have the tools that ship, beside its own."""
     has_planning: bool = True
     """Whether the model of a new session may make plans."""
-    tools: "tuple[Tool, ...]" = ()
-    sources: "tuple[ToolSource, ...]" = ()
-    output: "OutputFormat | None" = None
+    tools: tuple[Tool, ...] = ()
+    sources: tuple[ToolSource, ...] = ()
+    output: OutputFormat | None = None
     """The form of its answers; None: text."""
     done_tool: str = ""
     """The tool by which its runs have to end; empty: an answer in words ends them."""
-    middleware: "tuple[Middleware, ...]" = ()
+    middleware: tuple[Middleware, ...] = ()
 
     @property
     def has_tools(self) -> bool:

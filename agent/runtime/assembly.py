@@ -1,22 +1,32 @@
 """Puts sessions together: gate, tools, model, ports, graph; what they share lives as long as the process."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports import EventPort
+from burr.core import Application
+
+from ...actions.ports import EventPort, KeptBySession, Masker, Model, Toolbox, ToolSource, Trace
 from ...actions.tools.registry import SERVER_PREFIX
+from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
 from ...state.session import SessionSettings
+from ...state.store.seals import store_key
 from ...state.store.store import Store
 from ..config.load import may_find_tools
 from ..config.settings import Said, Settings
 from ..extensions.active_tools.session_tools import Equipped, close_sources, equip, learn_secrets
+from ..graph import ACTIONS, build_application, build_graph
 from ..models.providers import key_names
-from ..session.run import Limits
+from ..session.inbox import SessionInbox
+from ..session.run import Limits, nobody
+from ..session.secrets import SecretMasker, masker_for
+from ..session.session import Session, whoami
 from .agent_definition import Definition
 from .wiring import (
     Places,
@@ -34,9 +44,6 @@ from .wiring import (
 )
 
 if TYPE_CHECKING:
-    from burr.core import Application
-
-    from ...actions.ports import Masker, Model, Toolbox, ToolSource, Trace
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
     from ..extensions.hooks.hooks import Hooks
     from ..extensions.mcp.prompts import Prompts
@@ -44,8 +51,6 @@ if TYPE_CHECKING:
     from ..history.telemetry.session_telemetry import SessionTelemetry
     from ..history.telemetry.telemetry import Telemetry
     from ..models.transport.clients import Clients
-    from ..session.secrets import SecretMasker
-    from ..session.session import Session
 
 
 class Assembly:
@@ -79,12 +84,8 @@ class Assembly:
         new_state: ApplicationState,
         definition: Definition,
         needs_model: bool = True,
-    ) -> "Session":
+    ) -> Session:
         """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
-        from ..session.inbox import SessionInbox
-        from ..session.run import nobody
-        from ..session.session import Session, whoami
-
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, said = await self._confine(settings, session_id) if needs_model else (None, "")
         onion = self._onion_of(session_id, settings, definition) if needs_model else None
@@ -127,10 +128,10 @@ class Assembly:
         session_id: str,
         settings: SessionSettings,
         definition: Definition,
-        onion: "Onion | None",
-        sandbox: "Sandbox | None",
+        onion: Onion | None,
+        sandbox: Sandbox | None,
         needs_model: bool,
-    ) -> "Equipped":
+    ) -> Equipped:
         sources = [
             *self._found_tools_of(settings, definition),
             *self._http_tools_of(settings, definition),
@@ -142,19 +143,17 @@ class Assembly:
         is_new = not self._store.index.exists(session_id)
         return await equip(settings, definition, brought, sources, search, sandbox, is_new)
 
-    async def _application(self, session_id: str, new_state: ApplicationState) -> "Application[Any]":
-        from ..graph import ACTIONS, build_application, build_graph
-
+    async def _application(self, session_id: str, new_state: ApplicationState) -> Application[Any]:
         application = await build_application(build_graph(), session_id, self._store.persister(), new_state)
         _check_position(session_id, application.state, ACTIONS)
         return application
 
     async def _accompany(
         self,
-        session: "Session",
-        hooks: "Hooks | None",
-        onion: "Onion | None",
-        model: "Model",
+        session: Session,
+        hooks: Hooks | None,
+        onion: Onion | None,
+        model: Model,
         events: EventPort,
     ) -> None:
         """Let hooks and middleware know the session that they go along with."""
@@ -168,7 +167,7 @@ class Assembly:
             onion.tell_by(events.notify)
             self._onions[session] = onion, model
 
-    async def let_go(self, session: "Session") -> None:
+    async def let_go(self, session: Session) -> None:
         """Forget a session that nobody here goes on with, so that many of them cost nothing."""
         self._store.forget(session.id)
         model = await self.end_companions(session)
@@ -187,25 +186,19 @@ class Assembly:
         for sandbox in self._sandboxes:
             await asyncio.to_thread(sandbox.close)
 
-    async def _with_files(self, session_id: str, toolbox: "Toolbox") -> "Toolbox":
+    async def _with_files(self, session_id: str, toolbox: Toolbox) -> Toolbox:
         """Return the tools, those over back ends with the files that the store keeps for the session."""
-        from ...actions.ports import KeptBySession
-
         over_back_ends = {name: tool for name, tool in toolbox.items() if isinstance(tool, KeptBySession)}
         if not over_back_ends:
             return toolbox
-        from ...actions.workspace.backends.backend import KeptFiles
 
         own = await self._store.database.offload(lambda: self._store.session_files(session_id))
         kept = KeptFiles(own, self._store.shared_files())
         # The order of the tools is that of every request.
         return {**toolbox, **{name: tool.of_session(kept) for name, tool in over_back_ends.items()}}
 
-    def masker_of(self, session: SessionSettings, keys: frozenset[str] | None = None) -> "SecretMasker":
+    def masker_of(self, session: SessionSettings, keys: frozenset[str] | None = None) -> SecretMasker:
         """Return what masks the secrets of the environment and the folder, and those of tool servers."""
-        from ...state.store.seals import store_key
-        from ..session.secrets import masker_for
-
         keys = key_names(self._settings.providers) if keys is None else keys
         given: dict[str, str] = {}
         if self._settings.mcp_servers:
@@ -215,7 +208,7 @@ class Assembly:
         known = {**self._env, **given}
         return masker_for(known, Path(session.cwd), store_key(self._settings.home), keys | set(given))
 
-    def _servers_of(self, session: SessionSettings, needs_model: bool) -> "list[ToolSource]":
+    def _servers_of(self, session: SessionSettings, needs_model: bool) -> list[ToolSource]:
         """Return what brings the tools of the servers that are configured for the folder of a session."""
         # Who only decides about a call has to know its tool, too.
         if not needs_model and not any(name.startswith(SERVER_PREFIX) for name in session.own_tools):
@@ -228,7 +221,7 @@ class Assembly:
             self._servers[cwd] = source
         return [self._servers[cwd]]
 
-    def _found_tools_of(self, session: SessionSettings, definition: Definition) -> "list[ToolSource]":
+    def _found_tools_of(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
         """Return what brings the tools of packages and of the project; an agent has what it names."""
         if not (self._loads and definition.has_builtin_tools):
             return []
@@ -238,21 +231,21 @@ class Assembly:
         found = self._found[cwd]
         return [] if found is None else [found]
 
-    def _finder(self, cwd: Path) -> "ToolSource | None":
+    def _finder(self, cwd: Path) -> ToolSource | None:
         if not may_find_tools(cwd):
             return None
         from ..extensions.tool_discovery import FoundTools
 
         return FoundTools(cwd, self._env)
 
-    def _http_tools_of(self, session: SessionSettings, definition: Definition) -> "list[ToolSource]":
+    def _http_tools_of(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
         """Return what brings the HTTP tools of the configuration; an agent of somebody's own has its own."""
         if not definition.has_builtin_tools:
             return []
         source = http_tools_of(self._settings, self._said, Path(session.cwd), self._env, self._loads)
         return [] if source is None else [source]
 
-    def _skills_of(self, session: SessionSettings) -> "list[ToolSource]":
+    def _skills_of(self, session: SessionSettings) -> list[ToolSource]:
         """Return what reads the skills that a session was told of when it began."""
         if not session.skills:
             return []
@@ -260,7 +253,7 @@ class Assembly:
 
         return [SkillTools(Path(session.cwd), self._env, session.skills)]
 
-    def server_prompts(self, session: "Session") -> "Prompts | None":
+    def server_prompts(self, session: Session) -> Prompts | None:
         """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
         servers = self._servers.get(Path(session.settings.cwd))
         if servers is None:
@@ -275,9 +268,9 @@ class Assembly:
         settings: SessionSettings,
         places: Places,
         keys: frozenset[str],
-        masker: "Masker",
-        toolbox: "Toolbox",
-    ) -> "Hooks | None":
+        masker: Masker,
+        toolbox: Toolbox,
+    ) -> Hooks | None:
         """Return the hooks of a session; None: there are none."""
         if not self._settings.hooks:
             return None
@@ -287,7 +280,7 @@ class Assembly:
         place = HookPlace(Path(settings.cwd), places.scratch, keys)
         return Hooks(self._settings.hooks, HookSession(session_id, place, masker.text, toolbox))
 
-    async def end_companions(self, session: "Session") -> "Model":
+    async def end_companions(self, session: Session) -> Model:
         """Let the hooks and the middleware of a session know that it ends; return its model."""
         if (hooks := self._hooks.pop(session, None)) is not None:
             await hooks.close()
@@ -297,7 +290,7 @@ class Assembly:
         await onion.stop()
         return model
 
-    def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> "Model":
+    def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
         if needs_model and definition.model is not None and definition.model.name == settings.model:
             # Its owner made it, and its owner closes it.
             return definition.model
@@ -310,7 +303,7 @@ class Assembly:
         self._models.append(model)
         return model
 
-    def _shared_clients(self) -> "Clients":
+    def _shared_clients(self) -> Clients:
         if self._clients is None:
             from ..models.transport.clients import Clients
 
@@ -324,7 +317,7 @@ class Assembly:
     async def drop_connections(self) -> None:
         await self._shared_clients().let_go()
 
-    async def _confine(self, session: SessionSettings, session_id: str) -> "tuple[Sandbox | None, str]":
+    async def _confine(self, session: SessionSettings, session_id: str) -> tuple[Sandbox | None, str]:
         if session.sandbox == "off":
             return sandbox_of(session, self._settings, self._env, session_id)
         sandbox, said = await asyncio.to_thread(sandbox_of, session, self._settings, self._env, session_id)
@@ -332,7 +325,7 @@ class Assembly:
             self._sandboxes.append(sandbox)
         return sandbox, said
 
-    def _telemetry_of(self, session_id: str, trace: "Trace", masker: "Masker") -> "SessionTelemetry | None":
+    def _telemetry_of(self, session_id: str, trace: Trace, masker: Masker) -> SessionTelemetry | None:
         """Return what tells a collector of this session's runs, if that is switched on."""
         if not self._settings.otel:
             return None
@@ -347,7 +340,7 @@ class Assembly:
         telemetry, self._telemetry = self._telemetry, None
         return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
 
-    def _onion_of(self, session_id: str, settings: SessionSettings, definition: Definition) -> "Onion | None":
+    def _onion_of(self, session_id: str, settings: SessionSettings, definition: Definition) -> Onion | None:
         """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
         if not definition.middleware:
             return None
@@ -369,7 +362,7 @@ class Assembly:
         return limits
 
 
-def _idle(session: SessionSettings, toolbox: "Toolbox") -> Iterator[str]:
+def _idle(session: SessionSettings, toolbox: Toolbox) -> Iterator[str]:
     """Say which rules are about none of the tools."""
     rules = (*session.allow, *session.ask, *session.deny)
     if not rules:

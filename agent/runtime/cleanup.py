@@ -4,18 +4,16 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from ...actions.tools.shell.execution.recovery import end_abandoned
+from ...actions.workspace.content_cache import sweep_temporaries
 from .wiring import places_of
 
 
 def clear_up(home: Path) -> None:
     """End the commands that nobody watches any more, and remove files that nobody will finish."""
     if (scratch := home / "scratch").is_dir():
-        from ...actions.tools.shell.execution.recovery import end_abandoned
-
         end_abandoned(scratch)
     if (snapshots := home / "snapshots").is_dir():
-        from ...actions.workspace.content_cache import sweep_temporaries
-
         sweep_temporaries(snapshots)
 
 

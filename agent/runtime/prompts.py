@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ...actions.turn.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
 from ...state.errors import ConfigError
 from ..config.paths import decoded, read_bytes, repository_root, user_home
+from ..config.trust import is_trusted_link
 from .agent_definition import PLAIN, Definition, SessionPlace
 from .agent_definition import Instructions as OwnInstructions
 
@@ -77,11 +78,8 @@ def _way_up(folder: Path, root: Path | None, env: Mapping[str, str]) -> list[Pat
 
 def _read(path: Path, root: Path, env: Mapping[str, str]) -> InstructionsFile | LeadingOutside | None:
     real = Path(os.path.realpath(path))
-    if path.is_symlink() and not real.is_relative_to(root):
-        from ..config.trust import is_trusted_link
-
-        if not is_trusted_link(path, real, env):
-            return LeadingOutside(path, real)
+    if path.is_symlink() and not real.is_relative_to(root) and not is_trusted_link(path, real, env):
+        return LeadingOutside(path, real)
     # The place that was judged is the one that is read.
     found = read_bytes(real, MAX_BYTES, os.O_NOFOLLOW) if real.exists() else read_bytes(path, MAX_BYTES)
     if found is None:

@@ -1,5 +1,7 @@
 """Settings, store and model in one place; opens new and stored sessions."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import uuid
@@ -10,20 +12,23 @@ from weakref import WeakKeyDictionary
 
 from ...state.application import ApplicationState
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
-from ...state.session import OutputSchema, SessionSettings
+from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
 from ...state.store.store import Store
 from ..config.load import load_settings
 from ..config.paths import make_private, text_folders
 from ..config.settings import Said, Settings, joined
+from ..session.inbox import leave_message
+from ..session.secrets import masker_for
+from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace
 from .assembly import Assembly
+from .cleanup import clear_up
+from .prompts import session_prompt
 from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
-    from ...state.session import InboxKind, WaitingMessage
     from ..extensions.mcp.prompts import Prompts
     from ..history.time_travel.restore import Restored, RestorePlan
-    from ..session.session import Session
 
 
 class Runtime:
@@ -84,11 +89,11 @@ class Runtime:
         if problem and self._on_notice is not None:
             self._on_notice(problem)
 
-    async def let_go(self, session: "Session") -> None:
+    async def let_go(self, session: Session) -> None:
         """Forget a session that nobody here goes on with, so that many of them cost nothing."""
         await self._assembly.let_go(session)
 
-    def server_prompts(self, session: "Session") -> "Prompts | None":
+    def server_prompts(self, session: Session) -> Prompts | None:
         """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
         return self._assembly.server_prompts(session)
 
@@ -105,15 +110,12 @@ class Runtime:
         or_demo: bool = False,
         output_schema: OutputSchema | None = None,
         variables: Mapping[str, str] | None = None,
-    ) -> "Session":
+    ) -> Session:
         """Start a session; it is stored with its first message.
 
         Without any model it raises `CredentialsError`, or takes the demo. `output_schema` goes before the
         form of answers that an agent of somebody's own has, `variables` before those of the settings.
         """
-        from ..session.secrets import masker_for
-        from .prompts import session_prompt
-
         await self._take_turns()
         definition = self._definition or PLAIN
         session_id = session_id or str(uuid.uuid4())
@@ -152,7 +154,7 @@ class Runtime:
 
     async def resume(
         self, session_id: str, needs_model: bool = True, variables: Mapping[str, str] | None = None
-    ) -> "Session":
+    ) -> Session:
         """Open a stored session after its last step; flags of this run and `variables` change its settings.
 
         Without its model a session can record decisions, and nothing else.
@@ -225,7 +227,6 @@ class Runtime:
         """Do away with what killed processes left; called after the recovery, which tells of it."""
         if not any((self.settings.home / name).is_dir() for name in ("scratch", "snapshots")):
             return
-        from .cleanup import clear_up
 
         try:
             await asyncio.to_thread(clear_up, self.settings.home)
@@ -234,7 +235,7 @@ class Runtime:
             if exhausted(refused) is None:
                 raise
 
-    async def reload(self, session: "Session") -> "Session":
+    async def reload(self, session: Session) -> Session:
         """Open a session anew that went on in another process; the mode and rules of this one stay."""
         self.store.forget(session.id)
         await self._assembly.end_companions(session)
@@ -247,7 +248,7 @@ class Runtime:
         opened.notices = tuple(said for said in opened.notices if said not in self.settings.notices)
         return opened
 
-    async def reopen(self, session: "Session", **changes: Any) -> "Session":
+    async def reopen(self, session: Session, **changes: Any) -> Session:
         """Open a session anew with some of its settings changed; `note` of it writes them down.
 
         Raises `SandburError`, and then the session goes on as it was.
@@ -273,7 +274,7 @@ class Runtime:
 
         return await branch(self.store, session_id, at, changes or {})
 
-    async def restore_plan(self, session_id: str, seq: int, folder: Path) -> "RestorePlan":
+    async def restore_plan(self, session_id: str, seq: int, folder: Path) -> RestorePlan:
         """Return what bringing the files in `folder` back would change."""
         from ..history.time_travel.branches import restore_plan
 
@@ -281,7 +282,7 @@ class Runtime:
 
     async def restore_files(
         self, session_id: str, seq: int, into: str, folder: Path | None = None
-    ) -> "tuple[RestorePlan, Restored]":
+    ) -> tuple[RestorePlan, Restored]:
         """Bring the files that a session touched after step `seq` back; `into` records what is replaced.
 
         Only those in `folder`, or in the session's own ones.
@@ -292,13 +293,11 @@ class Runtime:
         own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
         return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
 
-    async def leave_message(self, session_id: str, kind: "InboxKind", text: str) -> "WaitingMessage":
+    async def leave_message(self, session_id: str, kind: InboxKind, text: str) -> WaitingMessage:
         """Keep a message for a session that nobody opens here: whoever runs it takes it in.
 
         Raises `UsageError` for an empty one and for a command.
         """
-        from ..session.inbox import leave_message
-
         masker = self._assembly.masker_of(self.store.index.settings(session_id))
         return await leave_message(self.store.inbox(session_id), masker, kind, text)
 

@@ -1,5 +1,7 @@
 """Binds the ports of a session to their implementations."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,9 +30,12 @@ from ...actions.ports import (
     Witness,
     WrapToolCall,
 )
+from ...actions.ports.advice import Advice
 from ...actions.tools.registry import FindsService, builtin_tools, usual_network_tools
+from ...actions.turn.calls.approval_fingerprint import bound_now
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
+from ...actions.turn.output.format import OutputFormat, output_format
 from ...state.application import ExecutionMode, Usage
 from ...state.calls import Binding, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
@@ -38,17 +43,17 @@ from ...state.errors import UsageError
 from ...state.session import Effort, SessionSettings, ToolChoice
 from ...state.trace import Conditions
 from ..config.load import load_settings, store_files
+from ..config.paths import config_home, user_home
 from ..config.settings import CONFINING, Said, Settings
+from ..extensions.active_tools.tool_listing import Offers
+from .agent_definition import Definition
 
 if TYPE_CHECKING:
-    from ...actions.ports.advice import Advice
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
     from ...actions.tools.web.search_services import SearchService
-    from ...actions.turn.output.format import OutputFormat
     from ..models.prices.pricing import PriceOf
     from ..models.transport.clients import Clients
     from ..policy.gate import Policy
-    from .agent_definition import Definition
 
 _DIGEST_CHARS = 12
 """Of what is recorded of a tool."""
@@ -95,8 +100,6 @@ class DiskWitness:
     """Looks at the disk when a call is asked about, and again when it starts."""
 
     def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
-        from ...actions.turn.calls.approval_fingerprint import bound_now
-
         return bound_now(call, tool, arguments, cwd)
 
 
@@ -156,12 +159,10 @@ def _assigned(variables: Sequence[str]) -> dict[str, str]:
 
 def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the folders of Sandbur's own, which no call writes to unasked."""
-    from ..config.paths import config_home
-
     return (settings.home, config_home(env))
 
 
-def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> "Policy":
+def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> Policy:
     """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
 
     `own`: see `own_folders`. `is_confined`: its commands run in a sandbox without a network.
@@ -182,8 +183,8 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: b
 
 
 def gates_of(
-    settings: Settings, env: Mapping[str, str], sandbox: "Sandbox | None"
-) -> "Callable[[SessionSettings], Policy]":
+    settings: Settings, env: Mapping[str, str], sandbox: Sandbox | None
+) -> Callable[[SessionSettings], Policy]:
     """Return what makes the gate of a session here: the same for a run, `policy check` and `policy test`.
 
     `sandbox`: what its commands run in.
@@ -207,7 +208,7 @@ def places_of(home: Path, session_id: str) -> Places:
 
 def sandbox_of(
     session: SessionSettings, settings: Settings, env: Mapping[str, str], session_id: str = ""
-) -> "tuple[Sandbox | None, str]":
+) -> tuple[Sandbox | None, str]:
     """Return what confines the commands of a session, if anything does, and what to say about it.
 
     Without a `session_id` nothing of it outlives it. Raises `SandboxMissing` if one is required and none
@@ -217,7 +218,6 @@ def sandbox_of(
         said = "--allow-net means nothing without a sandbox." if session.allow_net else ""
         return None, said
     from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
-    from ..config.paths import config_home, user_home
 
     temp = session_temp(places_of(settings.home, session_id).scratch) if session_id else None
     place = Workplace(
@@ -233,7 +233,7 @@ def sandbox_of(
 
 def gates_of_run(
     session: SessionSettings, settings: Settings, env: Mapping[str, str]
-) -> "tuple[Callable[[SessionSettings], Policy], str]":
+) -> tuple[Callable[[SessionSettings], Policy], str]:
     """Return what makes the gate that a run here would have, and what to say about its sandbox.
 
     Raises `SandboxMissing` where a run would.
@@ -245,7 +245,7 @@ def gates_of_run(
 
 
 def offers_of(
-    toolbox: Toolbox, session: SessionSettings, output: "OutputFormat | None" = None
+    toolbox: Toolbox, session: SessionSettings, output: OutputFormat | None = None
 ) -> tuple[ToolOffer, ToolOffers | None]:
     """Return what a model is told at first of the working and the decision tools, and what it may be later.
 
@@ -258,20 +258,18 @@ def offers_of(
         return ToolOffer.made(
             session.system_prompt, (*(tool.spec for tool in toolbox.values()), *steering)
         ), None
-    from ..extensions.active_tools.tool_listing import Offers
 
     offers = Offers(toolbox, session.tool_choice, session.system_prompt, steering)
     return offers.of(NO_EQUIPMENT), offers
 
 
-def output_of(session: SessionSettings, own: "OutputFormat | None" = None) -> "OutputFormat | None":
+def output_of(session: SessionSettings, own: OutputFormat | None = None) -> OutputFormat | None:
     """Return the form of a session's answers: its agent's `own`, if that is still the one it began with."""
     stored = session.output_schema
     if stored is None:
         return None
     if own is not None and own.stored == stored:
         return own
-    from ...actions.turn.output.format import output_format
 
     return output_format(stored)
 
@@ -282,7 +280,7 @@ def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None
     if provider is None:
         return None
 
-    def found() -> "SearchService":
+    def found() -> SearchService:
         from ...actions.tools.web.search_services import search_service
 
         return search_service(provider, settings.search_url, settings.search_key_env, env)
@@ -292,7 +290,7 @@ def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None
 
 def servers_of(
     settings: Settings, said: Said, session: SessionSettings, env: Mapping[str, str], of_project: bool
-) -> "ToolSource | None":
+) -> ToolSource | None:
     """Return the tools of the servers that are configured for a session's folder; None: there are none."""
     cwd = Path(session.cwd)
     if cwd != settings.cwd and of_project:
@@ -309,7 +307,7 @@ def servers_of(
 
 def http_tools_of(
     settings: Settings, said: Said, cwd: Path, env: Mapping[str, str], of_project: bool
-) -> "ToolSource | None":
+) -> ToolSource | None:
     """Return the HTTP tools that are configured for a folder; None if there are none."""
     if cwd != settings.cwd and of_project:
         settings = load_settings({**said, "cwd": cwd}, env)
@@ -332,12 +330,12 @@ def bind_ports(
     toolbox: Toolbox | None = None,
     withheld: frozenset[str] = frozenset(),
     witness: Witness | None = None,
-    sandbox: "Sandbox | None" = None,
+    sandbox: Sandbox | None = None,
     session_id: str = "",
     token_counter: TokenCounter | None = None,
     wrap_tool_call: WrapToolCall | None = None,
-    output: "OutputFormat | None" = None,
-    advice: "Advice | None" = None,
+    output: OutputFormat | None = None,
+    advice: Advice | None = None,
     inbox: SteeringInbox | None = None,
     events: EventPort | None = None,
     masks_replies: bool = True,
@@ -385,7 +383,7 @@ def tool_digest(spec: ToolSpec) -> str:
     return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def counter_of(definition: "Definition", model: Model) -> TokenCounter | None:
+def counter_of(definition: Definition, model: Model) -> TokenCounter | None:
     """Return what counts the tokens of requests; a model behind a stand-in is not asked."""
     return definition.token_counter or (model if isinstance(model, TokenCounter) else None)
 
@@ -394,7 +392,7 @@ def connect_models(
     settings: Settings,
     session: SessionSettings,
     env: Mapping[str, str],
-    clients: "Callable[[], Clients] | None" = None,
+    clients: Callable[[], Clients] | None = None,
 ) -> Model:
     """Return the session's model with its stand-ins; raises `UsageError` or `CredentialsError`."""
     models = [
@@ -413,7 +411,7 @@ def _connect(
     settings: Settings,
     env: Mapping[str, str],
     effort: Effort | None,
-    clients: "Callable[[], Clients] | None",
+    clients: Callable[[], Clients] | None,
 ) -> Model:
     if name == "demo":
         from ..models.demo.model import DemoModel
@@ -434,11 +432,11 @@ def _connect(
     )
 
 
-def _priced_when_used(name: str, settings: Settings) -> "PriceOf":
+def _priced_when_used(name: str, settings: Settings) -> PriceOf:
     """Look the price up at the first usage: reading the catalogue takes a while."""
 
     @cache
-    def found() -> "PriceOf | None":
+    def found() -> PriceOf | None:
         from ..models.prices.known_prices import known_price
 
         return known_price(name, settings.prices, settings.home)

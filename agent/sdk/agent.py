@@ -1,5 +1,7 @@
 """`Agent`: a model, instructions and tools, as a durable agent in somebody's own program."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import sys
@@ -14,26 +16,27 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from typing_extensions import TypeForm
 
-from ...actions.ports import Tool
+from ...actions.ports import Model, TokenCounter, Tool
 from ...actions.ports.events import Event
+from ...actions.tools.functions.decorator import named
 from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import Message, UserContent
 from ...state.errors import ConfigError, SessionHeld, UsageError
 from ...state.process.cancellation import in_background
 from ...state.session import Effort, SandboxWish
+from ..config.mcp_servers import parse_mcp_json
 from ..runtime.agent_definition import Definition, Instructions
+from ..runtime.runtime import Runtime
 from ..session.run import Limits
+from ..session.session import Session
 from .arguments import require_fitting, require_values
 from .result import OutputT, RunResult
 from .session import AgentSession
 from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
-    from ...actions.ports import Model, TokenCounter
     from ..extensions.middleware.middleware import Middleware
-    from ..runtime.runtime import Runtime
-    from ..session.session import Session
 
 
 class Agent(Generic[OutputT]):
@@ -70,7 +73,7 @@ class Agent(Generic[OutputT]):
 
     def __init__(
         self,
-        model: "str | Model | None" = None,
+        model: str | Model | None = None,
         *,
         instructions: Instructions = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
@@ -90,8 +93,8 @@ class Agent(Generic[OutputT]):
         allow_net: Sequence[str] = (),
         compress_at: float = 0.8,
         effort: Effort | None = None,
-        token_counter: "TokenCounter | None" = None,
-        middleware: "Sequence[Middleware]" = (),
+        token_counter: TokenCounter | None = None,
+        middleware: Sequence[Middleware] = (),
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         groups: Sequence[str] = (),
         available_groups: Sequence[str] = (),
@@ -219,7 +222,7 @@ class Agent(Generic[OutputT]):
         if ending is not None and not ending.get_loop().is_closed():
             await asyncio.wait([ending])
 
-    async def _opened(self, session_id: str | None, variables: Mapping[str, str] | None) -> "Session":
+    async def _opened(self, session_id: str | None, variables: Mapping[str, str] | None) -> Session:
         await self._end_abandoned_runs(session_id)
         # Two of one session in a process would not be kept apart by its lease.
         if session_id is not None and session_id in self._entered:
@@ -239,11 +242,11 @@ class Agent(Generic[OutputT]):
             undo.pop_all()
         return session
 
-    async def _closed(self, session: "Session", run: StreamedRun | None) -> None:
+    async def _closed(self, session: Session, run: StreamedRun | None) -> None:
         ending = self._ending[session.id] = asyncio.ensure_future(self._close(session, run))
         await in_background(ending)
 
-    async def _close(self, session: "Session", run: StreamedRun | None) -> None:
+    async def _close(self, session: Session, run: StreamedRun | None) -> None:
         try:
             if run is not None:
                 await run.close()
@@ -257,8 +260,6 @@ class Agent(Generic[OutputT]):
 
     async def _use(self) -> None:
         if self._runtime is None:
-            from ..runtime.runtime import Runtime
-
             env = os.environ if self._env is None else self._env
             self._runtime = Runtime.open({}, env, definition=self.definition)
         self._users += 1
@@ -307,16 +308,16 @@ def _done_tool(tools: Sequence[Tool]) -> str:
     )
 
 
-def _name_of(model: "str | Model | None") -> str | None:
+def _name_of(model: str | Model | None) -> str | None:
     return model if model is None or isinstance(model, str) else model.name
 
 
 def _made(
-    model: "str | Model | None",
+    model: str | Model | None,
     instructions: Instructions,
     tools: tuple[Tool, ...],
     require_done: bool,
-    middleware: "tuple[Middleware, ...]",
+    middleware: tuple[Middleware, ...],
     said: Mapping[str, Any],
 ) -> Definition:
     return Definition(
@@ -354,7 +355,6 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     """Return tool servers by name; raises `UsageError` for a file that cannot be read."""
     if isinstance(given, Mapping):
         return given
-    from ..config.mcp_servers import parse_mcp_json
 
     path = Path(given)
     try:
@@ -372,7 +372,6 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     given = tuple(tools)
     if not given:
         return ()
-    from ...actions.tools.functions.decorator import named
 
     return tuple(named(given).values())
 

@@ -1,5 +1,7 @@
 """What a run came to, for programs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, cast
@@ -50,7 +52,7 @@ class RunResult(Generic[OutputT]):
     def is_done(self) -> bool:
         return self.status == "done"
 
-    def raise_for_status(self) -> "DoneResult[OutputT]":
+    def raise_for_status(self) -> DoneResult[OutputT]:
         """Return this result, whose output is there; raises `RunFailed` unless the run is done."""
         if isinstance(self, DoneResult):
             return cast("DoneResult[OutputT]", self)

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, cast
+from typing import Any, Generic, Self, cast
 
 from ...actions.ports.events import Event, Notice, PendingDecision, RunFinished, RunStarted
 from ...state.calls import CallDecision, Settlement
@@ -11,12 +11,9 @@ from ...state.conversation.messages import Message, UserContent
 from ...state.conversation.transcript import Transcript
 from ...state.errors import UsageError
 from ...state.session import WaitingMessage
+from ..session.session import Session
 from .result import OutputT, RunResult, result_of
 from .stream import EventStream, StreamedRun
-
-if TYPE_CHECKING:
-    from ..session.session import Session
-
 
 _MOST_NOTICES = 200
 """That a result keeps."""
@@ -31,9 +28,9 @@ class AgentSession(Generic[OutputT]):
 
     def __init__(
         self,
-        opened: "Callable[[], Awaitable[Session]]",
-        closed: "Callable[[Session, StreamedRun | None], Awaitable[None]]",
-        parse: "Callable[[Any], OutputT] | None" = None,
+        opened: Callable[[], Awaitable[Session]],
+        closed: Callable[[Session, StreamedRun | None], Awaitable[None]],
+        parse: Callable[[Any], OutputT] | None = None,
     ) -> None:
         """Without `parse` the output is the text of the answer."""
         self._opened = opened
@@ -186,7 +183,7 @@ class AgentSession(Generic[OutputT]):
         return await self._entered.next_queued()
 
     @property
-    def _entered(self) -> "Session":
+    def _entered(self) -> Session:
         if self._session is None:
             raise UsageError("This session is not open.", "Write `async with agent.session() as session:`.")
         return self._session
@@ -197,7 +194,7 @@ class AgentSession(Generic[OutputT]):
             raise UsageError(f"No call {unknown} waits for a decision.", f"Waiting: {', '.join(waiting)}.")
         return call_ids or waiting
 
-    def _stream(self, start: "Callable[[Session], AsyncIterator[Event]]") -> EventStream:
+    def _stream(self, start: Callable[[Session], AsyncIterator[Event]]) -> EventStream:
         return EventStream(lambda run: self._followed(run, start), self._end_abandoned_run)
 
     async def _end_abandoned_run(self, run: StreamedRun) -> None:
@@ -210,7 +207,7 @@ class AgentSession(Generic[OutputT]):
         self._run, self._last = run, None
 
     async def _followed(
-        self, run: StreamedRun, start: "Callable[[Session], AsyncIterator[Event]]"
+        self, run: StreamedRun, start: Callable[[Session], AsyncIterator[Event]]
     ) -> AsyncGenerator[Event]:
         session = self._entered
         events = cast("AsyncGenerator[Event]", start(session))

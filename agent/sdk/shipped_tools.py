@@ -3,27 +3,23 @@
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ...actions.ports import Tool
+from ...actions.tools.files.virtual import file_tools
+from ...actions.tools.registry import builtin_tools, network_tools, usual_network_tools
+from ...actions.workspace.backends.backend import FileBackend
+from ...actions.workspace.backends.composite import Composite
 from ...state.errors import UsageError
 
-if TYPE_CHECKING:
-    from ...actions.workspace.backends.backend import FileBackend
-    from ...actions.workspace.backends.composite import Composite
 
-
-def workspace_tools(*, files: "FileBackend | Composite | None" = None) -> tuple[Tool, ...]:
+def workspace_tools(*, files: FileBackend | Composite | None = None) -> tuple[Tool, ...]:
     """Return the tools that ship, for the files and commands of the agent's folder.
 
     With `files` the file tools work there; commands see nothing of it.
     """
-    from ...actions.tools.registry import builtin_tools
-
     tools = builtin_tools()
     if files is not None:
-        from ...actions.tools.files.virtual import file_tools
-
         tools |= {tool.spec.name: tool for tool in file_tools(files)}
     return tuple(tools.values())
 
@@ -40,7 +36,6 @@ def web_tools(
     `search_url` and `search_key_env` are where the service is and which variable holds its key, if not the
     usual ones; `env` is read instead of the environment of the process. Raises `UsageError`.
     """
-    from ...actions.tools.registry import network_tools, usual_network_tools
     from ...actions.tools.web.search_services import SEARCH_PROVIDERS, search_service
     from ...actions.tools.web.web_url import UnfitUrl
 

@@ -1,5 +1,7 @@
 """The events of a run as a program reads them: a stream that is abandoned, in whatever way, ends its run."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -20,7 +22,7 @@ class StreamedRun:
     """
 
     def __init__(
-        self, events: Callable[["StreamedRun"], AsyncGenerator[Event]], begin: Callable[[], Awaitable[None]]
+        self, events: Callable[[StreamedRun], AsyncGenerator[Event]], begin: Callable[[], Awaitable[None]]
     ) -> None:
         """`begin` is awaited by the first reader, before anything is driven; it may refuse the run."""
         self._events = events

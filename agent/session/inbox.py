@@ -2,24 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from ...actions.ports import Masker
+from ...actions.ports.advice import Advice
+from ...actions.turn.commands import is_command, own_command
 from ...state.application import InboxTaken
 from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
 from ...state.session import InboxKind, WaitingMessage
-
-if TYPE_CHECKING:
-    from ...actions.ports import Masker
-    from ...actions.ports.advice import Advice
-    from ...state.store.sessions.inbox import Inbox
+from ...state.store.sessions.inbox import Inbox
 
 
 class SessionInbox:
     """The inbox of one session as its runs see it."""
 
     def __init__(
-        self, inbox: "Inbox", masker: "Masker", advice: "Advice | None", tell: Callable[[str], None]
+        self, inbox: Inbox, masker: Masker, advice: Advice | None, tell: Callable[[str], None]
     ) -> None:
         """`advice` has its say about every message that steers, `tell` is told what it refuses."""
         self.handed = 0
@@ -122,19 +120,15 @@ class SessionInbox:
 
 def _is_order(text: str) -> bool:
     """Tell whether a text would be a command where a person types it."""
-    from ...actions.turn.commands import is_command, own_command
-
     return is_command(text) or own_command(text) is not None
 
 
 def _leads_to_no_step(text: str) -> bool:
     """Tell whether the chat itself does what a text wants; a command for the shell is a step."""
-    from ...actions.turn.commands import is_command, own_command
-
     return is_command(text) or own_command(text) == ""
 
 
-async def leave_message(inbox: "Inbox", masker: "Masker", kind: InboxKind, text: str) -> WaitingMessage:
+async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str) -> WaitingMessage:
     """Keep a message for a session that this process does not run; it is on disk when this returns.
 
     Raises `UsageError` for nothing, and for a command: those count only where a person types them.

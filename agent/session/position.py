@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from burr.core import Application
 
 from ...actions.ports.events import Notice
 from ...state.application import ApplicationState
@@ -15,13 +17,9 @@ from ...state.session import SessionSettings, short_title
 from ...state.store.journal import unused_reply
 from ...state.store.sessions.lease import new_runner
 from ...state.store.sessions.listing import beat_s
+from ...state.store.store import Store
+from ...state.store.writer import SessionWriter
 from ...state.trace import ModelCalled
-
-if TYPE_CHECKING:
-    from burr.core import Application
-
-    from ...state.store.store import Store
-    from ...state.store.writer import SessionWriter
 
 _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
 """Burr's own fields: the action that ran last, and the number of its step."""
@@ -30,7 +28,7 @@ _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
 class Position:
     """The state in memory, what of it is on disk, and the right to write."""
 
-    def __init__(self, session_id: str, application: "Application[Any]", store: "Store") -> None:
+    def __init__(self, session_id: str, application: Application[Any], store: Store) -> None:
         self.session_id = session_id
         self.application = application
         self.store = store
@@ -176,13 +174,13 @@ class Position:
             await self.release("interrupted")
 
     @property
-    def _writer(self) -> "SessionWriter":
+    def _writer(self) -> SessionWriter:
         return self.store.writer(self.session_id)
 
     def _start_beating(self) -> None:
         self.store.heart.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
 
-    async def _beat(self, writer: "SessionWriter", loop: asyncio.AbstractEventLoop) -> None:
+    async def _beat(self, writer: SessionWriter, loop: asyncio.AbstractEventLoop) -> None:
         """Renew the lease until another process has it; a store that fails says so at the next write.
 
         It beats in a loop of its own: the one of the run may be busy, or over without a release.

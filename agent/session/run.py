@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 from ...actions.ports import PORTS, Ports
 from ...actions.ports.events import (
@@ -27,8 +27,11 @@ from ...actions.ports.events import (
     ToolStarted,
     UsageChanged,
 )
+from ...actions.turn.calls.proposals import denied_by_hooks
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
+from ...actions.turn.output.answers import ReadAnswer, read_answer
+from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.repetition import require_progress
 from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
@@ -49,10 +52,6 @@ from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
 from .open_request import MODEL_ACTIONS, OpenRequest
 from .position import Position
-
-if TYPE_CHECKING:
-    from ...actions.turn.output.answers import ReadAnswer
-    from ...actions.turn.output.format import OutputFormat
 
 _GO_ON = "Resume to go on; the limit counts anew."
 
@@ -120,7 +119,7 @@ def finished(
     is_command: bool = False,
     is_recorded: bool = False,
     usage: Usage | None = None,
-    output: "OutputFormat | None" = None,
+    output: OutputFormat | None = None,
 ) -> RunFinished:
     """Return the result of a run that stopped before `next_action`; a command has no answer.
 
@@ -159,9 +158,7 @@ def finished(
     )
 
 
-def _read(output: "OutputFormat", said: str) -> "ReadAnswer":
-    from ...actions.turn.output.answers import read_answer
-
+def _read(output: OutputFormat, said: str) -> ReadAnswer:
     return read_answer(output, said)
 
 
@@ -439,7 +436,6 @@ class Run:
         if self._last != "execute_tools" or self._position.next_action != "human_confirm":
             return ()
         self._last = ""
-        from ...actions.turn.calls.proposals import denied_by_hooks
 
         denied = await denied_by_hooks(self._position.state.pending_tool_calls, self._ports)
         self._check_hooks()

@@ -13,6 +13,7 @@ from ...actions.masking.masker import StreamMasker, TextMasker, value_label
 from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is_random, is_ruled_out
 from ...actions.masking.references import References
 from ...actions.workspace.paths import resolved
+from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.errors import ConfigError
 from ..config.paths import read_bytes
 
@@ -127,8 +128,6 @@ class SecretMasker:
         return self._current().named(label)
 
     def learn(self, text: str) -> None:
-        from ...actions.workspace.protected.secret_files import is_secret_file
-
         for word in set(_PATH_WORD.findall(text[:MOST_FILE_BYTES])):
             if is_secret_file(word):
                 path = resolved(word, self._cwd)

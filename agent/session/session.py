@@ -1,22 +1,33 @@
 """One conversation: takes messages and decisions in, and passes every event of a run on."""
 
+from __future__ import annotations
+
 import os
 import pwd
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from burr.core import Application
+
 from ...actions.masking.references import masked_arguments
-from ...actions.ports import Gate, Model, Ports, Toolbox, ToolOffer, Verdict
+from ...actions.ports import Gate, Model, Ports, Tool, Toolbox, ToolOffer, Verdict
 from ...actions.ports.events import Event, Notice, PlanResumed, RunStarted
+from ...actions.tools.registry import builtin_tools
 from ...actions.turn.bugs_logged import BugsLogged
+from ...actions.turn.calls.proposals import judge
+from ...actions.turn.calls.recovery import triage, waiting_or_told
+from ...actions.turn.calls.user_command import shell_of, without_secrets
+from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
+from ...actions.turn.output.answers import tried_again
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin, PendingCall
 from ...state.conversation.messages import UserContent, encodable, person_said
 from ...state.conversation.transcript import Transcript
 from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSettings, WaitingMessage, given_title
+from ...state.store.store import Store
 from ...state.trace import RunBegan, RunEnded
 from ..runtime.wiring import conditions_of
 from ..version import VERSION
@@ -24,15 +35,11 @@ from .inbox import SessionInbox
 from .open_request import OpenRequest, find_open_request
 from .position import Position
 from .run import Limits, Observe, Run, finished, nobody
+from .run_observer import Companion, accompanied
 
 if TYPE_CHECKING:
-    from burr.core import Application
-
-    from ...actions.ports import Tool
-    from ...state.store.store import Store
     from ..policy.approval_context import Circumstances
     from ..policy.rules.rule_suggestions import Offer
-    from .run_observer import Companion
     from .unknown_outcome import Aftermath
 
 _MAX_CHARS = 120
@@ -60,16 +67,16 @@ class Session:
     def __init__(
         self,
         session_id: str,
-        application: "Application[Any]",
+        application: Application[Any],
         ports: Ports,
         inbox: SessionInbox,
-        store: "Store",
+        store: Store,
         settings: SessionSettings,
         limits: Limits,
         gate_of: Callable[[SessionSettings], Gate],
         change_gate: Callable[[Gate], None],
         observe: Observe = nobody,
-        companions: "Sequence[Companion]" = (),
+        companions: Sequence[Companion] = (),
         by: str = "",
     ) -> None:
         """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`."""
@@ -140,8 +147,6 @@ class Session:
         said = self._taken(message)
         answer = None
         if isinstance(said, str) and said.lstrip().startswith("/"):
-            from ...actions.turn.commands import answer_command
-
             answer = answer_command(said.strip(), self.state)
         if answer is not None and self.next_action != "prompt":
             # The graph stands in the middle of a turn, and a command does not end it.
@@ -155,8 +160,6 @@ class Session:
         Who types it has approved it by that; what a file says, `command`, is judged as a model's call. It
         ends an open turn, as a message does. Raises `UsageError` if there is nothing to run, or no tool.
         """
-        from ...actions.turn.calls.user_command import shell_of, without_secrets
-
         tool = shell_of(self._ports.toolbox)
         if not command.strip():
             raise UsageError("There is no command behind the `!`.", "Type one: !git status")
@@ -264,8 +267,6 @@ class Session:
         if not self._is_examined:
             self._is_examined = True
             if self.state.pending_tool_calls:
-                from ...actions.turn.calls.recovery import triage
-
                 self._change_calls(await triage(self.state, self._ports))
             self._open_request = await find_open_request(self._position, self._ports)
             self.notices += (self._open_request.notice,) if self._open_request.notice else ()
@@ -280,11 +281,11 @@ class Session:
         self._change_gate(self._gate_of(changed))
         self.settings = changed
 
-    def carry_over(self, earlier: "Session") -> None:
+    def carry_over(self, earlier: Session) -> None:
         """Take what was changed in another object of this session and is not recorded yet."""
         self._position.change(**earlier._position.unrecorded)
 
-    def accept(self, offer: "Offer") -> None:
+    def accept(self, offer: Offer) -> None:
         """Let what was offered pass unasked for the rest of this session."""
         from ..policy.rules.rule_suggestions import EDITING
 
@@ -320,13 +321,12 @@ class Session:
 
     def judge_reading(self, path: str) -> Verdict:
         """Return what the gate says to a file that the person names in a message."""
-        from ...actions.tools.registry import builtin_tools
         from ..policy.judge import Judge
 
         judge = Judge(self._gate_of(self.settings), builtin_tools())
         return judge.reading_verdict(path, self.state.execution_mode)
 
-    def offers(self, call: PendingCall) -> "tuple[Offer, ...]":
+    def offers(self, call: PendingCall) -> tuple[Offer, ...]:
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
         from ..policy.rules.rule_suggestions import offers_for
 
@@ -334,7 +334,7 @@ class Session:
             return offers_for(call, self._ports, self.settings, self._gate_of, self.state.execution_mode)
         return ()
 
-    def circumstances(self, call: PendingCall, is_edited: bool = False) -> "Circumstances":
+    def circumstances(self, call: PendingCall, is_edited: bool = False) -> Circumstances:
         """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
         from ..policy.approval_context import Circumstances, circumstances
 
@@ -342,7 +342,7 @@ class Session:
             return circumstances(call, self._ports, self.state.execution_mode, is_edited)
         return Circumstances(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
 
-    async def aftermath(self, call: PendingCall) -> "Aftermath":
+    async def aftermath(self, call: PendingCall) -> Aftermath:
         """Look, for a moment, at what a call of unknown outcome may have left."""
         from .unknown_outcome import Aftermath, aftermath
 
@@ -350,7 +350,7 @@ class Session:
             return await aftermath(call, self._ports)
         return Aftermath(is_complete=False)
 
-    def tool(self, name: str) -> "Tool | None":
+    def tool(self, name: str) -> Tool | None:
         """Return what the session has of that name."""
         return self._ports.toolbox.get(name)
 
@@ -374,14 +374,11 @@ class Session:
     def _judged_again(self, call: PendingCall) -> PendingCall:
         mode = self.state.execution_mode
         if call.kind == "outcome_unknown":
-            from ...actions.turn.calls.recovery import waiting_or_told
-
             return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
         is_typed = call.origin == "person" and call.decision == "approved" and call.binding is None
         is_persons = call.decided_by == "person" and not is_typed
         if call.decision == "invalid" or is_persons or call.recovery.starts:
             return call
-        from ...actions.turn.calls.proposals import judge
 
         again = judge(call, self._ports, mode)
         if call.decision == again.decision == "undecided" and call.binding is not None:
@@ -399,7 +396,6 @@ class Session:
         events = self._running(first, inputs, record_only, is_command)
         if not self.companions or is_command:
             return events
-        from .run_observer import accompanied
 
         said = None if inputs.get("runs") else inputs.get("user_input")
         return accompanied(events, said, self.companions)
@@ -458,7 +454,6 @@ class Session:
     def _tried_again(self) -> dict[str, Any]:
         if not self.state.rejected_answers:
             return {}
-        from ...actions.turn.output.answers import tried_again
 
         return tried_again(self.state, self._ports)
 

@@ -15,6 +15,7 @@ from ...actions.ports import LeavesProcesses, Ports
 from ...actions.turn.calls.tool_runner import context_of
 from ...actions.workspace.tree import Wanted, files_below
 from ...state.calls import FileChange, PendingCall
+from ..policy.shell.repository import find_repository, why_git_may_run_more
 
 _PATIENCE_S = 2.0
 _WALK_S = 1.0
@@ -100,8 +101,6 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 def _git(cwd: Path) -> tuple[str, ...]:
     """Return what `git status` says, where nothing but git can run by it."""
-    from ..policy.shell.repository import find_repository, why_git_may_run_more
-
     if find_repository(str(cwd)) is None or why_git_may_run_more(str(cwd)) is not None:
         return ()
     words = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v1", "-z", "--no-renames", "--", "."]

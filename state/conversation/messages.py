@@ -1,5 +1,7 @@
 """What is said in a session: messages of content blocks in a form that belongs to no provider."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +54,7 @@ class Equipment(Record):
     tools: tuple[str, ...] = Field(default=(), exclude_if=lambda tools: not tools)
     """Tools that it found by a search, the newest last."""
 
-    def with_more(self, more: "Equipment") -> "Equipment":
+    def with_more(self, more: Equipment) -> Equipment:
         """Return both together; what is found once more becomes the newest."""
         groups = dict.fromkeys((*self.groups, *more.groups))
         tools = (*(name for name in self.tools if name not in more.tools), *more.tools)
@@ -127,12 +129,12 @@ class Message(Record):
         return self.role == "user" and bool(self.tool_uses)
 
     @property
-    def told(self) -> "Message":
+    def told(self) -> Message:
         """The message as a model is told it: a call that no model asked for is told in words."""
         return self._in_words if self.is_own_command else self
 
     @cached_property
-    def _in_words(self) -> "Message":
+    def _in_words(self) -> Message:
         (use,), (result,) = self.tool_uses, self.tool_results
         command = f"{_RAN}\n{_fenced(subject_of(use.arguments))}"
         words = Text(text=f"{command}\n{_CAME_TO.format(outcome=result.outcome)}\n{_fenced(result.content)}")

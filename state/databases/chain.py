@@ -1,5 +1,7 @@
 """The hash chain of a session: every row's digest covers its content and the row written before it."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -43,7 +45,7 @@ class Chain(NamedTuple):
     records: int
     digest: str
 
-    def link(self, session_id: str, entries: Sequence[Entry]) -> "tuple[Chain, list[Statement]]":
+    def link(self, session_id: str, entries: Sequence[Entry]) -> tuple[Chain, list[Statement]]:
         """Return the chain after `entries` and the statements that insert them."""
         records, digest = self
         statements: list[Statement] = []

@@ -1,5 +1,7 @@
 """What the store needs from a database: whole transactions, at most once, fenced by a guard; opens one."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -267,7 +269,7 @@ def open_database(
     return NetworkDatabase(_server(server_url(url)), on_notice)
 
 
-def _server(url: "ServerUrl") -> "Server":
+def _server(url: ServerUrl) -> Server:
     try:
         if url.kind == "postgresql":
             from .servers.postgres import PostgresServer

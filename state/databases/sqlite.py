@@ -1,5 +1,7 @@
 """One SQLite database: opened safely, written in whole durable transactions, its errors translated."""
 
+from __future__ import annotations
+
 import os
 import pwd
 import sqlite3
@@ -30,7 +32,17 @@ from .database import (
 from .file_parts import with_bytes
 from .high_water import HighWater
 from .lock_holder import LockWait, is_lock, lock_holder
+from .migrations import migrate
 from .schema import SCHEMA_VERSION, TABLES, if_missing, index_creations
+from .unindexed import (
+    CANNOT_REBUILD,
+    NOTICE,
+    REBUILD,
+    check_integrity,
+    hide_indexes,
+    name_damaged_indexes,
+    use_indexes,
+)
 
 if TYPE_CHECKING:
     from .group_commit import GroupWriter, Job
@@ -113,18 +125,12 @@ class SqliteDatabase:
         return work()
 
     def problems(self) -> list[str]:
-        from .unindexed import check_integrity
-
         return self._patiently(lambda: check_integrity(self._connection))
 
     def damaged_indexes(self) -> list[str]:
-        from .unindexed import name_damaged_indexes
-
         return self._patiently(lambda: name_damaged_indexes(self._connection))
 
     def reindex(self) -> None:
-        from .unindexed import CANNOT_REBUILD, use_indexes
-
         try:
             self._patiently(partial(self._run, "REINDEX"))
         except StoreError as error:
@@ -136,8 +142,6 @@ class SqliteDatabase:
             self._is_unindexed = False
 
     def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
-        from .unindexed import NOTICE, hide_indexes, use_indexes
-
         self._open_reader()
         with self._reading:
             if self._reader is None or self._is_unindexed:
@@ -161,7 +165,7 @@ class SqliteDatabase:
         with self._turn:
             self._connection.execute(sql)
 
-    def _group_writer(self) -> "GroupWriter":
+    def _group_writer(self) -> GroupWriter:
         with self._making_writer:
             if self._writer is None:
                 from .group_commit import GroupWriter
@@ -232,7 +236,7 @@ class SqliteDatabase:
             self._connection.execute(sql, with_bytes(parameters))
         reach("store_in_transaction")
 
-    def _commit_all(self, jobs: "Sequence[Job]") -> None:
+    def _commit_all(self, jobs: Sequence[Job]) -> None:
         """Commit jobs together, and settle each; a lock of another process is waited for."""
         from asyncio import CancelledError
 
@@ -246,7 +250,7 @@ class SqliteDatabase:
             except sqlite3.OperationalError as error:
                 time.sleep(waiting.pause_after(error))
 
-    def _commit_together(self, jobs: "Sequence[Job]") -> None:
+    def _commit_together(self, jobs: Sequence[Job]) -> None:
         """Commit jobs in one transaction, of which those that fail are no part, and settle them."""
         if len(jobs) < 2:
             for job in jobs:
@@ -269,7 +273,7 @@ class SqliteDatabase:
         for job in jobs:
             self._commit_alone(job)
 
-    def _commit_alone(self, job: "Job") -> None:
+    def _commit_alone(self, job: Job) -> None:
         from .group_commit import failure_of
 
         error = failure_of(partial(self._commit, job.statements, job.guard))
@@ -277,7 +281,7 @@ class SqliteDatabase:
             raise error
         job.settle(error)
 
-    def _failure_of(self, job: "Job") -> Exception | None:
+    def _failure_of(self, job: Job) -> Exception | None:
         """Run a job as a part of the transaction; return why it is none."""
         self._connection.execute("SAVEPOINT job")
         from .group_commit import failure_of
@@ -328,7 +332,7 @@ class SqliteDatabase:
     def _tell(self) -> None:
         listener(self.on_notice)(self._lock_notice())
 
-    def _tell_each(self, jobs: "Sequence[Job]") -> None:
+    def _tell_each(self, jobs: Sequence[Job]) -> None:
         notice = self._lock_notice()
         for job in jobs:
             job.tell(notice)
@@ -351,8 +355,6 @@ class SqliteDatabase:
     def _require_indexes(self) -> None:
         """Refuse to take a row for gone that a damaged index may hide."""
         if self._is_unindexed:
-            from .unindexed import REBUILD
-
             raise StoreError(f"An index of the store {self.name} is damaged.", f"Rebuild it: {REBUILD}")
 
     def _require_same_file(self) -> None:
@@ -404,8 +406,6 @@ class SqliteDatabase:
             self._patiently(self._migrate)
 
     def _migrate(self) -> None:
-        from .migrations import migrate
-
         with self._transaction():
             migrate(self._connection)
 

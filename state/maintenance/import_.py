@@ -1,5 +1,7 @@
 """Takes an exported session in: everything is checked before anything is written, and nothing is trusted."""
 
+from __future__ import annotations
+
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +138,7 @@ def _checked(
     export: ExportFile,
     name: str,
     part: SessionPart,
-    references: "_References",
+    references: _References,
     watch: Callable[[], object],
 ) -> _Checked:
     """Follow the hash chain from the session's first row to its head; call `watch` before each row."""

@@ -1,5 +1,7 @@
 """Verifies the record of approvals and effects: that it is what was written, and that it makes sense."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,7 +59,7 @@ class CallTrail:
     may_restart: bool = False
     """Somebody, or a check of its effect, said that it may run once more."""
 
-    def forked(self) -> "CallTrail":
+    def forked(self) -> CallTrail:
         """Return what a fork knows of the call: a person's approval was given to another session."""
         approval = self.approval if self.approval and self.approval.by != "person" else None
         verdict = self.verdict if approval or self.verdict != "approved" else "undecided"
@@ -246,7 +248,7 @@ def audit_all(database: Database, parents: Mapping[str, str | None]) -> Iterator
 
 
 def _audit_session(
-    database: Database, session_id: str, before: Trails, contents: "_ContentChecks"
+    database: Database, session_id: str, before: Trails, contents: _ContentChecks
 ) -> tuple[AuditedSession, list[Breach], Trails]:
     """Verify the own records of a session; `before` are the calls of the one that it was forked from."""
     end, seals = head_with_seals(database, session_id) or (Chain(0, ""), [])

@@ -14,7 +14,7 @@ def _nothing() -> None:
     pass
 
 
-async def _done(work: "asyncio.Future[Any]") -> None:
+async def _done(work: asyncio.Future[Any]) -> None:
     """Wait as `asyncio.wait([work])` does, which makes more of it."""
     waiter = asyncio.get_running_loop().create_future()
 
@@ -30,7 +30,7 @@ async def _done(work: "asyncio.Future[Any]") -> None:
 
 
 async def over(
-    work: "asyncio.Future[Any]", on_cancel: Callable[[], object] = _nothing
+    work: asyncio.Future[Any], on_cancel: Callable[[], object] = _nothing
 ) -> asyncio.CancelledError | None:
     """Wait until `work` is over, however often we are cancelled; return the cancellation, to be raised.
 
@@ -49,7 +49,7 @@ async def over(
     return cancelled
 
 
-async def settled(work: "asyncio.Future[ResultT]", on_cancel: Callable[[], object] = _nothing) -> ResultT:
+async def settled(work: asyncio.Future[ResultT], on_cancel: Callable[[], object] = _nothing) -> ResultT:
     """Wait for work that another thread does. Cancelled, it waits all the same: whoever gets the cancellation
     knows that nothing was done, and whoever gets a result is cancelled right after it.
     """
@@ -73,7 +73,7 @@ async def to_the_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     return result
 
 
-_unfinished: set["asyncio.Future[Any]"] = set()
+_unfinished: set[asyncio.Future[Any]] = set()
 """The event loop holds its tasks by weak references only."""
 
 
@@ -94,7 +94,7 @@ async def in_background(work: Awaitable[ResultT]) -> ResultT:
     return task.result()
 
 
-def _forget(task: "asyncio.Future[Any]") -> None:
+def _forget(task: asyncio.Future[Any]) -> None:
     _unfinished.discard(task)
     if not task.cancelled():
         task.exception()  # else asyncio logs an error that no caller retrieved

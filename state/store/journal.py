@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ..calls import Effect, FileChange, JournaledCall, KeptResult, PendingCall, arguments_digest
 from ..conversation.content import Attachment
@@ -14,11 +14,9 @@ from ..databases.file_parts import FilePart, OpenFile
 from ..process.clock import now
 from ..process.crashpoints import reach
 from ..trace import ModelCalled, TraceRecord
+from .files.file_history import FileHistory
 from .recording import contents_of, recorded_result
 from .writer import SessionWriter
-
-if TYPE_CHECKING:
-    from .files.file_history import FileHistory
 
 _DIGEST = "arguments_sha256"
 _SEEN = "seen"
@@ -108,9 +106,7 @@ class CallJournal:
             self._next_n = int(rows[-1][0]) + 1 if rows else 0
 
     @cached_property
-    def _files(self) -> "FileHistory":
-        from .files.file_history import FileHistory
-
+    def _files(self) -> FileHistory:
         return FileHistory(self._database, self._writer.session_id)
 
     def _has_effect(self, call_id: str, move: str) -> bool:

@@ -15,6 +15,7 @@ from ..databases.database import Database
 from ..session import SessionSettings
 from ..trace import TraceRecord
 from .deltas import merge, message_of, voided
+from .files.contents import content
 from .sessions.listing import lineage_of, upwards
 
 Lineage = Sequence[tuple[str, int | None]]
@@ -400,8 +401,6 @@ def contents_of(database: Database) -> Source:
     """Return what reads the files of messages."""
 
     def read(sha256: str) -> bytes | None:
-        from .files.contents import content
-
         return content(database, sha256)
 
     return read

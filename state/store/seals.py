@@ -207,7 +207,7 @@ class SealedEnd:
         self._goes_on: bool | None = None
         """Whether the last seal is ours and holds; looked at when there is something to seal."""
 
-    def moved(self, chain: Chain) -> tuple[list[Statement], "list[Seal]"]:
+    def moved(self, chain: Chain) -> tuple[list[Statement], list[Seal]]:
         """Return what seals the chain up to its new end, and the seals there are once that has landed."""
         if self._sealer is None or chain == self._chain:
             return [], self._seals

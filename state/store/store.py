@@ -1,16 +1,21 @@
 """The store as the layers above see it."""
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..application import ApplicationState
 from ..conversation.transcript import Transcript, TranscriptRange
 from ..databases.database import Database, Durability, insert, open_database
 from ..errors import StoreError, UsageError
 from ..session import SessionSummary, SessionView
+from .files.file_history import FileHistory, LineageFiles
+from .files.session_files import SessionFiles
+from .files.shared_files import SharedFiles
+from .integrity import examine, quarantine
 from .journal import CallJournal, TraceLog, stored_output
 from .persister import DeltaPersister, load_histories
 from .seals import KeySealer, end_at_rest, vouch, vouched
@@ -19,11 +24,6 @@ from .sessions.lease import Heart
 from .sessions.listing import FolderFilter, count_sessions, lease_s, newest, summaries
 from .sessions.session_rows import SessionIndex
 from .writer import SessionWriter
-
-if TYPE_CHECKING:
-    from .files.file_history import FileHistory, LineageFiles
-    from .files.session_files import SessionFiles
-    from .files.shared_files import SharedFiles
 
 
 class Store:
@@ -49,7 +49,7 @@ class Store:
         on_notice: Callable[[str], None] | None = None,
         durability: Durability = "full",
         home: Path | None = None,
-    ) -> "Store":
+    ) -> Store:
         """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`, creating what is not there.
 
         `home` is where the key lies that seals what is written; without one nothing is sealed.
@@ -110,27 +110,19 @@ class Store:
                 self._writers[session_id] = known
             raise
 
-    def files(self, session_id: str) -> "FileHistory":
-        from .files.file_history import FileHistory
-
+    def files(self, session_id: str) -> FileHistory:
         return FileHistory(self.database, session_id)
 
-    def file_changes(self, session_id: str) -> "LineageFiles":
+    def file_changes(self, session_id: str) -> LineageFiles:
         """Return the file changes of a session with those of its past in the sessions it was forked from."""
-        from .files.file_history import LineageFiles
-
         return LineageFiles(self.database, self.index.lineage(session_id))
 
-    def session_files(self, session_id: str) -> "SessionFiles":
+    def session_files(self, session_id: str) -> SessionFiles:
         """Return the files that belong to a session, with those from before its fork."""
-        from .files.session_files import SessionFiles
-
         return SessionFiles(self.database, self.writer(session_id), self.index.lineage(session_id))
 
-    def shared_files(self) -> "SharedFiles":
+    def shared_files(self) -> SharedFiles:
         """Return the files that all sessions of the tenant share."""
-        from .files.shared_files import SharedFiles
-
         return SharedFiles(self.database, self.tenant)
 
     def fork(self, session_id: str, new_id: str, at: int | None = None) -> None:
@@ -218,8 +210,6 @@ class Store:
 
     def _healed(self, session_id: str, owners: Sequence[str]) -> tuple[list[str], bool]:
         """Check the records of a session and its ancestors; return what to say, and whether all are whole."""
-        from .integrity import examine, quarantine
-
         said: list[str] = []
         is_whole = True
         for owner in owners:
@@ -239,8 +229,6 @@ class Store:
 
     def verify(self, session_id: str) -> list[str]:
         """Return what is wrong with the records of a session, and change nothing."""
-        from .integrity import examine
-
         return examine(self.database, self.index.summary(session_id).id).sentences()
 
     def try_writing(self) -> None:

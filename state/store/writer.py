@@ -1,5 +1,7 @@
 """What this process has written of one session, and so what the next step has to add."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +19,7 @@ from ..process.cancellation import to_the_end
 from ..process.clock import now
 from ..process.crashpoints import reach
 from .deltas import WrittenFields, decode_fields
+from .files.contents import used
 from .message_log import SessionLogs, calls_after
 from .recording import stored_state
 from .seals import AT_REST, Seal, SealedEnd, head_with_seals, mark, vouch
@@ -95,7 +98,7 @@ class SessionWriter:
         """True while the session has no step of its own."""
         return self._fields.is_empty
 
-    def knows_as_much_as(self, earlier: "SessionWriter") -> None:
+    def knows_as_much_as(self, earlier: SessionWriter) -> None:
         """Take over what was found out about the records that both stand behind."""
         self.is_whole = earlier.is_whole and earlier.chain == self.chain
         self.logs.is_unchecked = earlier.logs.is_unchecked
@@ -246,7 +249,6 @@ class SessionWriter:
         new = {file.sha256: file for file in files if file.sha256 not in self._used}
         if not new:
             return
-        from .files.contents import used
 
         self._used |= new.keys()
         self.queue_loose(list(used(self.session_id, new.values())))

@@ -1,5 +1,7 @@
 """The methods of the protocol: sessions of several folders in one process, each with its own runtime."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -35,8 +37,12 @@ from acp.schema import (
 )
 
 from ...actions.turn.commands import MODES
+from ...agent.config.settings import Said
+from ...agent.models.connect import choose_model
 from ...agent.runtime.runtime import Runtime
+from ...agent.session.session import Session
 from ...agent.version import VERSION
+from ...state.application import ExecutionMode
 from ...state.errors import SessionNotFound, UsageError
 from ..cli.open_session import tell_notice
 from ..terminal.text.sanitize import one_line
@@ -47,9 +53,6 @@ from .refusals import protocol_errors
 if TYPE_CHECKING:
     from acp import Client
 
-    from ...agent.config.settings import Said
-    from ...agent.session.session import Session
-    from ...state.application import ExecutionMode
 
 _PAGE = 50
 _KEYS = AuthMethodAgent(
@@ -71,7 +74,7 @@ class _Place(NamedTuple):
 class EditorAgent:
     """Answers an editor; `said` are the flags of the command, which hold for all of its sessions."""
 
-    def __init__(self, runtime: Runtime, said: "Said") -> None:
+    def __init__(self, runtime: Runtime, said: Said) -> None:
         self._runtime = runtime
         self._said = said
         self._conversations: dict[str, Conversation] = {}
@@ -79,7 +82,7 @@ class EditorAgent:
         is_yolo = runtime.settings.mode == "yolo"
         self._modes: tuple[ExecutionMode, ...] = tuple(one for one in MODES if one != "yolo" or is_yolo)
 
-    def on_connect(self, conn: "Client") -> None:
+    def on_connect(self, conn: Client) -> None:
         self._client = conn
 
     async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
@@ -104,8 +107,6 @@ class EditorAgent:
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
         """Tell whether there is a model by now: keys are in the environment, and nothing is sent here."""
         if self._runtime.settings.model is None:
-            from ...agent.models.connect import choose_model
-
             with protocol_errors():
                 choose_model(None, self._runtime.env, False)
         return AuthenticateResponse()
@@ -231,8 +232,8 @@ class EditorAgent:
     async def _opened(
         self,
         place: _Place,
-        open_session: "Callable[[Runtime], Awaitable[Session]]",
-        mode: "ExecutionMode | None" = None,
+        open_session: Callable[[Runtime], Awaitable[Session]],
+        mode: ExecutionMode | None = None,
     ) -> Conversation:
         """Open a session in a folder, with the tool servers that the editor hands over."""
         with protocol_errors():
@@ -262,7 +263,7 @@ class EditorAgent:
         self._later.add(task)
         task.add_done_callback(self._done)
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
+    def _done(self, task: asyncio.Task[None]) -> None:
         self._later.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             tell_notice(str(error))

@@ -1,22 +1,19 @@
 """What a person chooses for a session in an editor's panel: its mode and its model."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from acp.schema import SessionConfigOptionSelect, SessionConfigSelectOption, SessionMode, SessionModeState
 
+from ...agent.runtime.runtime import Runtime
+from ...agent.session.session import Session
+from ...state.application import ExecutionMode
 from ..terminal.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ...agent.runtime.runtime import Runtime
-    from ...agent.session.session import Session
-    from ...state.application import ExecutionMode
 
 MODE, MODEL = "mode", "model"
 _MOST_MODELS = 30
 _MOST_SESSIONS = 50
 """So many of the newest are looked at for models that were used before."""
-_MODES: "dict[ExecutionMode, tuple[str, str]]" = {
+_MODES: dict[ExecutionMode, tuple[str, str]] = {
     "interactive": ("Ask", "only looking inside the workspace passes unasked"),
     "plan": ("Plan", "looks inside the workspace, changes nothing"),
     "auto-edit": ("Edit", "file edits inside the workspace pass too"),
@@ -24,7 +21,7 @@ _MODES: "dict[ExecutionMode, tuple[str, str]]" = {
 }
 
 
-def mode_state(current: str, offered: "Sequence[ExecutionMode]") -> SessionModeState:
+def mode_state(current: str, offered: Sequence[ExecutionMode]) -> SessionModeState:
     listed = [
         SessionMode(id=mode, name=name, description=meaning)
         for mode, (name, meaning) in _MODES.items()
@@ -34,7 +31,7 @@ def mode_state(current: str, offered: "Sequence[ExecutionMode]") -> SessionModeS
 
 
 def config_options(
-    runtime: "Runtime", session: "Session", modes: SessionModeState
+    runtime: Runtime, session: Session, modes: SessionModeState
 ) -> list[SessionConfigOptionSelect]:
     """Return the choices with what is chosen now; editors that know them leave the list of modes alone."""
     model = session.settings.model
@@ -64,7 +61,7 @@ def _option(value: str, name: str, about: str) -> SessionConfigSelectOption:
     return SessionConfigSelectOption(value=value, name=name, description=one_line(about) or None)
 
 
-def _models(runtime: "Runtime", current: str) -> dict[str, str]:
+def _models(runtime: Runtime, current: str) -> dict[str, str]:
     """Return the model of now, those of the settings, and those of sessions before, with a word on each."""
     found = {current: "the model of this session"}
     for name, about in _known(runtime):
@@ -73,7 +70,7 @@ def _models(runtime: "Runtime", current: str) -> dict[str, str]:
     return found
 
 
-def _known(runtime: "Runtime") -> Iterator[tuple[str, str]]:
+def _known(runtime: Runtime) -> Iterator[tuple[str, str]]:
     settings = runtime.settings
     if settings.model is not None:
         yield settings.model, "as it is configured"

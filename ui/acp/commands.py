@@ -2,29 +2,28 @@
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
+from ...actions.ports.events import Event
 from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.turn.commands import chosen_mode, is_command, parted
+from ...agent.extensions.mcp.prompts import ServerPrompt
+from ...agent.extensions.prompt_commands import PromptCommand, find_commands
+from ...agent.extensions.skills.catalogue import find_skills
+from ...agent.runtime.runtime import Runtime
+from ...agent.session.session import Session
+from ...state.application import ExecutionMode
 from ...state.conversation.messages import UserContent
 from ...state.errors import UsageError
 from ..chat.slash.server_prompts import prompt_lines, written
-
-if TYPE_CHECKING:
-    from ...actions.ports.events import Event
-    from ...agent.extensions.mcp.prompts import ServerPrompt
-    from ...agent.extensions.prompt_commands import PromptCommand
-    from ...agent.runtime.runtime import Runtime
-    from ...agent.session.session import Session
-    from ...state.application import ExecutionMode
 
 CONTINUE = "/continue"
 
 
 async def available(
-    runtime: "Runtime", session: "Session", modes: "tuple[ExecutionMode, ...]"
+    runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
 ) -> list[AvailableCommand]:
     """Return the commands of a session; what its tool servers offer is asked of them."""
     prompts = runtime.server_prompts(session)
@@ -45,10 +44,8 @@ async def available(
 _OWN = ("mode", "model", "compact", "continue", "help", "skill", "exit", "quit", "mcp")
 
 
-def _files(runtime: "Runtime", session: "Session") -> "Mapping[str, PromptCommand]":
+def _files(runtime: Runtime, session: Session) -> Mapping[str, PromptCommand]:
     """Return the commands that are markdown files of the person and the project."""
-    from ...agent.extensions.prompt_commands import find_commands
-
     found = find_commands(Path(session.settings.cwd), runtime.env)
     return {name: one for name, one in found.commands.items() if name not in _OWN}
 
@@ -58,7 +55,7 @@ def _command(name: str, description: str, hint: str = "") -> AvailableCommand:
     return AvailableCommand(name=name, description=description, input=given)
 
 
-def _of_server(prompt: "ServerPrompt") -> AvailableCommand:
+def _of_server(prompt: ServerPrompt) -> AvailableCommand:
     words = (one.name if one.is_required else f"[{one.name}]" for one in prompt.arguments)
     described = prompt.description or f"a prompt of the tool server {prompt.server}"
     return _command(prompt.command[1:], described, " ".join(words))
@@ -75,7 +72,7 @@ class ModelAsked(NamedTuple):
     is_for_good: bool
 
 
-def model_for(said: UserContent, runtime: "Runtime", session: "Session") -> ModelAsked | None:
+def model_for(said: UserContent, runtime: Runtime, session: Session) -> ModelAsked | None:
     """Return the model that a message asks for: by `/model NAME`, or as its markdown file says."""
     typed = parted(said) if isinstance(said, str) else None
     if typed is None:
@@ -90,8 +87,8 @@ def model_for(said: UserContent, runtime: "Runtime", session: "Session") -> Mode
 
 
 async def events_of(
-    said: UserContent, runtime: "Runtime", session: "Session", modes: "tuple[ExecutionMode, ...]"
-) -> "AsyncIterator[Event]":
+    said: UserContent, runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
+) -> AsyncIterator[Event]:
     """Return what a message or a command leads to; raises `CommandAnswered` and `UsageError`."""
     if not isinstance(said, str) or not is_command(said):
         return session.send(said)
@@ -119,10 +116,8 @@ async def events_of(
     return session.send(said)
 
 
-def _by_skill(said: str, runtime: "Runtime", session: "Session") -> str:
+def _by_skill(said: str, runtime: Runtime, session: Session) -> str:
     """Return a skill with what is to be done by it; raises `CommandAnswered` with the list of them."""
-    from ...agent.extensions.skills.catalogue import find_skills
-
     found = find_skills(Path(session.settings.cwd), runtime.env).skills
     name, _, task = said.strip().partition(" ")[2].strip().partition(" ")
     if not name:
@@ -134,7 +129,7 @@ def _by_skill(said: str, runtime: "Runtime", session: "Session") -> str:
     return f"{skill.text()}\n\n---\n{task.strip() or 'Work by this skill from now on.'}"
 
 
-async def _sent_prompt(said: str, runtime: "Runtime", session: "Session") -> "AsyncIterator[Event]":
+async def _sent_prompt(said: str, runtime: Runtime, session: Session) -> AsyncIterator[Event]:
     prompts = runtime.server_prompts(session)
     if said.strip() == "/mcp":
         raise CommandAnswered("\n".join(await prompt_lines(prompts)))

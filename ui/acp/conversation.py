@@ -1,5 +1,7 @@
 """One session in an editor: messages in, updates out, questions in between; what is open outlives it."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
@@ -21,6 +23,10 @@ from acp.schema import (
 
 from ...actions.ports.events import Event, RunFinished
 from ...actions.turn.commands import is_command
+from ...agent.models.aliases import model_of
+from ...agent.runtime.runtime import Runtime
+from ...agent.session.session import Session
+from ...state.application import ExecutionMode
 from ...state.calls import CallDecision, PendingCall
 from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
@@ -35,9 +41,6 @@ from .updates import Update, Updates, history_updates, message_updates
 if TYPE_CHECKING:
     from acp import Client
 
-    from ...agent.runtime.runtime import Runtime
-    from ...agent.session.session import Session
-    from ...state.application import ExecutionMode
 
 _MOST_QUESTIONS = 3
 _LOOK_S = 1.0
@@ -51,7 +54,7 @@ class Conversation:
     """A session with the runtime of its folder, and the turn that goes on in it, if one does."""
 
     def __init__(
-        self, runtime: "Runtime", session: "Session", client: "Client", modes: "tuple[ExecutionMode, ...]"
+        self, runtime: Runtime, session: Session, client: Client, modes: tuple[ExecutionMode, ...]
     ) -> None:
         self.runtime = runtime
         self.session = session
@@ -119,7 +122,7 @@ class Conversation:
         turn = self._begin(self._answer(said), is_prompted=True)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
-    async def _steered(self, said: UserContent, turn: "asyncio.Task[StopReason]") -> PromptResponse:
+    async def _steered(self, said: UserContent, turn: asyncio.Task[StopReason]) -> PromptResponse:
         """Say something to the model while it works; answered with the turn that takes it in."""
         if not isinstance(said, str) or is_command(said):
             raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
@@ -167,8 +170,6 @@ class Conversation:
 
     async def _change_model(self, name: str) -> None:
         """Go on with another model from the next message on; it is recorded, and survives a resume."""
-        from ...agent.models.aliases import model_of
-
         session, runtime = self.session, self.runtime
         model = model_of(name, runtime.settings.aliases)
         if model == session.settings.model:
@@ -189,14 +190,14 @@ class Conversation:
         await self.session.interrupt()
         await self.runtime.aclose()
 
-    def _begin(self, work: Awaitable[StopReason], is_prompted: bool) -> "asyncio.Task[StopReason]":
+    def _begin(self, work: Awaitable[StopReason], is_prompted: bool) -> asyncio.Task[StopReason]:
         turn = self._turn = asyncio.ensure_future(work)
         self._is_prompted, self._is_cancelled, self._is_taken = is_prompted, False, False
         self._asked_about.clear()
         turn.add_done_callback(self._ended)
         return turn
 
-    def _ended(self, turn: "asyncio.Task[StopReason]") -> None:
+    def _ended(self, turn: asyncio.Task[StopReason]) -> None:
         if self._turn is turn:
             self._turn, self._is_prompted = None, False
         if not turn.cancelled():

@@ -2,17 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
 from ...agent.policy.rules.rule_suggestions import EDITING, Offer
-from ...agent.session.session import whoami
+from ...agent.session.session import Session, whoami
 from ...state.calls import CallDecision, PendingCall, Settlement
 from ..terminal.text.sanitize import exposed
-
-if TYPE_CHECKING:
-    from ...agent.session.session import Session
 
 _MOST_RULE_CHARS = 300
 
@@ -31,7 +27,7 @@ class PermissionChoice:
         """Whether it is about other calls, too."""
         return self.offer is not None
 
-    def decision(self, call: PendingCall, session: "Session") -> CallDecision:
+    def decision(self, call: PendingCall, session: Session) -> CallDecision:
         if self.offer is not None:
             session.accept(self.offer)
         by = f"{whoami()} (in an editor)"

@@ -2,14 +2,11 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from acp import RequestError
 
+from ...actions.ports.events import RunFinished
 from ...state.errors import CredentialsError, SandburError, SessionNotFound, UsageError
-
-if TYPE_CHECKING:
-    from ...actions.ports.events import RunFinished
 
 _AUTH_REQUIRED, _NOT_FOUND, _INVALID_PARAMS, _INTERNAL = -32000, -32002, -32602, -32603
 _CODES = {
@@ -35,7 +32,7 @@ def refused(code: str, message: str, hint: str = "") -> RequestError:
     return RequestError(_CODES.get(code, _INTERNAL), f"{message} {hint}".strip(), data)
 
 
-def refused_run(finished: "RunFinished") -> RequestError | None:
+def refused_run(finished: RunFinished) -> RequestError | None:
     """Return why a run failed; None if it did not."""
     error = finished.error
     if error is None or finished.status == "turn_limit":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from acp.agent.connection import AgentSideConnection
 
 from ...state.errors import UsageError
+from ..cli.grammar import Command
 from ..cli.open_session import opened, said_by
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import say
@@ -17,14 +18,13 @@ from .agent import EditorAgent
 if TYPE_CHECKING:
     from acp import Agent
 
-    from ..cli.grammar import Command
 
 _MOST_LINE_BYTES = 64 << 20
 """Of one message: pictures come in them."""
 _END_S = 2.0
 
 
-async def serve(command: "Command") -> int:
+async def serve(command: Command) -> int:
     """Answer until the editor leaves; return the exit code."""
     if sys.stdin.isatty():
         say("An editor starts this command and speaks to it over stdin and stdout; Ctrl-C ends it.")

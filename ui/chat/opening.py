@@ -2,9 +2,11 @@
 
 import asyncio
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+from ...agent.runtime.runtime import Runtime
+from ...agent.session.session import Session
 from ..cli.open_session import attached, open_session, opened
+from ..commands.chat import ChatCommand
 from ..headless.headless import DEMO_GOAL, clean, refuse_yolo
 from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
 from .input.composer import Leave
@@ -13,15 +15,10 @@ from .picker import pick_session
 from .repl import Chat
 from .sending import Sending
 
-if TYPE_CHECKING:
-    from ...agent.runtime.runtime import Runtime
-    from ...agent.session.session import Session
-    from ..commands.chat import ChatCommand
-
 _NO_YOLO = "Yolo mode stays off: the mode is interactive."
 
 
-async def chat(command: "ChatCommand") -> int:
+async def chat(command: ChatCommand) -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
     async with opened(command) as runtime:
         try:
@@ -34,7 +31,7 @@ async def chat(command: "ChatCommand") -> int:
         return await _chat(runtime, asked)
 
 
-async def _ask_first(runtime: "Runtime", command: "ChatCommand") -> "ChatCommand | None":
+async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | None:
     """Ask what has to be asked before a session; return the command to open again with, if it changes."""
     settings = runtime.settings
     refuses_yolo = settings.mode == "yolo" and not await knows_yolo(settings.home, _NO_YOLO)
@@ -54,7 +51,7 @@ def _leave_by_cancelling(exit_code: int) -> bool:
     return False
 
 
-async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
+async def _chat(runtime: Runtime, command: ChatCommand) -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
     refuse_yolo(first or "")
     talk = Chat(runtime, Sending(attached(command)), command.verbose)
@@ -75,7 +72,7 @@ async def _chat(runtime: "Runtime", command: "ChatCommand") -> int:
         return talk.part(leaving.exit_code)
 
 
-async def _opened_behind(runtime: "Runtime", command: "ChatCommand") -> "Session":
+async def _opened_behind(runtime: Runtime, command: ChatCommand) -> Session:
     """Open a new session without holding up who types meanwhile."""
     await asyncio.to_thread(_import_session)
     return await open_session(runtime, command, or_demo=True)

@@ -6,20 +6,20 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...agent.config.paths import repository_root
+from ...agent.graph import next_action
+from ...state.application import ApplicationState
+from ...state.conversation.messages import Message
 from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
 from ...state.store.sessions.listing import FolderFilter
+from ...state.store.store import Store
+from ...state.store.timeline import said_in
 from ..terminal.lines import local_time
 from ..terminal.text.sanitize import one_line, plain
 from .menu import Choice, ChoiceList, Pages, Picker
-
-if TYPE_CHECKING:
-    from ...state.application import ApplicationState
-    from ...state.conversation.messages import Message
-    from ...state.store.store import Store
+from .recap import standing_lines
 
 _MOST_TITLE = 60
 _MOST_SAID = 400
@@ -41,7 +41,7 @@ STATES = {
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
-async def pick_session(store: "Store", cwd: Path) -> str:
+async def pick_session(store: Store, cwd: Path) -> str:
     """Return the id of the session that the person picks, those of this folder's project first.
 
     What was said last is shown of each, and the filter looks through what people said. Sessions are read
@@ -85,17 +85,15 @@ async def pick_session(store: "Store", cwd: Path) -> str:
     return await picker.run()
 
 
-async def _pages(store: "Store", folders: FolderFilter | None) -> AsyncIterator[list[SessionSummary]]:
+async def _pages(store: Store, folders: FolderFilter | None) -> AsyncIterator[list[SessionSummary]]:
     """Yield the sessions, newest first, a page at a time."""
     sessions = store.newest_sessions(folders)
     while page := await store.database.offload(lambda: list(islice(sessions, _PAGE))):
         yield page
 
 
-async def _words(store: "Store", known: Mapping[str, SessionSummary]) -> AsyncIterator[Mapping[str, str]]:
+async def _words(store: Store, known: Mapping[str, SessionSummary]) -> AsyncIterator[Mapping[str, str]]:
     """Yield what people said in the known sessions, an empty page where that was read of all of them."""
-    from ...state.store.timeline import said_in
-
     read: set[str] = set()
     while True:
         left = list(islice((name for name in known if name not in read), _PAGE))
@@ -137,11 +135,8 @@ def _age(stamp: str, now: datetime) -> str:
     return f"{max(0, int(seconds // length))}{unit}"
 
 
-async def preview_lines(store: "Store", session: SessionSummary) -> Sequence[str]:
+async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:
     """Return the last exchange of a session and where it stopped."""
-    from ...agent.graph import next_action
-    from .recap import standing_lines
-
     try:
         view = await store.database.offload(lambda: store.show(session.id))
     except StoreError as problem:
@@ -152,7 +147,7 @@ async def preview_lines(store: "Store", session: SessionSummary) -> Sequence[str
     return [folder, *_last_exchange(view.state), *standing]
 
 
-def _last_exchange(state: "ApplicationState") -> Sequence[str]:
+def _last_exchange(state: ApplicationState) -> Sequence[str]:
     """Return what the person said last, and what came of it."""
     found: list[Message] = []
     for message in list(state.chat_history)[::-1]:

@@ -1,5 +1,7 @@
 """The chat in the terminal: read a message, run it to its end, ask where a decision is needed."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
@@ -10,12 +12,17 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from ...actions.ports.events import Event, RunFinished
 from ...actions.turn.commands import MODES, own_command
 from ...agent.config.paths import data_home
+from ...agent.config.settings import Settings
 from ...agent.config.yolo import is_acknowledged
+from ...agent.runtime.runtime import Runtime
+from ...agent.session.secrets import masker_for
+from ...agent.session.session import Session
+from ...state.application import ExecutionMode
+from ...state.calls import CallDecision
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..headless.headless import resume_line
 from ..terminal.drive import drive, exit_code
@@ -37,19 +44,12 @@ from .input.suspend import Waking
 from .input.wait_for_input import END_S, AnswerT, at_prompt
 from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
 from .sending import Sending
+from .slash.command import SlashCommand
 from .slash.dispatch import commanded
 from .slash.extras import more_commands
 
-if TYPE_CHECKING:
-    from ...agent.config.settings import Settings
-    from ...agent.runtime.runtime import Runtime
-    from ...agent.session.session import Session
-    from ...state.application import ExecutionMode
-    from ...state.calls import CallDecision
-    from .slash.command import SlashCommand
 
-
-def warm_up(runtime: "Runtime", model: str) -> None:
+def warm_up(runtime: Runtime, model: str) -> None:
     """Import what asks the model and the markdown renderer in the background; nothing waits for it."""
 
     def work() -> None:
@@ -70,7 +70,7 @@ class MessageCame(SandburError):
 
 
 class Chat:
-    def __init__(self, runtime: "Runtime", sending: Sending, verbose: bool = False) -> None:
+    def __init__(self, runtime: Runtime, sending: Sending, verbose: bool = False) -> None:
         self._entered: Session | None = None
         self._has_run = False
         self._waits = False
@@ -108,14 +108,12 @@ class Chat:
         self._waking = Waking(self.renderer, self._live.wake)
 
     @property
-    def session(self) -> "Session":
+    def session(self) -> Session:
         assert self._entered is not None, "no session is open yet"
         return self._entered
 
     def _masked(self, text: str) -> str:
         """Return an input as a session takes it in: the history keeps no secret either."""
-        from ...agent.session.secrets import masker_for
-
         return masker_for(self.runtime.env, self.runtime.settings.cwd).text(text)
 
     def greet(self) -> None:
@@ -123,7 +121,7 @@ class Chat:
         dot = self.renderer.glyphs.dot
         self.renderer.lines([("bold", f"Sandbur {dot} {one_line(str(self.runtime.settings.cwd))}")])
 
-    def enter(self, session: "Session") -> None:
+    def enter(self, session: Session) -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
         self.more, said = more_commands(Path(session.settings.cwd), self.runtime.env)
@@ -131,7 +129,7 @@ class Chat:
         self.renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self.runtime, session.settings.model)
 
-    def _take(self, session: "Session") -> None:
+    def _take(self, session: Session) -> None:
         self._entered = session
         always = Always(self.questions, session, Path(session.settings.cwd), self.runtime.env)
         self._approvals = Approvals(self.questions, always, session.settings.cwd, session.circumstances)
@@ -155,7 +153,7 @@ class Chat:
         self.renderer.know(state.pending_tool_calls, state.vibe_plan)
         self.renderer.lines(lines, prose=True)
 
-    async def read_while(self, opening: "Awaitable[Session]") -> str:
+    async def read_while(self, opening: Awaitable[Session]) -> str:
         """Show the prompt at once and open the session meanwhile; return the first message."""
         reading = asyncio.ensure_future(at_prompt(self.composer.read(), self.composer.leave))
         await asyncio.sleep(0)
@@ -174,7 +172,7 @@ class Chat:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _enter_above(self, session: "Session", reading: "asyncio.Future[str]") -> None:
+    async def _enter_above(self, session: Session, reading: asyncio.Future[str]) -> None:
         """Enter it above the prompt; that waits no longer than there is a prompt."""
         entering = asyncio.ensure_future(show_above(lambda: self.enter(session)))
         await asyncio.wait([entering, reading], return_when=asyncio.FIRST_COMPLETED)
@@ -388,7 +386,7 @@ class Chat:
             return self.session.carry_on(), False
         return None, True
 
-    async def _decisions(self) -> "list[CallDecision] | None":
+    async def _decisions(self) -> list[CallDecision] | None:
         """Ask about the waiting calls: what happened first, what may happen then."""
         waiting = self.session.state.undecided_calls
         unknown = [call for call in waiting if call.kind == "outcome_unknown"]
@@ -417,7 +415,7 @@ class Chat:
         self.composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
         return finished
 
-    def _as_context(self) -> "Chat | None":
+    def _as_context(self) -> Chat | None:
         """Return what completion may look at: nothing before a session is open."""
         return None if self._entered is None else self
 
@@ -445,7 +443,7 @@ class Chat:
         return code
 
 
-def _facts_of(session: "Session | None", settings: "Settings") -> StatusFacts:
+def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
     """Return what holds between two runs; without a session what is known before it is open."""
     if session is None:
         return StatusFacts(settings.mode, sandbox=settings.sandbox)
@@ -466,7 +464,7 @@ def _facts_of(session: "Session | None", settings: "Settings") -> StatusFacts:
     )
 
 
-def _estimated(session: "Session") -> float:
+def _estimated(session: Session) -> float:
     """Return how many tokens the next request is going to take, as the compression reckons."""
     state = session.state
     return (session.offered.size_bytes + state.chat_history.size_bytes) * state.tokens_per_byte

@@ -4,31 +4,27 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...actions.ports.events import Event
+from ...actions.turn.model_call import refusal_of
+from ...agent.session.session import Session
+from ...state.conversation.messages import Document, Image
+from ..terminal.render import Renderer
 from ..terminal.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ...agent.session.session import Session
-    from ...state.conversation.messages import Document, Image
-    from ..terminal.render import Renderer
+from .input.files.attached_files import with_named_files
 
 
 class Sending:
     """Sends messages, and knows what of the flags' files is not sent yet."""
 
-    def __init__(self, files: "Sequence[Image | Document]" = ()) -> None:
+    def __init__(self, files: Sequence[Image | Document] = ()) -> None:
         self._files = self._sent_files = tuple(files)
 
-    async def send(self, session: "Session", renderer: "Renderer", text: str) -> AsyncIterator[Event]:
+    async def send(self, session: Session, renderer: Renderer, text: str) -> AsyncIterator[Event]:
         """Send a message with what it names, the first one with the files of the flags, too.
 
         A command leaves those for what comes after it.
         """
-        from ...actions.turn.model_call import refusal_of
-        from .input.files.attached_files import with_named_files
-
         self._sent_files = () if text.startswith("/") else self._files
         refusal = partial(refusal_of, session.model)
         cwd = Path(session.settings.cwd)
@@ -42,12 +38,12 @@ class Sending:
         self._files = ()
         return events
 
-    def run(self, session: "Session", command: str) -> AsyncIterator[Event]:
+    def run(self, session: Session, command: str) -> AsyncIterator[Event]:
         """Run a shell command of the person's own; the files of the flags wait for a message."""
         self._sent_files = ()
         return session.run_command(command)
 
-    def record(self, session: "Session", text: str) -> AsyncIterator[Event]:
+    def record(self, session: Session, text: str) -> AsyncIterator[Event]:
         """Send a command; nothing that it names goes with it."""
         self._sent_files = ()
         return session.send(text)

@@ -1,5 +1,7 @@
 """What a word of the command line may be: each function reads one, or says what does not fit."""
 
+from __future__ import annotations
+
 import argparse
 import re
 from collections.abc import Iterable, Sequence
@@ -81,13 +83,13 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def path(text: str) -> "Path":
+def path(text: str) -> Path:
     from pathlib import Path
 
     return Path(text)
 
 
-def duration(text: str) -> "timedelta":
+def duration(text: str) -> timedelta:
     """Read an age such as 30d."""
     from datetime import timedelta
 

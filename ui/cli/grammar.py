@@ -1,5 +1,7 @@
 """How a command declares its flags, and the argparse parser that is made of them."""
 
+from __future__ import annotations
+
 import argparse
 import os
 from abc import ABC, abstractmethod
@@ -267,7 +269,7 @@ class Parser(argparse.ArgumentParser):
             text = f"`{self.prog}` needs {missing}"
         raise UsageError(text if text.endswith("?") else f"{text}.", f"`{self.prog} --help` shows what fits.")
 
-    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         from ..commands.setup.help import help_text
 
         put(help_text(self), end="")

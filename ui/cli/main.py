@@ -1,5 +1,7 @@
 """The command `sandbur`: reads the command line, starts what it names, turns errors into sentences."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
@@ -28,7 +30,7 @@ _GARBAGE_AT = 50_000
 """New objects after which a session looks for garbage: what is loaded at its start is none, and is many."""
 
 
-def main(argv: "Sequence[str] | None" = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     gc.disable()
     claim_standard_streams()
@@ -62,7 +64,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     return code
 
 
-def _run(command: "Command") -> int:
+def _run(command: Command) -> int:
     from .open_session import enter_folder
 
     enter_folder(command.said.get("cwd"))
@@ -94,12 +96,12 @@ def print_version() -> int:
     return 0
 
 
-def _keep_bug_reports(command: "Command") -> None:
+def _keep_bug_reports(command: Command) -> None:
     """Take what the session driver logs about bugs, so that no traceback lands on the screen."""
     import logging
 
     class BugReports(logging.Handler):
-        def emit(self, record: "logging.LogRecord") -> None:
+        def emit(self, record: logging.LogRecord) -> None:
             text = self.format(record)
             say(text if _shows_tracebacks(command) else _kept(text).strip())
 
@@ -108,11 +110,11 @@ def _keep_bug_reports(command: "Command") -> None:
     log.propagate = False
 
 
-def _shows_tracebacks(command: "Command | None") -> bool:
+def _shows_tracebacks(command: Command | None) -> bool:
     return (command is not None and command.tells_more) or bool(os.environ.get("SANDBUR_DEBUG"))
 
 
-def _complain(error: SandburError, command: "Command | None") -> int:
+def _complain(error: SandburError, command: Command | None) -> int:
     from ..terminal.text.sanitize import plain
 
     say(f"sandbur: {plain(str(error))}")
@@ -179,7 +181,7 @@ def _kept(text: str) -> str:
     return f" The traceback is in {path}."
 
 
-def _append(path: "Path", text: str) -> None:
+def _append(path: Path, text: str) -> None:
     fresh = os.O_TRUNC if path.exists() and path.stat().st_size > _MAX_BYTES else 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | fresh | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:

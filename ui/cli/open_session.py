@@ -1,5 +1,7 @@
 """From the flags to an open session: new, resumed, forked or picked."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...state.errors import UsageError
 from ...state.store.sessions.listing import FolderFilter
 from ..terminal.terminal import say
+from ..terminal.text.sanitize import plain
 
 if TYPE_CHECKING:
     from ...agent.config.settings import Said, Settings
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from .grammar import Command
 
 
-def said_by(command: "Command") -> "Said":
+def said_by(command: Command) -> Said:
     """Return the settings of the command line, its folders as they are."""
     said = dict(command.settings)
     if said.get("cwd") is not None:
@@ -38,7 +41,7 @@ def enter_folder(path: Path | None) -> None:
             raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
 
 
-def attached(command: "ChatCommand") -> "tuple[Image | Document, ...]":
+def attached(command: ChatCommand) -> tuple[Image | Document, ...]:
     """Return the files of --attach; raises `UsageError` for one that cannot be read or attached."""
     if not command.attach:
         return ()
@@ -48,7 +51,7 @@ def attached(command: "ChatCommand") -> "tuple[Image | Document, ...]":
 
 
 @asynccontextmanager
-async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
+async def opened(command: Command) -> AsyncGenerator[Runtime]:
     """Open the runtime for the flags, and close it."""
     from ...agent.runtime.runtime import Runtime
 
@@ -62,12 +65,10 @@ async def opened(command: "Command") -> "AsyncGenerator[Runtime]":
 
 def tell_notice(notice: str) -> None:
     """Say on stderr what opening the store has to tell."""
-    from ..terminal.text.sanitize import plain
-
     say(plain(notice))
 
 
-def appear(settings: "Settings") -> None:
+def appear(settings: Settings) -> None:
     """Let what is shown look as it is wished."""
     if settings.plain or settings.theme != "dark":
         from ..terminal.text import theme
@@ -76,8 +77,8 @@ def appear(settings: "Settings") -> None:
 
 
 async def open_session(
-    runtime: "Runtime", command: "ChatCommand", picked: str | None = None, or_demo: bool = False
-) -> "Session":
+    runtime: Runtime, command: ChatCommand, picked: str | None = None, or_demo: bool = False
+) -> Session:
     """Return the session that the flags name; `picked` answers `-r` without an ID.
 
     `or_demo`: without any model a new session takes the demo.
@@ -94,7 +95,7 @@ async def open_session(
 _MOST_SCHEMA_BYTES = 1_000_000
 
 
-def read_output_schema(path: Path) -> "OutputSchema":
+def read_output_schema(path: Path) -> OutputSchema:
     """Read the schema of answers; raises `UsageError` where it is none."""
     import json
 
@@ -116,7 +117,7 @@ def read_output_schema(path: Path) -> "OutputSchema":
         ) from None
 
 
-def _named_session(runtime: "Runtime", command: "ChatCommand") -> str:
+def _named_session(runtime: Runtime, command: ChatCommand) -> str:
     if command.resume:
         return runtime.store.find(command.resume)
     if command.resume is not None:

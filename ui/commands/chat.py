@@ -1,5 +1,7 @@
 """`sandbur` without a command, and `sandbur demo`: a chat in the terminal, or one message headless."""
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -38,7 +40,7 @@ class ChatCommand(RunCommand):
         group="session", only="chat", nargs="?", const="", metavar="ID",
     )  # fmt: skip
     """A session, or empty for "let me pick"."""
-    attach: "tuple[Path, ...]" = flag(
+    attach: tuple[Path, ...] = flag(
         "--attach", "send a picture, PDF or text with the message; may be repeated", (),
         group="session", only="chat", action="append", type=path, metavar="FILE",
     )  # fmt: skip
@@ -51,7 +53,7 @@ class ChatCommand(RunCommand):
         type=uuid,
         metavar="UUID",
     )
-    json_schema: "Path | None" = flag(
+    json_schema: Path | None = flag(
         "--json-schema", "every answer is JSON that fits the schema in this file",
         group="run", only="chat", type=path, metavar="FILE",
     )  # fmt: skip

@@ -1,5 +1,7 @@
 """`sandbur approve`, `deny` and `settle`: decide about waiting calls from outside, and carry the run on."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -94,7 +96,7 @@ def _refuse_secrets(edited: str, shown: str) -> None:
         )
 
 
-def _chosen(session_id: str, waiting: "list[PendingCall]", command: DecideCommand) -> "list[PendingCall]":
+def _chosen(session_id: str, waiting: list[PendingCall], command: DecideCommand) -> list[PendingCall]:
     """Return the calls that the command line means; all of the kind that the command is about."""
     kind = "outcome_unknown" if command.name == "settle" else "approval"
     fitting = [call for call in waiting if call.kind == kind]
@@ -117,7 +119,7 @@ _HINTS = {
 }
 
 
-def _named(wanted: str, waiting: "list[PendingCall]") -> "PendingCall":
+def _named(wanted: str, waiting: list[PendingCall]) -> PendingCall:
     matches = [call for call in waiting if call.call_id == wanted] or [
         call for call in waiting if call.call_id.startswith(wanted)
     ]
@@ -127,11 +129,11 @@ def _named(wanted: str, waiting: "list[PendingCall]") -> "PendingCall":
     return matches[0]
 
 
-def _listed(calls: "list[PendingCall]") -> str:
+def _listed(calls: list[PendingCall]) -> str:
     return ", ".join(call.call_id for call in calls)
 
 
-def _other_kind(session_id: str, call: "PendingCall") -> UsageError:
+def _other_kind(session_id: str, call: PendingCall) -> UsageError:
     """Return the refusal of a command that does not fit what the call waits for."""
     if call.kind == "outcome_unknown":
         return UsageError(
@@ -144,9 +146,7 @@ def _other_kind(session_id: str, call: "PendingCall") -> UsageError:
     )
 
 
-def _decisions(
-    chosen: "list[PendingCall]", command: DecideCommand, edited: str | None
-) -> "list[CallDecision]":
+def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | None) -> list[CallDecision]:
     from ...state.calls import CallDecision
 
     if edited is not None and len(chosen) != 1:
@@ -162,8 +162,8 @@ def _decisions(
 
 
 def _as_decided(
-    waiting: "list[PendingCall]", decisions: "list[CallDecision]", shown: Callable[[str], str]
-) -> "list[PendingCall]":
+    waiting: list[PendingCall], decisions: list[CallDecision], shown: Callable[[str], str]
+) -> list[PendingCall]:
     """Return the calls with the arguments that they run with, but for their secrets."""
     changed = {decision.call_id: shown(decision.arguments) for decision in decisions if decision.arguments}
     return [

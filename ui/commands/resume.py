@@ -1,5 +1,7 @@
 """`sandbur resume --due`: carries on every run whose time has come or whose process died, one by one."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -47,7 +49,7 @@ class ResumeCommand(RunCommand):
         return report.end()
 
 
-async def _carry_on(runtime: "Runtime", run: "WaitingRun", report: "_Report") -> bool:
+async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
     """Carry one run on; return whether the next may follow: not if this one was interrupted."""
     from ..headless.headless import resume_line, warn
     from ..headless.json_output import failed
@@ -85,24 +87,24 @@ class _Report:
         self._skipped: list[dict[str, str]] = []
         self._code = 0
 
-    def show(self, event: "Event") -> None:
+    def show(self, event: Event) -> None:
         if self._format == "stream-json":
             self._stream.show(event)
 
     def tick(self) -> None:
         pass
 
-    def would_run(self, run: "WaitingRun") -> None:
+    def would_run(self, run: WaitingRun) -> None:
         self._runs.append({"session_id": run.session_id, "title": run.title, "reason": run.reason})
         if self._format == "text":
             put(f"{run.session_id}  {one_line(run.title)}  ({run.reason})")
 
-    def skip(self, run: "WaitingRun", reason: str) -> None:
+    def skip(self, run: WaitingRun, reason: str) -> None:
         self._skipped.append({"session_id": run.session_id, "reason": reason})
         if not self.command.quiet:
             say(f"Skipped: {plain(reason)}")
 
-    def add(self, run: "WaitingRun", finished: "RunFinished") -> None:
+    def add(self, run: WaitingRun, finished: RunFinished) -> None:
         from ..headless.json_output import result_object
 
         self._code = self._code or finished.exit_code
@@ -110,7 +112,7 @@ class _Report:
         if self._format == "text":
             put(f"{run.session_id}  {finished.status}  {one_line(run.title)}")
 
-    def explain(self, finished: "RunFinished", session: "Session") -> None:
+    def explain(self, finished: RunFinished, session: Session) -> None:
         """Say on stderr what a run waits for or failed at."""
         from ..headless.headless import explain
 

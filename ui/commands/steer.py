@@ -1,5 +1,7 @@
 """`sandbur steer`: says something to a session that another process runs, or that goes on later."""
 
+from __future__ import annotations
+
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +51,7 @@ class _RunState(NamedTuple):
     held_by: str = ""
     """Who runs it, as a sentence."""
 
-    def sentence(self, session_id: str, kind: "InboxKind") -> str:
+    def sentence(self, session_id: str, kind: InboxKind) -> str:
         goes_on = f"sandbur -p -r {session_id}"
         if self.state == "running":
             ends = f"With `-p` the run ends before that: `{goes_on}` sends it then."
@@ -73,7 +75,7 @@ class _RunState(NamedTuple):
         )
 
 
-def _run_state(store: "Store", session_id: str) -> _RunState:
+def _run_state(store: Store, session_id: str) -> _RunState:
     from ...agent.graph import next_action
     from ...state.store.sessions.lease import held
 
@@ -87,7 +89,7 @@ def _run_state(store: "Store", session_id: str) -> _RunState:
     return _RunState("resting" if following == "prompt" else "interrupted")
 
 
-def _object(session_id: str, kind: "InboxKind", number: int, run: _RunState) -> dict[str, Any]:
+def _object(session_id: str, kind: InboxKind, number: int, run: _RunState) -> dict[str, Any]:
     return {
         "session_id": session_id,
         "number": number,

@@ -1,5 +1,7 @@
 """`sandbur ui`: serves Burr's tracking UI on the store until it is stopped."""
 
+from __future__ import annotations
+
 import errno
 import ipaddress
 import logging
@@ -162,7 +164,7 @@ def _require_packages() -> None:
         )
 
 
-def _server(app: object) -> "Server":
+def _server(app: object) -> Server:
     from uvicorn import Config, Server
 
     class QuietServer(Server):
@@ -188,7 +190,7 @@ def _server(app: object) -> "Server":
     )
 
 
-async def _until_stopped(server: "Server", listener: socket.socket) -> int:
+async def _until_stopped(server: Server, listener: socket.socket) -> int:
     from ..terminal.drive import StopSignals, exit_code
 
     def stop() -> None:
@@ -229,7 +231,7 @@ _UNWANTED = ("/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
 """They load their scripts from the network."""
 
 
-def tracking_app(store_url: str, tenant: str) -> "tuple[FastAPI, StoreBackend]":
+def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
     """Return Burr's application on a store of ours, and the backend that it reads."""
     os.environ |= {"BURR_BACKEND_IMPL": BACKEND, "BURR_STORE": store_url, "BURR_TENANT": tenant}
     # Burr logs to stdout unless somebody was there before.
@@ -253,7 +255,7 @@ def tracking_app(store_url: str, tenant: str) -> "tuple[FastAPI, StoreBackend]":
     return app, cast("StoreBackend", run.backend)
 
 
-def add_page(app: "FastAPI", store: "Store", said: "Said") -> None:
+def add_page(app: FastAPI, store: Store, said: Said) -> None:
     """Put the page of what waits in front of Burr's, which begins at `/projects`."""
     from ..web.decisions import add_decisions
 

@@ -7,19 +7,21 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from os import fstat, read
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...actions.ports.events import Event, RunFinished, RunStarted
+from ...actions.turn.commands import COMMANDS, chosen_mode, is_command, own_command, parted
+from ...agent.session.session import Session
 from ...state.calls import PendingCall
 from ...state.errors import OutputLost, SandburError, UsageError
+from ..cli.grammar import Progress
 from ..cli.open_session import attached, open_session, opened
+from ..commands.chat import ChatCommand
 from ..terminal.drive import View, drive
+from ..terminal.lines import end_lines, waiting_lines
+from ..terminal.render import Renderer
 from ..terminal.terminal import make_console, put, say
-
-if TYPE_CHECKING:
-    from ...agent.session.session import Session
-    from ..cli.grammar import Progress
-    from ..commands.chat import ChatCommand
+from ..terminal.text.sanitize import plain
+from .json_output import encoded, failed, result_object, stream_object
 
 _MAX_BYTES = 10_000_000
 _PATIENCE_S = 3.0
@@ -44,7 +46,6 @@ def refuse_yolo(prompt: str) -> None:
     """Refuse a mode that a text asks for which nobody has typed at a terminal."""
     if not prompt.lstrip().startswith("/"):
         return
-    from ...actions.turn.commands import chosen_mode
 
     if chosen_mode(prompt) == "yolo":
         raise UsageError(
@@ -100,7 +101,7 @@ def read_stdin(what: str = "prompt") -> str:
 DEMO_GOAL = "My web site is slow, find out why."
 
 
-async def run_headless(command: "ChatCommand") -> int:
+async def run_headless(command: ChatCommand) -> int:
     """Send the prompt, or carry the session on; return the exit code."""
     if command.name == "demo" and command.prompt is None:
         prompt = DEMO_GOAL
@@ -119,10 +120,8 @@ async def run_headless(command: "ChatCommand") -> int:
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
 
 
-async def _left_for(session: "Session") -> str | None:
+async def _left_for(session: Session) -> str | None:
     """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
-    from ...actions.turn.commands import is_command, own_command
-
     waiting = session.waiting_messages
     if session.next_action != "prompt":
         # What steers is heard where the turn goes on.
@@ -134,7 +133,7 @@ async def _left_for(session: "Session") -> str | None:
     return await session.next_queued()
 
 
-async def _tell_of_waiting(session: "Session") -> None:
+async def _tell_of_waiting(session: Session) -> None:
     """Say that messages wait which came too late for the run."""
     await session.read_inbox()
     if number := len(session.waiting_messages):
@@ -146,7 +145,6 @@ def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     """Return what a command of a markdown file says, if the prompt is one; else the prompt."""
     if not prompt.lstrip().startswith("/"):
         return prompt
-    from ...actions.turn.commands import COMMANDS, parted
 
     typed = parted(prompt)
     if typed is None or typed[0].lower() in COMMANDS:
@@ -156,17 +154,15 @@ def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     found = find_commands(Path(cwd), env)
     command = found.commands.get(typed[0])
     if command is None and found.notices:
-        from ..terminal.text.sanitize import plain
-
         say("\n".join(map(plain, found.notices)))
     return prompt if command is None else command.message(typed[1])
 
 
 async def run_to_end(
-    session: "Session",
+    session: Session,
     events: AsyncIterator[Event],
     known: Iterable[PendingCall],
-    progress: "Progress",
+    progress: Progress,
     is_recording: bool = False,
 ) -> int:
     """Show a run in the asked-for format; say on stderr why it ended early and how to go on.
@@ -194,12 +190,10 @@ def resume_line(session_id: str) -> str:
     return f"Resume with: sandbur -r {session_id}"
 
 
-def warn(notices: Iterable[str], progress: "Progress") -> None:
+def warn(notices: Iterable[str], progress: Progress) -> None:
     if not progress.is_quiet:
         for notice in notices:
             # Loaded where there is something to tell, or a person's terminal to protect.
-            from ..terminal.text.sanitize import plain
-
             say(plain(notice))
 
 
@@ -207,7 +201,6 @@ def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> No
     """Say what a run that did not simply succeed waits for or failed at."""
     if finished.exit_code == 0 and not finished.pending:
         return
-    from ..terminal.lines import end_lines, waiting_lines
 
     session_id = finished.session_id
     for _, text in end_lines(finished):
@@ -222,8 +215,6 @@ def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> No
 
 def report_failure(error: SandburError, output_format: str) -> None:
     """Print the result object of a run that failed before it had a session."""
-    from .json_output import encoded, failed, result_object
-
     line = result_object(failed(error))
     if output_format == "stream-json":
         line = {"type": line["type"], "session_id": None, "seq": 1, **line}
@@ -232,7 +223,7 @@ def report_failure(error: SandburError, output_format: str) -> None:
             put(encoded(line))
 
 
-def view_for(progress: "Progress", known: Iterable[PendingCall]) -> View:
+def view_for(progress: Progress, known: Iterable[PendingCall]) -> View:
     if progress.output_format == "stream-json":
         return StreamView()
     if progress.output_format == "json":
@@ -243,11 +234,9 @@ def view_for(progress: "Progress", known: Iterable[PendingCall]) -> View:
 class TextView:
     """The answer on stdout; what happens meanwhile on stderr, unless it is to be quiet."""
 
-    def __init__(self, progress: "Progress", known: Iterable[PendingCall]) -> None:
+    def __init__(self, progress: Progress, known: Iterable[PendingCall]) -> None:
         self._progress: View | None = None
         if not progress.is_quiet:
-            from ..terminal.render import Renderer
-
             console = make_console(sys.stderr)
             self._progress = renderer = Renderer(console, answers=False, verbose=progress.is_verbose)
             renderer.know(known)
@@ -259,8 +248,6 @@ class TextView:
         if isinstance(event, RunFinished) and event.result:
             answer = event.result
             if sys.stdout.isatty():
-                from ..terminal.text.sanitize import plain
-
                 answer = plain(answer)
             print(answer.rstrip("\n"), flush=True)
 
@@ -275,8 +262,6 @@ class JsonView:
 
     def show(self, event: Event) -> None:
         if isinstance(event, RunFinished):
-            from .json_output import encoded, result_object
-
             print(encoded(result_object(event)), flush=True)
 
     def tick(self) -> None:
@@ -291,8 +276,6 @@ class StreamView:
         self._seq = 0
 
     def show(self, event: Event) -> None:
-        from .json_output import encoded, stream_object
-
         if isinstance(event, RunStarted | RunFinished):
             self._session_id = event.session_id or self._session_id
         line = stream_object(event)

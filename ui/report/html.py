@@ -3,20 +3,19 @@
 import base64
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...actions.workspace.paths import counted
 from ...agent.history.reports import run_report as told
+from ...agent.history.reports.read_report import read_account
 from ...agent.version import VERSION
 from ...state.application import Usage
+from ...state.store.store import Store
 from ..commands.sessions.prune import size_text
 from . import words
+from .markdown import markdown
 from .markup import Html, block, joined, opening, prose, tag
 from .plot import plot
 from .style import CSS
-
-if TYPE_CHECKING:
-    from ...state.store.store import Store
 
 _SIGNS = {"ok": "ok", "error": "bad", "timeout": "bad", "denied": "warn", "interrupted": "warn",
           "unknown": "warn", "waiting": "warn"}  # fmt: skip
@@ -393,14 +392,10 @@ def _mark(*content: str, is_bad: bool = False) -> Html:
     return div("line mark bad" if is_bad else "line mark", tag("span", *content))
 
 
-def report(store: "Store", session_id: str, form: str) -> Iterator[str]:
+def report(store: Store, session_id: str, form: str) -> Iterator[str]:
     """Yield the report as `html` or `md`, piece by piece."""
-    from ...agent.history.reports.read_report import read_account
-
     account = read_account(store, session_id)
     if form == "html":
         yield from html_page(account)
     else:
-        from .markdown import markdown
-
         yield from markdown(account)

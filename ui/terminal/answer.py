@@ -2,15 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Console, RenderableType
 
 from .live import LiveRegion, ScreenRow, is_marked
 from .terminal import can_redraw
 from .text.markdown import BlockSplitter, decided, lasting, preview, rendered, unrendered
 from .text.theme import LOOK
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
 
 _SOON_CHARS, _LATE_S = 32, 0.4
 """New text is shown when it is so much, or after so long: each time costs a dozen bytes more."""
@@ -21,7 +19,7 @@ _REST = 3
 class AnswerView:
     """The answers of one session. Each block is printed once, and on a terminal shown while it comes in."""
 
-    def __init__(self, console: "Console", live: LiveRegion) -> None:
+    def __init__(self, console: Console, live: LiveRegion) -> None:
         self._console = console
         self.code_theme = "ansi_dark"
         self._live = live
@@ -78,7 +76,7 @@ class AnswerView:
         """Show another foot below what is shown."""
         self._live.draw(self._rows, foot)
 
-    def _rendered(self, block: str) -> "RenderableType":
+    def _rendered(self, block: str) -> RenderableType:
         return rendered(block, self.code_theme)
 
     def _is_due(self, now: float) -> bool:

@@ -1,5 +1,7 @@
 """Tool calls in words: one line while they run, everything exactly as it will run before an approval."""
 
+from __future__ import annotations
+
 import json
 import re
 import shlex
@@ -71,7 +73,7 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
     return lines
 
 
-def whole(call: "PendingCall | PendingDecision", cwd: str) -> Iterator[str]:
+def whole(call: PendingCall | PendingDecision, cwd: str) -> Iterator[str]:
     """Yield a waiting call as plain lines, nothing left out: a decision may rest on them alone."""
     yield f"{one_line(call.call_id)}  {one_line(call.tool)}"
     for _, text in preview(call.tool, call.arguments, cwd):
@@ -168,7 +170,7 @@ _EXIT = re.compile(r"(?:^|\n)exit code: (\w+)[^\n]*$")
 _DIFF = re.compile(r"^@@ .* @@", re.MULTILINE)
 
 
-def finish_line(event: "ToolFinished", title: str, glyphs: Glyphs) -> Line:
+def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
     """Return the one line a finished call leaves: sign, call, outcome, duration."""
     sign, style = {
         "ok": (glyphs.done, "good"),
@@ -184,7 +186,7 @@ def finish_line(event: "ToolFinished", title: str, glyphs: Glyphs) -> Line:
 
 
 def result_lines(
-    event: "ToolFinished", glyphs: Glyphs, verbose: bool, width: int = _MAX_LINE, key: str = ""
+    event: ToolFinished, glyphs: Glyphs, verbose: bool, width: int = _MAX_LINE, key: str = ""
 ) -> Iterator[Line]:
     """Yield a taste of what a call gave back, in rows of a width; a difference in colours.
 
@@ -219,23 +221,23 @@ def _hidden(count: int, key: str) -> str:
     return f"{counted}, {key}" if key else counted
 
 
-def result_text(event: "ToolFinished") -> str:
+def result_text(event: ToolFinished) -> str:
     """Return what a call gave back, without what its own line says already."""
     return _EXIT.sub("", plain(event.content).rstrip("\n"))
 
 
-def is_difference(event: "ToolFinished") -> bool:
+def is_difference(event: ToolFinished) -> bool:
     return event.outcome == "ok" and bool(_DIFF.search(event.content))
 
 
-def is_quiet(event: "ToolFinished") -> bool:
+def is_quiet(event: ToolFinished) -> bool:
     """Tell whether a person is spared what the call gave back."""
     from ...actions.tools.registry import traits_of
 
     return event.outcome == "ok" and traits_of(event.tool).is_quiet
 
 
-def is_folded(event: "ToolFinished", width: int = _MAX_LINE) -> bool:
+def is_folded(event: ToolFinished, width: int = _MAX_LINE) -> bool:
     """Tell whether `result_lines` leaves something out."""
     lines = result_text(event).split("\n")
     most = _SHOWN_DIFF_LINES if is_difference(event) else _SHOWN_LINES
@@ -245,7 +247,7 @@ def is_folded(event: "ToolFinished", width: int = _MAX_LINE) -> bool:
 _MOST_TOOLS = 8
 
 
-def tools_line(event: "ToolsChanged") -> str:
+def tools_line(event: ToolsChanged) -> str:
     """Say which tools came and went; that it costs is why a person is told."""
     changes = (("Tools added", event.added), ("Tools removed", event.removed))
     said = "; ".join(f"{verb}: {_first_of(names)}" for verb, names in changes if names)
@@ -258,14 +260,14 @@ def _first_of(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MOST_TOOLS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def plan_lines(steps: "Iterable[VibeStep]", glyphs: Glyphs) -> Iterator[Line]:
+def plan_lines(steps: Iterable[VibeStep], glyphs: Glyphs) -> Iterator[Line]:
     yield "heading", "Plan"
     for step in steps:
         sign, style = step_sign(step.status, glyphs)
         yield style, f"  {sign} {one_line(step.step_id)}. {one_line(step.description)}"
 
 
-def step_sign(status: "StepStatus", glyphs: Glyphs) -> tuple[str, str]:
+def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
     """Return the sign of a step's status and its colour."""
     return {
         "pending": (glyphs.todo, "plain"),
@@ -275,7 +277,7 @@ def step_sign(status: "StepStatus", glyphs: Glyphs) -> tuple[str, str]:
     }[status]
 
 
-def usage_text(usage: "Usage", glyphs: Glyphs) -> str:
+def usage_text(usage: Usage, glyphs: Glyphs) -> str:
     """Return calls, tokens and cost on one line; what is unknown is called so."""
     parts = [
         f"{usage.llm_calls} model call{'' if usage.llm_calls == 1 else 's'}",
@@ -286,7 +288,7 @@ def usage_text(usage: "Usage", glyphs: Glyphs) -> str:
     return f" {glyphs.dot} ".join(parts)
 
 
-def end_lines(finished: "RunFinished") -> Iterator[Line]:
+def end_lines(finished: RunFinished) -> Iterator[Line]:
     """Yield how a run ended, if that needs words."""
     if finished.error is not None:
         yield "wrong", f"Error: {plain(finished.error.message)}"
@@ -338,7 +340,7 @@ def ago(stamp: str) -> str:
 SIGNS = {"message": "you: ", "command": "you: ", "reply": "agent: "}
 
 
-def step_lines(steps: "Iterable[TimelineStep]", session_id: str, cells: int | None = None) -> Iterator[str]:
+def step_lines(steps: Iterable[TimelineStep], session_id: str, cells: int | None = None) -> Iterator[str]:
     """Yield a line for each step; `sandbur fork ID --at` takes the number in front."""
     owner = session_id
     for step in steps:
@@ -349,14 +351,14 @@ def step_lines(steps: "Iterable[TimelineStep]", session_id: str, cells: int | No
         yield step_line(step, cells)
 
 
-def step_line(step: "TimelineStep", cells: int | None = None) -> str:
+def step_line(step: TimelineStep, cells: int | None = None) -> str:
     """Return a step as one line, or as rows of so many columns."""
     text = f"{SIGNS.get(step.kind, '')}{one_line(step.text)}"
     head = f"{step.seq:>5}  {local_time(step.at)}  {one_line(step.action):<20} "
     return f"{head}{text}".rstrip() if cells is None else "\n".join(hanging(head, text, cells))
 
 
-def step_objects(steps: "Iterable[TimelineStep]") -> list[dict[str, Any]]:
+def step_objects(steps: Iterable[TimelineStep]) -> list[dict[str, Any]]:
     return [asdict(step) for step in steps]
 
 
@@ -369,7 +371,7 @@ _MEANINGS = {
 }
 
 
-def waiting_lines(call: "PendingCall", session_id: str, cwd: str) -> Iterator[str]:
+def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]:
     """Yield a call that waits for a decision as plain lines, with the commands that settle it."""
     if call.kind == "approval":
         first, *more = whole(call, cwd)
@@ -386,7 +388,7 @@ def waiting_lines(call: "PendingCall", session_id: str, cwd: str) -> Iterator[st
         yield f"    {line}"
 
 
-def unknown_lines(call: "PendingCall", cwd: str, is_whole: bool = False) -> Iterator[Line]:
+def unknown_lines(call: PendingCall, cwd: str, is_whole: bool = False) -> Iterator[Line]:
     """Yield everything a decision may rest on; of the output the end, or with `is_whole` all there is."""
     yield from preview(call.tool, call.arguments, cwd)
     yield "plain", f"folder:  {one_line(cwd)}"

@@ -1,5 +1,7 @@
 """Rows at the end of the screen that change in place: only cells that differ are written."""
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -50,7 +52,7 @@ class ScreenRow:
         doubts = (n for n, (text, _) in enumerate(self.cells) if len(text) > 1 or _WIDTH_IN_DOUBT.match(text))
         return next(doubts, len(self.cells))
 
-    def after(self, count: int) -> "ScreenRow":
+    def after(self, count: int) -> ScreenRow:
         """Return the row without its first characters that are not blank."""
         for start, (text, _) in enumerate(self.cells):
             if text.strip():
@@ -96,7 +98,7 @@ class LiveRegion:
     The cursor stays visible below them and no thread runs, so that a killed process leaves a sane terminal.
     """
 
-    def __init__(self, console: "Console") -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
         self._size = (0, 0)
         self._body: list[ScreenRow] = []
@@ -113,7 +115,7 @@ class LiveRegion:
     def _most_rows(self) -> int:
         return min(MAX_LINES, self._console.height - 2)
 
-    def rows(self, content: "RenderableType") -> list[ScreenRow]:
+    def rows(self, content: RenderableType) -> list[ScreenRow]:
         with self._console.capture() as capture:
             self._console.print(content)
         return [_row(line) for line in capture.get().split("\n")[:-1]]

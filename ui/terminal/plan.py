@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ...state.application import StepStatus, Usage, VibeStep
 from .lines import Line, elapsed, step_sign
 from .status import short_count, tokens_of
 from .terminal import Glyphs
 from .text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ...state.application import StepStatus, Usage, VibeStep
 
 MOST_STEPS = 8
 """Of a longer plan the live rows show those around the step that goes on."""
@@ -39,7 +36,7 @@ class PlanView:
         self.is_told = False
         """True once it was printed while it goes on."""
 
-    def set(self, steps: "tuple[VibeStep, ...]", is_open: bool = True) -> None:
+    def set(self, steps: tuple[VibeStep, ...], is_open: bool = True) -> None:
         """Take a plan; what is known of its steps stays if it is the same one, and goes on.
 
         One that begins is another plan, even with the same steps as the one before.
@@ -49,7 +46,7 @@ class PlanView:
             self._spent, self.is_told = {}, False
         self.steps, self.is_open = steps, is_open
 
-    def is_same(self, steps: "tuple[VibeStep, ...]") -> bool:
+    def is_same(self, steps: tuple[VibeStep, ...]) -> bool:
         return _outline(steps) == _outline(self.steps)
 
     @property
@@ -60,7 +57,7 @@ class PlanView:
     def is_settled(self) -> bool:
         return all(step.status in ("completed", "failed") for step in self.steps)
 
-    def change(self, step_id: str, status: "StepStatus", now: float) -> None:
+    def change(self, step_id: str, status: StepStatus, now: float) -> None:
         self.steps = tuple(
             step.model_copy(update={"status": status}) if step.step_id == step_id else step
             for step in self.steps
@@ -82,7 +79,7 @@ class PlanView:
                 spent = self._spent.setdefault(step.step_id, _Spent())
                 spent.began = now if spent.began is None else spent.began
 
-    def use(self, latest: "Usage") -> None:
+    def use(self, latest: Usage) -> None:
         """Count the tokens of a model call for the step that goes on."""
         active = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
         if active is None:
@@ -140,7 +137,7 @@ class PlanView:
         first = min(max(0, at - most // 3), count - most)
         return first, first + most
 
-    def _row(self, step: "VibeStep", now: float, is_narrow: bool = False) -> tuple[str, str, str]:
+    def _row(self, step: VibeStep, now: float, is_narrow: bool = False) -> tuple[str, str, str]:
         sign, role = step_sign(step.status, self._glyphs)
         spent = self._spent.get(step.step_id, _Spent())
         seconds = spent.seconds
@@ -153,5 +150,5 @@ class PlanView:
         return role, f"  {sign} {one_line(step.step_id)}. {one_line(step.description)}", end
 
 
-def _outline(steps: "Iterable[VibeStep]") -> list[tuple[str, str]]:
+def _outline(steps: Iterable[VibeStep]) -> list[tuple[str, str]]:
     return [(step.step_id, step.description) for step in steps]

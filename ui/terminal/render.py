@@ -4,7 +4,11 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from ...actions.ports.events import (
     ApprovalNeeded,
@@ -53,10 +57,6 @@ from .text.sanitize import one_line, plain
 from .text.theme import LOOK, Theme, code_theme, put_on
 from .work import LiveRow, RunningCall, WorkView
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.text import Text
-
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
 """How long the clock of the status stands still."""
 _NARROW = 60
@@ -69,7 +69,7 @@ _WAITING = ("needs_approval", "needs_decision")
 class Renderer:
     """The view of one session. With `answers` the model's words are shown too, else only its work."""
 
-    def __init__(self, console: "Console", *, answers: bool, verbose: bool = False) -> None:
+    def __init__(self, console: Console, *, answers: bool, verbose: bool = False) -> None:
         self.console = console
         self.glyphs = glyphs_for(console.encoding)
         self.composing: Callable[[], RenderableType | None] = lambda: None
@@ -224,8 +224,6 @@ class Renderer:
 
     def _foot(self) -> list[ScreenRow]:
         """Return the rows below the answer: work, plan, what is being typed, status."""
-        from rich.console import Group
-
         rows: list[RenderableType] = [*self._plan_rows(), *self._work.lines(self._moment)]
         typed = self.composing()
         if typed is not None:
@@ -243,9 +241,7 @@ class Renderer:
         rows = self._plan.rows(self._moment, most, self.console.width < _NARROW)
         return [LiveRow(text, end, role, self.glyphs.rest) for role, text, end in rows]
 
-    def _status_row(self, facts: StatusFacts) -> "Text":
-        from rich.text import Text
-
+    def _status_row(self, facts: StatusFacts) -> Text:
         cells = status_cells(facts, self.console.width, self.glyphs, _INTERRUPT)
         return Text.assemble(*((text, role) for role, text in cells), no_wrap=True)
 
@@ -428,9 +424,7 @@ class Renderer:
             self.lines([("plain", "".join(text for _, text in cells))])
 
 
-def _styled(style: str, text: str) -> "Text":
-    from rich.text import Text
-
+def _styled(style: str, text: str) -> Text:
     shown = Text(str(text), style=style)
     if isinstance(text, Emphasized):
         for start, end in text.parts:
@@ -443,11 +437,8 @@ _HEAD = re.compile(r"[ ]*(?:[│|┆:] )?[ ]*(?:[^\w\s\"'(\[/-] )?[ ]*(?:\d{1,3}
 """A bar, a sign and a number: what goes on in a further row stands below what comes after them."""
 
 
-def _hanging(text: "Text", console: "Console") -> "Text":
+def _hanging(text: Text, console: Console) -> Text:
     """Return a line wrapped between words, what follows below its beginning and without its bar."""
-    from rich.cells import cell_len
-    from rich.text import Text
-
     if cell_len(text.plain) <= console.width:
         return text
     head = _HEAD.match(text.plain)

@@ -1,14 +1,15 @@
 """The status line: what holds now, in as many words as the terminal has room for."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
+from ...state.application import Usage
 from .terminal import Glyphs, shortened
 from .text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ...state.application import Usage
 
 _WIDE = 60
 """From so many columns on there are words for what is only a sign otherwise."""
@@ -36,7 +37,7 @@ class StatusFacts:
     """In tokens; 0: not known."""
     model_calls: int = 0
 
-    def after(self, latest: "Usage") -> "StatusFacts":
+    def after(self, latest: Usage) -> StatusFacts:
         """Return the facts after one more model call."""
         cost, taken, window = latest.cost_usd, tokens_of(latest), self.context_window
         return replace(
@@ -49,7 +50,7 @@ class StatusFacts:
         )
 
 
-def tokens_of(usage: "Usage") -> int | None:
+def tokens_of(usage: Usage) -> int | None:
     """Return all tokens, in and out; None if they are unknown."""
     sent, answered = usage.input_tokens, usage.output_tokens
     return None if sent is None or answered is None else sent + answered
@@ -64,8 +65,6 @@ def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, k
 
     `keys` says what a key does now, such as how to interrupt.
     """
-    from rich.cells import cell_len
-
     signs = glyphs or Glyphs()
     mode = _mode(facts.mode, width)
     dot = f" {signs.dot} "

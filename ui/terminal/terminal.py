@@ -1,9 +1,12 @@
 """What the terminal can do: standard streams, colours, glyphs, echo."""
 
+from __future__ import annotations
+
 import io
 import os
 import select
 import sys
+import termios
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -99,7 +102,7 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def make_console(file: TextIO) -> "Console":
+def make_console(file: TextIO) -> Console:
     """Return a rich console that never interprets text as markup, and knows the roles of the theme."""
     from rich.console import Console
 
@@ -115,7 +118,7 @@ def make_console(file: TextIO) -> "Console":
     return console
 
 
-def can_redraw(console: "Console") -> bool:
+def can_redraw(console: Console) -> bool:
     """Tell whether lines on the screen can be replaced."""
     return console.is_terminal and not console.is_dumb_terminal and console.width > 8 and console.height > 4
 
@@ -173,8 +176,6 @@ def shortened(text: str, cells: int, rest: str) -> str:
 @contextmanager
 def typing_unseen() -> Generator[Callable[[], None]]:
     """Keep what is typed during a run off the screen, Ctrl-C still works; yield what ends that early."""
-    import termios
-
     before: list[Any] | None = None
     with suppress(termios.error, OSError):
         before = termios.tcgetattr(0)
@@ -199,7 +200,5 @@ def typing_unseen() -> Generator[Callable[[], None]]:
 
 def forget_typed() -> None:
     """Drop everything typed but not read yet."""
-    import termios
-
     with suppress(termios.error, OSError):
         termios.tcflush(0, termios.TCIFLUSH)

@@ -3,15 +3,15 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
 
 from .folds import Fold
 from .lines import elapsed, whole_seconds
 from .terminal import Glyphs, shortened
 from .text.sanitize import plain
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
 
 _TAIL_LINES = 12
 _TAIL_CHARS = 4000
@@ -35,10 +35,7 @@ class LiveRow:
     rest: str
     more: str = ""
 
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        from rich.cells import cell_len
-        from rich.text import Text
-
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = max(0, options.max_width - cell_len(self.end))
         wanted = cell_len(self.more)
         kept = min(wanted, room - room // 2)
@@ -78,7 +75,7 @@ class Thoughts:
             self.parts.append(text)
             self.chars += len(text)
 
-    def end(self, now: float) -> "Fold | None":
+    def end(self, now: float) -> Fold | None:
         """Return what was thought, and be ready for the next time."""
         text = "".join(self.parts).strip("\n")
         heading = f"thought for {elapsed(max(0.0, now - self.began))}"

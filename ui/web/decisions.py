@@ -2,20 +2,18 @@
 
 import hmac
 import secrets
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from ...agent.config.settings import Said
 from ...state.calls import CallDecision, Settlement
 from ...state.errors import SandburError, UsageError
+from ...state.store.store import Store
 from .page import HEADERS, page
 from .waiting_approvals import overview, record
-
-if TYPE_CHECKING:
-    from ...agent.config.settings import Said
-    from ...state.store.store import Store
 
 _MOST_BYTES = 64_000
 _SETTLEMENTS: tuple[Settlement, ...] = get_args(Settlement)
@@ -23,7 +21,7 @@ _DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(_SETTLEMENTS, 
 """What was pressed -> what the page says afterwards."""
 
 
-def add_decisions(app: FastAPI, store: "Store", said: "Said") -> None:
+def add_decisions(app: FastAPI, store: Store, said: Said) -> None:
     """Add the page and what its forms are sent to; both are for whoever the guard lets in."""
     form_token = secrets.token_urlsafe(32)
     """In the forms of this process alone: another site's page cannot know it."""

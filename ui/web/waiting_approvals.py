@@ -5,21 +5,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ...agent.config.settings import Said
 from ...agent.history.tracking.entries import AppName, app_id, project_id
 from ...agent.runtime.runtime import Runtime
-from ...agent.session.session import whoami
+from ...agent.session.session import Session, whoami
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
+from ...state.session import SessionSummary
 from ...state.store.recording import last_moves
+from ...state.store.sessions.inbox import with_messages
+from ...state.store.store import Store
 from ..terminal.lines import Line, preview, title, unknown_lines
-
-if TYPE_CHECKING:
-    from ...agent.config.settings import Said
-    from ...agent.session.session import Session
-    from ...state.session import SessionSummary
-    from ...state.store.store import Store
 
 _WAITS = ("needs_approval", "needs_decision")
 _STOPPED = ("interrupted", "timeout", "rate_limited", "error")
@@ -38,21 +35,21 @@ class WaitingCall:
 
 @dataclass(frozen=True, slots=True)
 class WaitingSession:
-    summary: "SessionSummary"
+    summary: SessionSummary
     mode: str
     calls: tuple[WaitingCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StoppedSession:
-    summary: "SessionSummary"
+    summary: SessionSummary
     inside: tuple[str, ...] = ()
     """The calls that ran when its process died, which may have to be decided about once it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftMessages:
-    summary: "SessionSummary"
+    summary: SessionSummary
     texts: tuple[str, ...]
 
 
@@ -61,21 +58,21 @@ class Overview:
     """What a person is wanted for."""
 
     waiting: tuple[WaitingSession, ...]
-    stopped: "tuple[StoppedSession, ...]"
+    stopped: tuple[StoppedSession, ...]
     """Those that stopped in the middle, and ask nothing yet."""
     due: int
     """Those whose decisions are there, and which go on by themselves."""
     left_out: int
-    messages: "tuple[LeftMessages, ...]" = ()
+    messages: tuple[LeftMessages, ...] = ()
     """What was said to sessions and is in no history yet."""
 
 
-def run_page(summary: "SessionSummary") -> str:
+def run_page(summary: SessionSummary) -> str:
     """Return where the tracking UI shows the run."""
     return f"/project/{project_id(summary.cwd)}/null/{app_id(AppName(summary.id))}"
 
 
-def overview(store: "Store") -> Overview:
+def overview(store: Store) -> Overview:
     """Read what waits, the oldest first; changes nothing."""
     sessions = store.sessions()
     asking = [one for one in sessions if one.status in _WAITS][::-1]
@@ -90,10 +87,8 @@ def overview(store: "Store") -> Overview:
     )
 
 
-def _left(store: "Store", sessions: "Sequence[SessionSummary]") -> "Iterator[LeftMessages]":
+def _left(store: Store, sessions: Sequence[SessionSummary]) -> Iterator[LeftMessages]:
     """Yield the messages that wait, of the sessions used last."""
-    from ...state.store.sessions.inbox import with_messages
-
     named = with_messages(store.database)
     for one in [one for one in sessions if one.id in named][:MOST_SESSIONS]:
         with suppress(StoreError, ValueError):
@@ -102,7 +97,7 @@ def _left(store: "Store", sessions: "Sequence[SessionSummary]") -> "Iterator[Lef
                 yield LeftMessages(one, texts)
 
 
-def _read(store: "Store", summary: "SessionSummary") -> WaitingSession | None:
+def _read(store: Store, summary: SessionSummary) -> WaitingSession | None:
     try:
         view = store.show(summary.id)
     except (StoreError, ValueError):
@@ -111,7 +106,7 @@ def _read(store: "Store", summary: "SessionSummary") -> WaitingSession | None:
     return WaitingSession(summary, view.state.execution_mode, calls)
 
 
-def _inside(store: "Store", summary: "SessionSummary") -> tuple[str, ...]:
+def _inside(store: Store, summary: SessionSummary) -> tuple[str, ...]:
     """Return what a dead session was doing whose outcome is not on record; changes nothing."""
     if summary.status != "interrupted":
         return ()
@@ -147,7 +142,7 @@ def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:
     return preview(call.tool, call.arguments, cwd)
 
 
-async def record(said: "Said", session_id: str, decision: CallDecision, digest: str) -> bool:
+async def record(said: Said, session_id: str, decision: CallDecision, digest: str) -> bool:
     """Record a decision about the call that was shown, as `approve --record-only` does; nothing runs.
 
     Return whether other calls of the session wait still. Raises `SandburError`: `UsageError` where the call
@@ -175,7 +170,7 @@ async def record(said: "Said", session_id: str, decision: CallDecision, digest: 
         await runtime.aclose()
 
 
-def _require_same(session: "Session", decision: CallDecision, digest: str) -> None:
+def _require_same(session: Session, decision: CallDecision, digest: str) -> None:
     """Refuse a decision about a call that is gone, decided, or another one than was shown."""
     waiting = {call.call_id: call for call in session.state.undecided_calls}
     call = waiting.get(decision.call_id)

@@ -4,19 +4,17 @@ import difflib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ...ports import Prepared, ToolTraits
 from ...workspace.paths import FileProblem, located, resolved, shown, shown_from
 from ...workspace.safe_open import Reach
+from ...workspace.text import FileText, TextForm, load, unified
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
+from .planned_write import planned
 from .write_file import link_note
-
-if TYPE_CHECKING:
-    from ...workspace.text import FileText, TextForm
 
 _DESCRIPTION = (
     "Replace a piece of a text file. `old` must be in the file exactly once, character by character with all"
@@ -53,9 +51,6 @@ class EditFile(WritingTool[EditFileArguments]):
 
 
 def _plan(arguments: EditFileArguments, cwd: Path, reach: Reach) -> Prepared:
-    from ...workspace.text import load
-    from .planned_write import planned
-
     if arguments.old == arguments.new:
         raise FileProblem("old and new are the same text: there is nothing to change.")
     path = resolved(arguments.path, cwd)
@@ -123,7 +118,7 @@ def _nearest(text: str, old: str) -> str:
     return f"The nearest lines are (blanks count):\n{chr(10).join(near)}"
 
 
-def _stored(target: Path, form: "TextForm", text: str) -> bytes:
+def _stored(target: Path, form: TextForm, text: str) -> bytes:
     try:
         return form.encode(text)
     except UnicodeEncodeError as error:
@@ -133,9 +128,7 @@ def _stored(target: Path, form: "TextForm", text: str) -> bytes:
         ) from None
 
 
-def _report(file: "FileText", text: str, count: int, name: str, notes: Sequence[str]) -> str:
-    from ...workspace.text import unified
-
+def _report(file: FileText, text: str, count: int, name: str, notes: Sequence[str]) -> str:
     before, after = (file.text or "").replace("\r\n", "\n"), text.replace("\r\n", "\n")
     said = f"Edited {name}: {count} {'place' if count == 1 else 'places'}."
     return "\n".join([said, *notes, unified(before, after, name)])

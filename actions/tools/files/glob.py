@@ -4,17 +4,17 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from posixpath import expanduser, join
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ...ports import ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import FileProblem, located, require_folder, resolved, shown_from
+from ...workspace.patterns import BadPattern, PathPattern, split_fixed
+from ...workspace.tree import Wanted
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
-
-if TYPE_CHECKING:
-    from ...workspace.patterns import PathPattern
+from .search.engine import Search
+from .search.matches import capped_lines
 
 MAX_FILES = 1000
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -47,8 +47,6 @@ class Glob(BuiltinTool[GlobArguments]):
         return True
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
-        from ...workspace.patterns import BadPattern, PathPattern
-
         fixed, rest = _fixed_outside(arguments.pattern)
         root = resolved(arguments.path, context.cwd)
         try:
@@ -58,11 +56,7 @@ class Glob(BuiltinTool[GlobArguments]):
         except (FileProblem, BadPattern) as error:
             return ToolOutcome("error", str(error))
 
-    async def _found(self, root: Path, folder: Path, pattern: "PathPattern", cwd: Path) -> ToolOutcome:
-        from ...workspace.tree import Wanted
-        from .search.engine import Search
-        from .search.matches import capped_lines
-
+    async def _found(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
         search = Search(folder, self._use_ripgrep, self._limit_s)
         listing = await search.list_files(Wanted(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]
@@ -90,8 +84,6 @@ def _reach(pattern: str, base: str) -> str:
 
 def _fixed_outside(pattern: str) -> tuple[str, str]:
     """Split off the fixed folders of a pattern that starts elsewhere: at the root, at home, or above."""
-    from ...workspace.patterns import split_fixed
-
     fixed, rest = split_fixed(pattern)
     is_elsewhere = fixed.startswith(("/", "~")) or ".." in fixed.split("/")
     return (fixed, f"./{rest or '**'}") if is_elsewhere else ("", pattern)

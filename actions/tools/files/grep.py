@@ -1,19 +1,17 @@
 """The tool `grep`: find lines of files by a regular expression."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ...ports import ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import FileProblem, counted, folder_and_file, located, resolved, shown_from
+from ...workspace.patterns import BadPattern, PathPattern
+from ...workspace.tree import Listing, Wanted
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
-
-if TYPE_CHECKING:
-    from ...workspace.patterns import PathPattern
-    from ...workspace.tree import Listing
-    from .search.engine import Search, SearchResult
+from .search.engine import Search, SearchResult
+from .search.matches import BadExpression, bridged, capped_lines
 
 MAX_MATCHES = 250
 _MAX_FILE_BYTES = 64 << 20
@@ -42,19 +40,12 @@ class Grep(BuiltinTool[GrepArguments]):
         self._limit_s = limit_s
 
     def reaches_hidden(self, arguments: GrepArguments) -> bool:
-        from ...workspace.patterns import BadPattern, PathPattern
-
         try:
             return arguments.glob is not None and PathPattern(arguments.glob).reaches_hidden
         except BadPattern:
             return True
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
-        from ...workspace.patterns import BadPattern, PathPattern
-        from ...workspace.tree import Listing
-        from .search.engine import Search, SearchResult
-        from .search.matches import BadExpression, bridged
-
         try:
             pattern = bridged(arguments.pattern)
             only = PathPattern(arguments.glob) if arguments.glob is not None else None
@@ -68,9 +59,7 @@ class Grep(BuiltinTool[GrepArguments]):
         return ToolOutcome("ok", _report(found, listing, path, bool(names), context.cwd))
 
 
-async def _candidates(search: "Search", only: "PathPattern | None") -> "Listing":
-    from ...workspace.tree import Wanted
-
+async def _candidates(search: Search, only: PathPattern | None) -> Listing:
     hidden = only is not None and only.reaches_hidden
     listing = await search.list_files(Wanted(hidden, _MAX_FILE_BYTES))
     if only is not None:
@@ -78,10 +67,8 @@ async def _candidates(search: "Search", only: "PathPattern | None") -> "Listing"
     return listing
 
 
-def _report(found: "SearchResult", listing: "Listing", path: Path, is_file: bool, cwd: Path) -> str:
+def _report(found: SearchResult, listing: Listing, path: Path, is_file: bool, cwd: Path) -> str:
     """Write the matches for the model; `path` is what was searched, as it was named."""
-    from .search.matches import capped_lines
-
     lines = [
         f"{shown_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ from ....state.conversation.content import MAX_DOCUMENT_BYTES, Document, Image, 
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ...ports import ToolContext, ToolOutcome, ToolTraits
+from ...workspace.content_cache import version_at
+from ...workspace.line_reader import LineReader, shown_line
 from ...workspace.paths import (
     FileProblem,
     IsFolder,
@@ -25,12 +27,9 @@ from ...workspace.paths import (
     translated,
 )
 from ...workspace.safe_open import Reach
+from ...workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
 from ..builtin import BuiltinTool
 from ..schema import Count, PlainText, ToolArguments
-
-if TYPE_CHECKING:
-    from ...workspace.line_reader import LineReader
-    from ...workspace.text import TextForm
 
 MAX_LINES = 2000
 MAX_BYTES = 50_000
@@ -62,8 +61,6 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
         super().__init__("read_file", _DESCRIPTION, ReadFileArguments)
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
-        from ...workspace.content_cache import version_at
-
         path = resolved(arguments.path, context.cwd)
         limit = min(arguments.limit, MAX_LINES)
         try:
@@ -94,9 +91,6 @@ def _picture(path: Path, context: ToolContext) -> Image | Document | None:
 
 
 def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:
-    from ...workspace.line_reader import LineReader
-    from ...workspace.text import SAMPLE_BYTES, binary_kind, detected
-
     with open_regular(located(path, reach, "read")) as file, translated(path, "read"):
         sample = file.read(SAMPLE_BYTES) or b""
         form = detected(sample)
@@ -116,9 +110,7 @@ def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:
             ) from None
 
 
-def _numbered(path: Path, lines: "LineReader", offset: int, limit: int, form: "TextForm") -> str:
-    from ...workspace.line_reader import shown_line
-
+def _numbered(path: Path, lines: LineReader, offset: int, limit: int, form: TextForm) -> str:
     passed = lines.skip(offset - 1)
     stored = "latin-1" if form.encoding == "latin-1" else "utf-8"
     shown_lines: list[str] = []
@@ -135,7 +127,7 @@ def _numbered(path: Path, lines: "LineReader", offset: int, limit: int, form: "T
     return "\n".join(shown_lines + _trailer(lines, offset, offset + len(shown_lines), form))
 
 
-def _trailer(lines: "LineReader", first: int, following: int, form: "TextForm") -> list[str]:
+def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> list[str]:
     left, is_exact = lines.count_rest(time.monotonic() + _COUNTING_TIME_S)
     notes = [f"[encoding: {form.name}]"] if form.encoding != "utf-8" else []
     if left:
@@ -144,7 +136,7 @@ def _trailer(lines: "LineReader", first: int, following: int, form: "TextForm") 
     return notes
 
 
-def _utf8_chunks(file: BinaryIO, form: "TextForm") -> Iterator[bytes]:
+def _utf8_chunks(file: BinaryIO, form: TextForm) -> Iterator[bytes]:
     """Yield the content such that every line ends with one newline byte."""
     if form.encoding in ("utf-8", "latin-1"):
         while chunk := file.read(_CHUNK_BYTES):

@@ -22,8 +22,14 @@ from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, shown, size_text
 from ...workspace.patterns import split_fixed
 from ...workspace.safe_open import Reach
+from .edit_file import EditFile
+from .glob import Glob
+from .grep import Grep
 from .layout import Contents, Layout, laid_out
+from .list_directory import ListDirectory
 from .planned_write import PlannedWrite, prepared_in_thread
+from .read_file import ReadFile
+from .write_file import WriteFile
 
 _MODE = 0o644
 """What a file that has no permissions is recorded with."""
@@ -209,13 +215,6 @@ class WritingFileTool(FileTool):
 
 def file_tools_of(files: Composite) -> tuple[Tool, ...]:
     """Return the six file tools over back ends; over nothing but the folder, those that ship."""
-    from .edit_file import EditFile
-    from .glob import Glob
-    from .grep import Grep
-    from .list_directory import ListDirectory
-    from .read_file import ReadFile
-    from .write_file import WriteFile
-
     if not files.prefixes:
         return (ReadFile(), WriteFile(), EditFile(), ListDirectory(), Glob(), Grep())
     return (
@@ -228,7 +227,7 @@ def file_tools_of(files: Composite) -> tuple[Tool, ...]:
     )
 
 
-def file_tools(backend: "FileBackend | WorkspaceFolder | Composite | None" = None) -> tuple[Tool, ...]:
+def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None) -> tuple[Tool, ...]:
     """Return the file tools (read, write, edit, list, glob, grep) over a `FileBackend` or a `Composite`.
 
     They have the names and the arguments of those that ship. None: the folder of the agent.

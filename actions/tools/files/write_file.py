@@ -3,18 +3,16 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ...ports import Prepared, ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import FileProblem, counted, located, resolved, shown, shown_from, size_text
 from ...workspace.safe_open import Reach
+from ...workspace.text import FileText, TextForm, load, unified
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
-
-if TYPE_CHECKING:
-    from ...workspace.text import FileText, TextForm
+from .planned_write import outdated, planned
 
 _DESCRIPTION = (
     "Create a file, or replace the whole content of one, as one atomic step; missing folders are made."
@@ -42,8 +40,6 @@ class WriteFile(WritingTool[WriteFileArguments]):
         self.plan = _plan
 
     async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
-        from .planned_write import outdated
-
         prepared = await super().prepare(arguments, context)
         if isinstance(prepared, ToolOutcome) or context.known is None:
             return prepared
@@ -52,9 +48,6 @@ class WriteFile(WritingTool[WriteFileArguments]):
 
 
 def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:
-    from ...workspace.text import load
-    from .planned_write import planned
-
     if arguments.path.endswith("/"):
         raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")
     content, path = arguments.content, resolved(arguments.path, cwd)
@@ -74,10 +67,8 @@ def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:
     return planned(target, old, stored, report)
 
 
-def _form_for(content: str, old: "FileText | None") -> "tuple[TextForm, list[str]]":
+def _form_for(content: str, old: FileText | None) -> tuple[TextForm, list[str]]:
     """Choose how to store the content: as the old file was, where that can hold it."""
-    from ...workspace.text import TextForm
-
     if old is None or old.form is None:
         return TextForm(), ["The old content was binary."] if old else []
     try:
@@ -93,7 +84,7 @@ def _form_for(content: str, old: "FileText | None") -> "tuple[TextForm, list[str
     return (replace(old.form, mark=b"") if mark_twice else old.form), kept
 
 
-def _needs_crlf(content: str, form: "TextForm") -> bool:
+def _needs_crlf(content: str, form: TextForm) -> bool:
     return form.newline == "\r\n" and "\r\n" not in content
 
 
@@ -104,10 +95,9 @@ def link_note(old: os.stat_result | None) -> list[str]:
     return [f"The file had {old.st_nlink} names (hard links); the others keep the old content."]
 
 
-def _difference(old: "FileText | None", content: str, name: str) -> list[str]:
+def _difference(old: FileText | None, content: str, name: str) -> list[str]:
     if old is None or old.text is None:
         return []
-    from ...workspace.text import unified
 
     before, after = old.text.replace("\r\n", "\n"), content.replace("\r\n", "\n")
     return [unified(before, after, name)] if before != after else ["The content is the same as before."]

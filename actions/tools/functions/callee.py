@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from docstring_parser import ParseError, parse
+
 from ....state.errors import UsageError
 from .run_context import RunContext
 
@@ -146,7 +148,6 @@ def described(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     text = inspect.getdoc(inspect.unwrap(function)) or ""
     if not _SECTIONS.search(text):
         return text or _spelled(function), {}
-    from docstring_parser import ParseError, parse
 
     try:
         found = parse(text)

@@ -1,5 +1,7 @@
 """Calls a function of any kind: async or not, one value or a stream of them."""
 
+from __future__ import annotations
+
 import asyncio
 import contextvars
 import inspect
@@ -120,14 +122,14 @@ def _do(work: Callable[[], None]) -> None:
 class _Handing:
     """Hands what a thread comes to, or what it raises, to whoever waits on the event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, end: "asyncio.Future[Any]") -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, end: asyncio.Future[Any]) -> None:
         self._loop = loop
         self._end = end
 
     def over(self, result: Any) -> None:
         self._tell(self._end.set_result, result)
 
-    def __enter__(self) -> "_Handing":
+    def __enter__(self) -> _Handing:
         return self
 
     def __exit__(

@@ -1,5 +1,7 @@
 """A person's function as a tool of the agent."""
 
+from __future__ import annotations
+
 import asyncio
 import functools
 import inspect
@@ -46,7 +48,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
     def __call__(self, *args: ParametersT.args, **kwargs: ParametersT.kwargs) -> ReturnT:
         return self._function(*args, **kwargs)
 
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> "FunctionTool[..., ReturnT]":
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> FunctionTool[..., ReturnT]:
         """Return the tool of an object, where the function is a method."""
         if instance is None or not self._is_method:
             return self

@@ -1,5 +1,7 @@
 """Gives functions what they need and no model can give: connections, clients, settings."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import (
@@ -38,7 +40,7 @@ class Need:
     provider: Callable[..., Any]
     per: Literal["run", "call"]
     name: str
-    parameters: tuple[tuple[str, "Need | None"], ...]
+    parameters: tuple[tuple[str, Need | None], ...]
     """Parameter -> what fills it; None: the run's context."""
 
 

@@ -1,5 +1,7 @@
 """What a tool's function may know of the call that runs it."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from collections.abc import Callable
@@ -34,7 +36,7 @@ class RunContext:
         self._stopped.set()
 
     @classmethod
-    def of(cls, tool: str, context: ToolContext) -> "RunContext":
+    def of(cls, tool: str, context: ToolContext) -> RunContext:
         """Make the context of a call that runs on this event loop."""
         stopped = threading.Event()
         emit = _live_output(context.emit, stopped)

@@ -39,7 +39,7 @@ class _Kept:
                 self.opened.set_result(value)
                 await self._release.wait()
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         """Tell whoever waits for what never opened."""
         if self.opened.done():
             return
@@ -112,6 +112,6 @@ class RunScope:
             problems.append(await self._kept.pop().close(self._close_s))
         return [problem for problem in problems if problem]
 
-    def _forget_failure(self, key: Hashable, made: "asyncio.Future[Any]") -> None:
+    def _forget_failure(self, key: Hashable, made: asyncio.Future[Any]) -> None:
         if (made.cancelled() or made.exception() is not None) and self._values.get(key) is made:
             del self._values[key]

@@ -1,5 +1,7 @@
 """Makes tools of JSON schemas that somebody else wrote: a server, an API description, a configuration."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -116,14 +118,14 @@ class SchemaArguments:
             raise BadArguments(f"{spec.name}: {'; '.join(told)}{more}. {expected(spec)}")
         return given, {self._parameter: given}
 
-    def _errors(self, given: dict[str, Any]) -> "list[ValidationError]":
+    def _errors(self, given: dict[str, Any]) -> list[ValidationError]:
         try:
             return list(self._validator.iter_errors(given))
         except ValueError as error:
             raise BadArguments(f"the arguments cannot be checked: {error}") from None
 
     def _needless_nulls(
-        self, spec: ToolSpec, given: Mapping[str, Any], errors: "list[ValidationError]"
+        self, spec: ToolSpec, given: Mapping[str, Any], errors: list[ValidationError]
     ) -> set[str]:
         """Return the arguments that are null where they were to be left out, as some models do it."""
         paths = [error.instance_path for error in errors]
@@ -135,7 +137,7 @@ class SchemaArguments:
         }
 
 
-def _problem(error: "ValidationError", given: Mapping[str, Any]) -> str:
+def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:
     place, value = "", cast(Any, given)
     for part in error.instance_path:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from ....state.calls import Effect
+from ..web.client import WebRequest
 from ..web.headers import checked_header
 from ..web.web_tool import READING_METHODS
 from ..web.web_url import UnfitUrl, WebUrl, web_url
@@ -22,9 +23,6 @@ from .template import (
     percent_encoded,
     references_in,
 )
-
-if TYPE_CHECKING:
-    from ..web.client import WebRequest
 
 Style = Literal["form", "comma", "space", "pipe", "deep", "json"]
 """How a list or an object stands in a query: as fields of one name, joined, as `name[key]`, or as JSON."""
@@ -88,10 +86,8 @@ class HttpEndpoint:
         except UnfitUrl as error:
             raise Unfillable(f"would go to an address that {error}") from None
 
-    def request(self, lookup: Lookup, idempotency_key: str = "") -> "WebRequest":
+    def request(self, lookup: Lookup, idempotency_key: str = "") -> WebRequest:
         """Return what is sent; raises `Unfillable`."""
-        from ..web.client import WebRequest
-
         headers, body = self.content(lookup, idempotency_key)
         return WebRequest(self.address(lookup), self.method, headers, body)
 

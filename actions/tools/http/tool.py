@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from ....state.calls import Effect
@@ -13,11 +13,12 @@ from ...masking.masker import SHORTEST_VALUE, value_label
 from ...ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits
 from ...workspace.paths import size_text
 from ..functions.schema_tool import SchemaArguments, usable_name, usual
+from ..web.addresses import private_host
+from ..web.client import Judgements, WebAnswer, WebClient, WebLimits, WebUrl
+from ..web.guard import AddressRefused, NotSent, TookTooLong, WebProblem
+from ..web.web_tool import READING_METHODS, body_text, kind_text
 from .endpoint import HttpEndpoint, defaults_of
 from .template import ABSENT, Lookup, Placeholder, Unfillable
-
-if TYPE_CHECKING:
-    from ..web.client import Judgements, WebAnswer, WebClient
 
 _MOST_BYTES = 4_000_000
 _MOST_HEADER_CHARS = 2000
@@ -35,7 +36,7 @@ class HttpCall:
 
 class HttpTool:
     def __init__(
-        self, endpoint: HttpEndpoint, env: Mapping[str, str], client: "WebClient | None" = None
+        self, endpoint: HttpEndpoint, env: Mapping[str, str], client: WebClient | None = None
     ) -> None:
         """`env` has the values of the variables that the endpoint names; they are read when it is called."""
         what = f"The tool {endpoint.name}"
@@ -99,8 +100,6 @@ class HttpTool:
         return replace(outcome, content=_without(secrets, outcome.content))
 
     async def _sent(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
-        from ..web.guard import AddressRefused, NotSent, TookTooLong, WebProblem
-
         name, endpoint = self.spec.name, self.endpoint
         try:
             request = endpoint.request(self._lookup(arguments, context), context.idempotency_key)
@@ -156,10 +155,7 @@ class HttpTool:
 
         return value
 
-    def _judgements(self, arguments: HttpCall, context: ToolContext) -> "Judgements":
-        from ..web.addresses import private_host
-        from ..web.client import Judgements, WebUrl
-
+    def _judgements(self, arguments: HttpCall, context: ToolContext) -> Judgements:
         site = self.endpoint.site
         names_private = private_host(site.host) is not None
 
@@ -182,10 +178,8 @@ def _names(endpoint: HttpEndpoint, source: str) -> tuple[str, ...]:
 
 
 @cache
-def _client(timeout_s: float) -> "WebClient":
+def _client(timeout_s: float) -> WebClient:
     """Return the one client of all tools with this limit: they share what TLS needs."""
-    from ..web.client import WebClient, WebLimits
-
     return WebClient(
         limits=WebLimits(total_s=timeout_s, connect_s=min(timeout_s, 10.0), most_bytes=_MOST_BYTES)
     )
@@ -199,9 +193,7 @@ def _without(secrets: Mapping[str, str], text: str) -> str:
     return text
 
 
-def _outcome(answer: "WebAnswer", method: str) -> ToolOutcome:
-    from ..web.web_tool import READING_METHODS, body_text, kind_text
-
+def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
     outcome = "ok" if answer.status < 400 else "error"
     head = "\n".join((f"HTTP {answer.status}", *_told_headers(answer, method)))
     if answer.leads_to:
@@ -218,7 +210,7 @@ def _outcome(answer: "WebAnswer", method: str) -> ToolOutcome:
     return ToolOutcome(outcome, f"{head}\n{text}")
 
 
-def _told_headers(answer: "WebAnswer", method: str) -> Iterator[str]:
+def _told_headers(answer: WebAnswer, method: str) -> Iterator[str]:
     """Yield the headers that say how to go on; of an answer that has nothing else, all."""
     for name, value in answer.headers.items():
         if (method == "HEAD" or name in _TELLING) and not answer.leads_to:

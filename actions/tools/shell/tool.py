@@ -1,5 +1,7 @@
 """The tool `run_shell_command`: run a command line and tell all about how it ended."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import os
@@ -68,8 +70,8 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         self,
         idle_s: float = 300,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
-        sandbox: "Sandbox | None" = None,
-        wall: "WallKind | Literal['best']" = "best",
+        sandbox: Sandbox | None = None,
+        wall: WallKind | Literal["best"] = "best",
     ) -> None:
         """`wall`: what commands are held by that run because they only read; `best`: what works here."""
         description = _DESCRIPTION.format(idle_s=idle_s)
@@ -119,8 +121,8 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         self,
         arguments: RunShellCommandArguments,
         cwd: Path,
-        spool: "Spool",
-        before: "FilesBefore",
+        spool: Spool,
+        before: FilesBefore,
         context: ToolContext,
     ) -> ToolOutcome:
         from .execution.process import run_supervised
@@ -184,7 +186,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
 
         return [] if context.scratch is None else still_running(context.scratch)
 
-    async def _wall(self, context: ToolContext) -> "Wall | None":
+    async def _wall(self, context: ToolContext) -> Wall | None:
         """Return what holds a command that nothing but a proof lets run; None: nothing does."""
         if not context.is_walled:
             return None
@@ -201,8 +203,8 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         return self._walls[place]
 
     def _launch(
-        self, cwd: Path, context: ToolContext, wall: "Wall | None"
-    ) -> "AbstractAsyncContextManager[Launch]":
+        self, cwd: Path, context: ToolContext, wall: Wall | None
+    ) -> AbstractAsyncContextManager[Launch]:
         from .sandbox.launch import NO_SANDBOX
 
         if wall is not None:
@@ -220,21 +222,21 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             return self._sandbox.status
         return "network off" if context.in_sandbox else ""
 
-    def _new_note(self, before: "FilesBefore") -> str:
+    def _new_note(self, before: FilesBefore) -> str:
         """Return what cannot be undone, the first time that there is anything."""
         if self._has_noted:
             return ""
         self._has_noted = bool(before.note)
         return before.note
 
-    def _limits(self, arguments: RunShellCommandArguments) -> "CommandLimits":
+    def _limits(self, arguments: RunShellCommandArguments) -> CommandLimits:
         from .execution.spool import CommandLimits
 
         return CommandLimits(arguments.timeout_s, self._idle_s, self._max_output_bytes)
 
 
 @asynccontextmanager
-async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator["Launch"]:
+async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator[Launch]:
     """Put one command into a sandbox without a network. Raises `OSError` where there is none."""
     from .sandbox.sandbox import Sandbox, SandboxKind, Workplace, sandbox_kind
 
@@ -248,7 +250,7 @@ async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator["La
             yield launch
 
 
-def _look(context: ToolContext, folder: Path) -> "FilesBefore":
+def _look(context: ToolContext, folder: Path) -> FilesBefore:
     from ...workspace.snapshot import FilesBefore, look
 
     if context.cache is None:
@@ -271,7 +273,7 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
     return Path(stack.enter_context(folder))
 
 
-async def _found(output: int, takes_file: bool) -> "Captured":
+async def _found(output: int, takes_file: bool) -> Captured:
     """Read what was written; what is short is read at once, which takes less than to ask a thread for it."""
     from .output import captured
 

@@ -1,5 +1,7 @@
 """The tool `http_request`: one HTTP request and its answer as it is."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +76,7 @@ class HttpRequestArguments(ReachingArguments):
 class HttpRequest(ReachingTool[HttpRequestArguments]):
     effect: Effect = "effect"
 
-    def __init__(self, client: "WebClient | None" = None) -> None:
+    def __init__(self, client: WebClient | None = None) -> None:
         super().__init__("http_request", _DESCRIPTION, HttpRequestArguments, client)
 
     def effect_of(self, arguments: HttpRequestArguments) -> Effect:
@@ -120,7 +122,7 @@ def _type_of(body: str) -> str:
     return "application/json" if body.lstrip().startswith(("{", "[")) else "text/plain; charset=utf-8"
 
 
-def _outcome(answer: "WebAnswer", tool: str) -> ToolOutcome:
+def _outcome(answer: WebAnswer, tool: str) -> ToolOutcome:
     lines = [f"HTTP {answer.status} from {answer.url}"]
     listed = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
     lines.append(listed[:_SHOWN_HEADER_CHARS])

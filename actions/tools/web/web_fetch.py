@@ -1,5 +1,7 @@
 """The tool `web_fetch`: what a page says, without its machinery, a piece at a time."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator
@@ -51,7 +53,7 @@ class WebFetchArguments(ReachingArguments):
 class WebFetch(ReachingTool[WebFetchArguments]):
     effect: Effect = "idempotent"
 
-    def __init__(self, client: "WebClient | None" = None) -> None:
+    def __init__(self, client: WebClient | None = None) -> None:
         super().__init__("web_fetch", _DESCRIPTION, WebFetchArguments, client)
 
     async def run(self, arguments: WebFetchArguments, context: ToolContext) -> ToolOutcome:
@@ -75,7 +77,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
         return ToolOutcome(outcome, "\n".join([head, *page, *notes]))
 
 
-async def _readable(answer: "WebAnswer") -> tuple[str, list[str]]:
+async def _readable(answer: WebAnswer) -> tuple[str, list[str]]:
     """Return the text of an answer and what is to be said about it; raises `WebProblem`."""
     from .guard import WebProblem
 
@@ -94,7 +96,7 @@ def _looks_like_html(text: str | None) -> bool:
     return text is not None and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
 
 
-async def _read_apart(answer: "WebAnswer", kind: str) -> tuple[str, list[str]]:
+async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
     """Let a process of its own read a page: it has an end, whatever the page is."""
     from ..files.search.ripgrep import run_piped
     from . import page_text

@@ -1,5 +1,7 @@
 """The tool `web_search`: pages about something, found by the service that the person set up."""
 
+from __future__ import annotations
+
 import html
 import re
 from collections.abc import Callable
@@ -43,7 +45,7 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
     traits = ToolTraits(subject="query", reaches="service", is_quiet=True, word="search")
 
     def __init__(
-        self, service: "Callable[[], SearchService] | None" = None, client: "WebClient | None" = None
+        self, service: Callable[[], SearchService] | None = None, client: WebClient | None = None
     ) -> None:
         super().__init__("web_search", _DESCRIPTION, WebSearchArguments)
         self._service = service
@@ -71,6 +73,6 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
         return ToolOutcome("ok", shown or f"{service.place.host} found nothing.")
 
 
-def _shown(hit: "Hit") -> str:
+def _shown(hit: Hit) -> str:
     title, excerpt = (html.unescape(_TAG.sub("", text)) for text in (hit.title, hit.excerpt))
     return f"{title or hit.url}\n   {hit.url}\n   {excerpt[:_MAX_EXCERPT_CHARS]}".rstrip()

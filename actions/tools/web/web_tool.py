@@ -1,5 +1,7 @@
 """What tools that reach an address have in common: a checked address, a judged way, and answers as text."""
 
+from __future__ import annotations
+
 import codecs
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -40,12 +42,12 @@ class ReachingTool(BuiltinTool[ArgumentsT]):
     traits = ToolTraits(subject="url", reaches="address", is_quiet=True)
 
     def __init__(
-        self, name: str, description: str, arguments: type[ArgumentsT], client: "WebClient | None"
+        self, name: str, description: str, arguments: type[ArgumentsT], client: WebClient | None
     ) -> None:
         super().__init__(name, description, arguments)
         self._client = client
 
-    async def answer(self, arguments: ArgumentsT, request: "WebRequest", context: ToolContext) -> "WebAnswer":
+    async def answer(self, arguments: ArgumentsT, request: WebRequest, context: ToolContext) -> WebAnswer:
         """Send it and return what came; raises `WebProblem`."""
         from .client import WebClient
 
@@ -53,7 +55,7 @@ class ReachingTool(BuiltinTool[ArgumentsT]):
         return await self._client.send(request, _judgements(arguments, context))
 
 
-def _judgements(arguments: ReachingArguments, context: ToolContext) -> "Judgements":
+def _judgements(arguments: ReachingArguments, context: ToolContext) -> Judgements:
     from .client import Judgements
     from .web_url import web_url
 
@@ -61,10 +63,10 @@ def _judgements(arguments: ReachingArguments, context: ToolContext) -> "Judgemen
     was_asked = context.judge(arguments).decision == "ask"
     """A person let this very call pass: its own site may lead on within itself."""
 
-    def said(url: "WebUrl") -> str:
+    def said(url: WebUrl) -> str:
         return context.judge(arguments.model_copy(update={"url": str(url)})).decision
 
-    def may_follow(url: "WebUrl") -> bool:
+    def may_follow(url: WebUrl) -> bool:
         return (decision := said(url)) == "allow" or (
             decision == "ask" and was_asked and _is_same_site(first, url)
         )
@@ -72,12 +74,12 @@ def _judgements(arguments: ReachingArguments, context: ToolContext) -> "Judgemen
     return Judgements(may_dial=lambda url: said(url) != "deny", may_follow=may_follow)
 
 
-def _is_same_site(first: "WebUrl", url: "WebUrl") -> bool:
+def _is_same_site(first: WebUrl, url: WebUrl) -> bool:
     ports = (first.port, url.port)
     return first.host == url.host and (url.origin == first.origin or ports == (80, 443))
 
 
-def charset_of(answer: "WebAnswer") -> str:
+def charset_of(answer: WebAnswer) -> str:
     """Return the name of the answer's encoding, as far as it says one that is known."""
     for part in answer.headers.get("content-type", "").split(";")[1:]:
         name, _, value = part.strip().partition("=")
@@ -89,7 +91,7 @@ def charset_of(answer: "WebAnswer") -> str:
     return ""
 
 
-def body_text(answer: "WebAnswer") -> str | None:
+def body_text(answer: WebAnswer) -> str | None:
     """Return a body as text; None for what is none."""
     from ...workspace.text import SAMPLE_BYTES, detected, text_form
 
@@ -103,11 +105,11 @@ def body_text(answer: "WebAnswer") -> str | None:
     return body[len(exact.mark) :].decode(exact.encoding, "replace")
 
 
-def kind_text(answer: "WebAnswer") -> str:
+def kind_text(answer: WebAnswer) -> str:
     from ...workspace.text import SAMPLE_BYTES, binary_kind
 
     return answer.media_type or binary_kind(answer.body[:SAMPLE_BYTES])
 
 
-def not_followed(answer: "WebAnswer", tool: str) -> str:
+def not_followed(answer: WebAnswer, tool: str) -> str:
     return f"It redirects to {answer.leads_to}, which was not followed: call {tool} with that address."

@@ -1,5 +1,7 @@
 """A web address in the one spelling that rules, guard and request all see."""
 
+from __future__ import annotations
+
 import ipaddress
 import re
 import socket
@@ -50,7 +52,7 @@ class WebUrl:
         """Return the same request, sent to this address by its number."""
         return replace(self, host=address)
 
-    def joined(self, reference: str) -> "WebUrl":
+    def joined(self, reference: str) -> WebUrl:
         """Return where a redirect leads; raises `UnfitUrl`."""
         try:
             whole = urljoin(str(self), reference.strip())

@@ -3,6 +3,8 @@
 Work is bounded whatever schema, pattern and value are, and nothing is fetched.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -54,12 +56,12 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:_MOST_CHARS]
 
 
-def _problem(error: "ValidationError") -> str:
+def _problem(error: ValidationError) -> str:
     nearest = _nearest(error)
     return f"{_place(nearest.instance_path) or 'the answer'}: {nearest.message[:_MOST_CHARS]}"
 
 
-def _nearest(error: "ValidationError") -> "ValidationError":
+def _nearest(error: ValidationError) -> ValidationError:
     """Return why a value fits none of several forms, by the form that fails deepest inside of it."""
     forms = cast("Iterable[Sequence[ValidationError]]", getattr(error.kind, "context", ()))
     inside = [form[0] for form in forms if form and len(form[0].instance_path) > len(error.instance_path)]

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
 from typing_extensions import TypeForm
 
 from ....state.errors import UsageError
@@ -24,9 +26,6 @@ class TypedOutput(Generic[T]):
 
 def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
     """Return the form of answers that are of a type; raises `UsageError` for one that has no JSON schema."""
-    from pydantic import TypeAdapter, ValidationError
-    from pydantic.errors import PydanticUserError
-
     name = name or getattr(kind, "__name__", "") or "answer"
     try:
         adapter: TypeAdapter[T] = TypeAdapter(kind)

@@ -1,5 +1,7 @@
 """Which back end a path belongs to, and what it is called there."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -39,7 +41,7 @@ class Composite:
     def __init__(
         self,
         prefixes: Mapping[str, FileBackend],
-        default: "FileBackend | WorkspaceFolder | None" = None,
+        default: FileBackend | WorkspaceFolder | None = None,
     ) -> None:
         self._default = WorkspaceFolder() if default is None else default
         known = {_checked_prefix(prefix): backend for prefix, backend in prefixes.items()}
@@ -48,7 +50,7 @@ class Composite:
         self._prefixes = dict(sorted(known.items(), key=lambda item: -len(item[0])))
 
     @classmethod
-    def of(cls, backend: "FileBackend | WorkspaceFolder | Composite") -> "Composite":
+    def of(cls, backend: FileBackend | WorkspaceFolder | Composite) -> Composite:
         return backend if isinstance(backend, Composite) else cls({}, backend)
 
     @property
@@ -57,7 +59,7 @@ class Composite:
         found = tuple(f"{prefix}/" for prefix in self._prefixes)
         return found if isinstance(self._default, WorkspaceFolder) else ("/", *found)
 
-    def of_session(self, kept: KeptFiles) -> "Composite":
+    def of_session(self, kept: KeptFiles) -> Composite:
         """Return it with the back ends of a session."""
         bound = {prefix: _bound(backend, kept) for prefix, backend in self._prefixes.items()}
         default = self._default

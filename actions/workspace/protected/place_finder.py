@@ -89,9 +89,7 @@ class PlaceFinder:
             return None
 
 
-def _read(
-    path: str, inside: str, folder: _Folder, entries: "list[os.DirEntry[str]]", by_name: bool
-) -> _Folder:
+def _read(path: str, inside: str, folder: _Folder, entries: list[os.DirEntry[str]], by_name: bool) -> _Folder:
     """Take the entries of a folder in; only the folders among them, unless they are looked at by name.
 
     `inside`: the folder from the root on. What is above the root says nothing about what is in it.

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,8 +24,6 @@ _TABLE = r"^[ \t]*\[[ \t]*{name}[ \t]*\][^\n]*\n?"
 
 def setting_named(text: str) -> tuple[Setting, str]:
     """Return the setting, and for `KEY.NAME` the name of its entry; raises `UsageError`."""
-    from difflib import get_close_matches
-
     key, _, entry = text.partition(".")
     rows = {row.key: row for row in SETTINGS if row.about}
     if key not in rows:

@@ -1,5 +1,7 @@
 """The tool `search_tools`: finds tools by words and brings them into the session, a few at a time."""
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections import Counter
@@ -44,7 +46,7 @@ class SearchTools(BuiltinTool[SearchToolsArguments]):
         self._groups = frozenset(groups)
 
     @cached_property
-    def _index(self) -> "WordIndex":
+    def _index(self) -> WordIndex:
         return WordIndex({name: _text(tool.spec) for name, tool in self._tools.items()})
 
     async def run(self, arguments: SearchToolsArguments, context: ToolContext) -> ToolOutcome:

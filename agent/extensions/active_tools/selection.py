@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....actions.ports import Tool, ToolTraits
 from ....actions.tools.registry import declared, with_reader
 from ....state.errors import ConfigError
-from ....state.session import ToolChoice
-
-if TYPE_CHECKING:
-    from ....state.session import SessionSettings
+from ....state.session import SessionSettings, ToolChoice
+from .equip_tools import EquipTools
+from .search_tools import SearchTools
 
 
 class Selected(NamedTuple):
@@ -97,14 +96,11 @@ def _unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
         )
 
 
-def completed(tools: Mapping[str, Tool], session: "SessionSettings") -> dict[str, Tool]:
+def completed(tools: Mapping[str, Tool], session: SessionSettings) -> dict[str, Tool]:
     """Return the tools of a session with those by which a model finds its way among them.
 
     Raises `ConfigError` where one of these has the name of another tool.
     """
-    from .equip_tools import EquipTools
-    from .search_tools import SearchTools
-
     choice, whole = session.tool_choice, dict(tools)
     own = {name: tool for name, tool in tools.items() if name not in declared()}
     offered = tuple(group for group in choice.available_groups if group not in active_groups(choice))

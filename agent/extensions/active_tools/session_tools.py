@@ -2,23 +2,22 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ....actions.tools.registry import with_reader
+from ....actions.masking.masker import value_label
+from ....actions.ports import HoldsSecrets, Masker, Tool, ToolSource
+from ....actions.tools.registry import FindsService, toolbox_of, with_reader
+from ....actions.tools.shell.sandbox.sandbox import Sandbox
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.errors import ConfigError, UnknownTool
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import Definition
 from ...runtime.wiring import tool_digest
-
-if TYPE_CHECKING:
-    from ....actions.ports import Masker, Tool, ToolSource
-    from ....actions.tools.registry import FindsService
-    from ....actions.tools.shell.sandbox.sandbox import Sandbox
+from .selection import completed, selected
 
 
 class Equipped(NamedTuple):
-    toolbox: "dict[str, Tool]"
+    toolbox: dict[str, Tool]
     own: Mapping[str, str]
     """What does not ship: name -> digest of what a model is told of it."""
     notices: tuple[str, ...]
@@ -27,10 +26,10 @@ class Equipped(NamedTuple):
 async def equip(
     session: SessionSettings,
     definition: Definition,
-    brought: "Sequence[Tool]" = (),
-    sources: "Sequence[ToolSource]" = (),
-    search: "FindsService | None" = None,
-    sandbox: "Sandbox | None" = None,
+    brought: Sequence[Tool] = (),
+    sources: Sequence[ToolSource] = (),
+    search: FindsService | None = None,
+    sandbox: Sandbox | None = None,
     is_new: bool = False,
 ) -> Equipped:
     """Return what a session works with, with what is `brought` along by its middleware.
@@ -40,8 +39,6 @@ async def equip(
     """
     shipped: dict[str, Tool] = {}
     if definition.has_builtin_tools:
-        from ....actions.tools.registry import toolbox_of
-
         shipped = toolbox_of(session.network_tools, search, sandbox)
     own = named_apart((*definition.tools, *brought), shipped)
     notices: list[str] = []
@@ -53,7 +50,6 @@ async def equip(
     choice = session.tool_choice
     if not own and not any((choice.only, choice.never, choice.groups, choice.available_groups)):
         return Equipped(with_reader(shipped, session), digests, tuple(notices))
-    from .selection import completed, selected
 
     found = selected(shipped | own, choice)
     if found.unknown and is_new:
@@ -61,7 +57,7 @@ async def equip(
     return Equipped(completed(found.tools, session), digests, (*notices, *found.unknown, *found.unreachable))
 
 
-def named_apart(tools: "Iterable[Tool]", taken: "Mapping[str, Tool]") -> "dict[str, Tool]":
+def named_apart(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[str, Tool]:
     """Return tools by name; raises `ConfigError` where a name means two of them, or a step of the graph."""
     found: dict[str, Tool] = {}
     for tool in tools:
@@ -76,7 +72,7 @@ def named_apart(tools: "Iterable[Tool]", taken: "Mapping[str, Tool]") -> "dict[s
     return found
 
 
-def _origin(tool: "Tool") -> str:
+def _origin(tool: Tool) -> str:
     """Say where a tool is from."""
     return getattr(tool, "origin", "") or f"{type(tool).__module__}.{type(tool).__qualname__}"
 
@@ -104,17 +100,14 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def learn_secrets(tools: "Iterable[Tool]", masker: "Masker") -> None:
+def learn_secrets(tools: Iterable[Tool], masker: Masker) -> None:
     """Let a session's masker know what its tools send and nobody is to see."""
-    from ....actions.masking.masker import value_label
-    from ....actions.ports import HoldsSecrets
-
     for tool in tools:
         if isinstance(tool, HoldsSecrets):
             found = {(value, value_label(name)) for name, value in tool.secrets().items()}
             masker.references.filled_in.update(found)
 
 
-async def close_sources(sources: "Iterable[ToolSource]") -> None:
+async def close_sources(sources: Iterable[ToolSource]) -> None:
     """Let go of all sources at once."""
     await asyncio.gather(*(source.aclose() for source in sources))

@@ -1,5 +1,7 @@
 """One tool server: its client is owned by one task, and made anew, with back-off, after it ended."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -17,6 +19,8 @@ from .server_requests.questions import Host
 from .text import one_line
 from .transport.border import CheckedStream
 from .transport.error_log import ErrorLog
+from .transport.stdio import program, server_environment
+from .transport.web import address
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -60,7 +64,7 @@ class Link:
     server: McpServer
     """The one that was reached: it may be the fallback."""
     stop: asyncio.Event
-    owner: "asyncio.Task[None]"
+    owner: asyncio.Task[None]
 
 
 @dataclass(slots=True)
@@ -206,7 +210,7 @@ class ServerConnection:
         raise ServerDown(why[0] if why else "it ended" if bug is None else _problem(bug))
 
     async def _own(
-        self, server: McpServer, ready: "asyncio.Future[Client]", stop: asyncio.Event, why: list[str]
+        self, server: McpServer, ready: asyncio.Future[Client], stop: asyncio.Event, why: list[str]
     ) -> None:
         """Keep a client open until it is to stop: it has to be closed by the task that opened it."""
         log = ErrorLog(self._logs / f"{server.name}.log")
@@ -258,7 +262,7 @@ class ServerConnection:
     @asynccontextmanager
     async def _transport(
         self, server: McpServer, log: ErrorLog, ended: Callable[[str], None]
-    ) -> "AsyncGenerator[TransportStreams]":
+    ) -> AsyncGenerator[TransportStreams]:
         opened = self._streams(server, log, ended)
         async with opened as (reading, writing):
             yield CheckedStream(reading, self._note), writing
@@ -267,18 +271,16 @@ class ServerConnection:
         table, env = server.table, self._env
         if table.command is None:
             headers = {name: filled_in(text, env) for name, text in table.headers.items()}
-            from .transport.web import address
 
             kind = "sse" if table.kind == "sse" else "http"
             return address(kind, filled_in(table.url or "", env), headers)
-        from .transport.stdio import program, server_environment
 
         command = [filled_in(text, env) for text in (table.command, *table.args)]
         given = {name: filled_in(text, env) for name, text in table.env.items()}
         cwd = server.folder / filled_in(table.cwd, env) if table.cwd else server.folder
         return program(command, cwd, server_environment(env, given), log.opened(), ended)
 
-    def _ended(self, owner: "asyncio.Task[None]") -> None:
+    def _ended(self, owner: asyncio.Task[None]) -> None:
         self._owners.discard(owner)
         if not owner.cancelled():
             # Looked at here, or asyncio logs it: whoever asked has been told by then.

@@ -1,5 +1,7 @@
 """Makes the tool servers of a folder a source of tools; the library is imported when the first one starts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ class LazyServers:
     name = "mcp"
 
     def __init__(
-        self, settings: Settings, env: Mapping[str, str], connect: "Callable[[], Model] | None" = None
+        self, settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None = None
     ) -> None:
         """`connect` makes the model that servers may ask; None: they may ask none."""
         self._settings = settings
@@ -41,7 +43,7 @@ class LazyServers:
         if self._sampler is not None:
             await self._sampler.aclose()
 
-    def source(self) -> "McpSource":
+    def source(self) -> McpSource:
         """Return the servers; raises `ConfigError` where the library that speaks to them is missing."""
         if self._source is None:
             try:
@@ -62,6 +64,6 @@ class LazyServers:
 
 
 def server_tools(
-    settings: Settings, env: Mapping[str, str], connect: "Callable[[], Model] | None" = None
+    settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None = None
 ) -> ToolSource:
     return LazyServers(settings, env, connect)

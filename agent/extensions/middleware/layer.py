@@ -1,5 +1,7 @@
 """One middleware in one call: whatever it does wrong is one sentence that names it."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, Generic, TypeVar
@@ -38,7 +40,7 @@ class Layer(Generic[GivenT, AnswerT]):
         self,
         middleware: Middleware,
         wrap: Callable[[Any, Any], Any],
-        inner: Callable[["Layer[GivenT, AnswerT]", GivenT], Awaitable[AnswerT]],
+        inner: Callable[[Layer[GivenT, AnswerT], GivenT], Awaitable[AnswerT]],
         kind: type[AnswerT],
     ) -> None:
         """`kind`: what `wrap` has to return. `inner` is told which layer goes on."""

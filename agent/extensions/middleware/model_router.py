@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ....actions.ports import Model, ModelRequest, Reply
 from ....state.application import Usage
 from ....state.errors import Overloaded, Unreachable
+from ...models.connect import connect
 from ...models.prices.pricing import price_of
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall
 
@@ -83,8 +84,6 @@ class ModelRouter(Middleware):
         if not isinstance(model, str):
             return model
         if model not in self._connected:
-            from ...models.connect import connect
-
             price, env = price_of(model, {}), self.session.env
             self._connected[model] = connect(model, env=env, providers={}, price=price)
         return self._connected[model]

@@ -3,18 +3,15 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
-from ....actions.ports import ToolContext, ToolOutcome, ToolTraits
+from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolTraits
 from ....actions.tools.builtin import BuiltinTool
 from ....actions.tools.schema import PlainText, ToolArguments
 from ....state.errors import ConfigError
 from .catalogue import Skill, find_skills
-
-if TYPE_CHECKING:
-    from ....actions.ports import Tool
 
 _DESCRIPTION = (
     "Read a skill: instructions for a kind of work, which the system prompt lists by name. Read it before you"
@@ -90,7 +87,7 @@ class SkillTools:
         self._names = names
         self._notices: list[str] = []
 
-    async def tools(self) -> "Sequence[Tool]":
+    async def tools(self) -> Sequence[Tool]:
         found = await asyncio.to_thread(find_skills, self._cwd, self._env)
         skills = {name: found.skills[name] for name in self._names if name in found.skills}
         gone = [name for name in self._names if name not in skills]

@@ -1,5 +1,7 @@
 """Tools of a recorded run that this program does not have: what was said and judged of them is on record."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -28,22 +30,22 @@ class AbsentTool:
         self.spec = ToolSpec(name, "", {})
         self._stage = stage
 
-    def parse(self, arguments: str) -> "AbsentCall":
+    def parse(self, arguments: str) -> AbsentCall:
         call = self._recorded(arguments)
         if call is not None and call.decision == "invalid":
             raise BadArguments(call.reason)
         return AbsentCall(arguments, call)
 
-    def effect_of(self, arguments: "AbsentCall") -> Effect:
+    def effect_of(self, arguments: AbsentCall) -> Effect:
         return self.effect if arguments.recorded is None else arguments.recorded.effect
 
-    def subject(self, arguments: "AbsentCall") -> str:
+    def subject(self, arguments: AbsentCall) -> str:
         return arguments.text
 
-    def paths(self, arguments: "AbsentCall") -> Sequence[str]:
+    def paths(self, arguments: AbsentCall) -> Sequence[str]:
         return ()
 
-    async def run(self, arguments: "AbsentCall", context: ToolContext) -> ToolOutcome:
+    async def run(self, arguments: AbsentCall, context: ToolContext) -> ToolOutcome:
         raise AssertionError("a tool that is not here was to run")
 
     def _recorded(self, arguments: str) -> PendingCall | None:

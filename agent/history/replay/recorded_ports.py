@@ -20,6 +20,7 @@ from ....actions.ports import (
 )
 from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.turn.calls.tool_results import edit_note
+from ....actions.turn.output.answers import recorded_problem
 from ....state.application import InboxTaken
 from ....state.calls import (
     Binding,
@@ -179,8 +180,6 @@ def recorded_check(stage: Stage) -> Callable[[Any], str]:
     """Return what says of an answer what was said of it then, by whatever it was checked."""
 
     def check(value: Any) -> str:
-        from ....actions.turn.output.answers import recorded_problem
-
         before, after = stage.moment.before, stage.moment.after
         if after["rejected_answers"] <= before["rejected_answers"]:
             return ""

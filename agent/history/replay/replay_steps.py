@@ -1,5 +1,7 @@
 """A recorded run, step by step: the state before and after, and what came in from outside between them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -36,7 +38,7 @@ Values = Mapping[str, Any]
 class RecordedLogs:
     """All logs of a session and of those that it was forked from, loaded whole; read-only."""
 
-    def __init__(self, owners: "Iterable[Owner]") -> None:
+    def __init__(self, owners: Iterable[Owner]) -> None:
         self._logs: dict[tuple[str, int], Log] = {}
         for owner in owners:
             for number, message, _ in owner.messages:
@@ -111,7 +113,7 @@ class Owner(NamedTuple):
     """In the order of their logs, and of their places there."""
     moves: Sequence[CallMove]
     traces: Sequence[Traced]
-    ancestors: "tuple[Owner, ...]"
+    ancestors: tuple[Owner, ...]
     """Oldest first."""
     undone: frozenset[str]
     """Calls of ancestors whose whole effect was taken back when this session began."""

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from burr.core import Application, ApplicationBuilder, State
+from burr.core.graph import Graph
 
 from ....actions.masking.masker import TextMasker
 from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
@@ -23,6 +24,7 @@ from ....state.session import EVERY_TOOL, SessionSettings
 from ....state.store.store import Store
 from ....state.trace import Conditions, RequestShape
 from ...config.settings import Settings
+from ...extensions.active_tools.selection import completed, selected
 from ...graph import ApplicationTyping, build_graph
 from ...runtime.wiring import (
     Places,
@@ -51,10 +53,6 @@ from .recorded_ports import (
 )
 from .replay_steps import Moment, Owner, Recording, Values, inputs_of, read_recording
 
-if TYPE_CHECKING:
-    from burr.core.graph import Graph
-
-
 _RULES = ("allow", "deny", "ask", "catastrophic", "cwd", "add_dirs", "tool_choice")
 
 
@@ -66,7 +64,7 @@ class Today:
     own: Toolbox = field(default_factory=dict[str, Tool])
     """Tools that did not ship, of the agent that a session belongs to; what is missing is as recorded."""
     gate_of: Callable[[SessionSettings], Gate] = policy_of
-    graph_of: "Callable[[], Graph]" = build_graph
+    graph_of: Callable[[], Graph] = build_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,6 @@ def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, s
     choice = settings.tool_choice
     if choice == EVERY_TOOL:
         return with_reader(shipped | own, settings)
-    from ...extensions.active_tools.selection import completed, selected
 
     whole = completed(selected(shipped | own, choice).tools, settings)
     if not any(isinstance(tool, AbsentTool) for tool in own.values()):

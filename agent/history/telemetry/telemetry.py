@@ -1,5 +1,7 @@
 """The telemetry of one process: on if it is asked for, ended within seconds whatever the collector does."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -32,7 +34,7 @@ class Telemetry:
             raise
 
     @classmethod
-    def start(cls, env: Mapping[str, str]) -> "Telemetry | None":
+    def start(cls, env: Mapping[str, str]) -> Telemetry | None:
         """Begin to export as the environment says; None if it says not to. Raises `ConfigError`."""
         settings = telemetry_settings(env)
         if settings is None:
@@ -47,7 +49,7 @@ class Telemetry:
         except ValueError as invalid:
             raise ConfigError(f"OpenTelemetry does not take its settings: {invalid}") from None
 
-    def session(self, session_id: str, log: Trace, masker: Masker) -> "SessionTelemetry":
+    def session(self, session_id: str, log: Trace, masker: Masker) -> SessionTelemetry:
         """Return what watches the runs of one session."""
         from .session_telemetry import SessionTelemetry
 
@@ -61,7 +63,7 @@ class Telemetry:
 
 def _opened(
     settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
-) -> "tuple[Outlet, Shutdowns]":
+) -> tuple[Outlet, Shutdowns]:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     from .exporters import meter_provider, tracer_provider

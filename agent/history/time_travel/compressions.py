@@ -1,16 +1,12 @@
 """Takes the newest compression of a history back: the messages that it summarized are in the store."""
 
-from typing import TYPE_CHECKING
-
 from ....state.conversation.transcript import Transcript
+from ....state.store.store import Store
 from ....state.store.timeline import timeline
-
-if TYPE_CHECKING:
-    from ....state.store.store import Store
-    from ...session.session import Session
+from ...session.session import Session
 
 
-def uncompressed(store: "Store", session: "Session") -> Transcript | None:
+def uncompressed(store: Store, session: Session) -> Transcript | None:
     """Return the history as if the newest compression in it had not been; None if there is none."""
     now = session.state.chat_history
     for step in reversed(timeline(store.database, session.id)):

@@ -95,7 +95,7 @@ class WorkspaceCopy:
                 self._copy(entry, f"{target}/{entry.name}")
         shutil.copystat(source, target)
 
-    def _copy(self, entry: "os.DirEntry[str]", target: str) -> None:
+    def _copy(self, entry: os.DirEntry[str], target: str) -> None:
         if self.is_stopped:
             raise InterruptedError("stopped")
         status = entry.stat(follow_symlinks=False)

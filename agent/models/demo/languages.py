@@ -31,7 +31,7 @@ def request_in(text: str) -> Request | None:
     return None
 
 
-def _match(pattern: str, text: str) -> "re.Match[str] | None":
+def _match(pattern: str, text: str) -> re.Match[str] | None:
     return re.fullmatch(pattern, text.strip(), re.IGNORECASE | re.DOTALL)
 
 

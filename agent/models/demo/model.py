@@ -17,8 +17,10 @@ from ....actions.ports.events import TextDelta
 from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, json_object
+from .diagnosis import next_in_step, planned_steps, report
 from .languages import LANGUAGES, language_of, request_in, speaks_of_trouble
 from .phrases import Ability, Phrases
+from .sample import sample_of
 
 _PIECES = re.compile(r".{24}[^ \u2e80-\uffef]*|.+", re.DOTALL)
 """About the size that providers stream, cut at blanks and between letters that are words."""
@@ -95,7 +97,6 @@ def _formed(move: _Move, request: ModelRequest) -> _Move:
     """Return an answer in the form that is asked for."""
     if request.output is None or move.tool:
         return move
-    from .sample import sample_of
 
     return _Move("", FINAL_ANSWER, sample_of(request.output.sent, move.text))
 
@@ -104,16 +105,12 @@ def _move(request: ModelRequest, phrases: Phrases) -> _Move:
     main, child = [*map(list, request.histories), [], []][:2]
     turn = _since_person(main)
     if request.forced_tool == SUBMIT_PLAN.name:
-        from .diagnosis import planned_steps
-
         steps = planned_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
         return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
     if child:
         return _step(child, phrases)
     told = main[-1].text if main and main[-1].origin == "runtime" else ""
     if told.startswith(PLAN_FINISHED[:20]):
-        from .diagnosis import report
-
         return _Move(f"{report(_steps_ended(turn), phrases)}\n\n{phrases.how_to_get_a_model}")
     if told.startswith(_ASKS_FOR_SUMMARY):
         return _Move(_summary(told))
@@ -192,8 +189,6 @@ def _done(messages: Sequence[Message]) -> list[Done]:
 
 
 def _step(child: Sequence[Message], phrases: Phrases) -> _Move:
-    from .diagnosis import next_in_step
-
     found = _STEP_TITLE.search(child[0].text)
     title = found[1].strip() if found else ""
     move = next_in_step(title, _done(child))

@@ -3,15 +3,14 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import isclose
-from typing import TYPE_CHECKING
+
+from genai_prices import Usage as Tokens
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
 
 from ....state.application import Usage
 from ....state.errors import UsageError
-
-if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, Provider
-
-    from ...config.sources import Price
+from ...config.sources import Price
 
 PriceOf = Callable[[Usage], float | None]
 """US dollars of a usage; None if its input or output tokens are unknown."""
@@ -24,7 +23,7 @@ _CATALOGUE_IDS = {
 _NEVER_LISTED = {"demo", "ollama"}
 
 
-def paid(price: "Price", usage: Usage) -> float | None:
+def paid(price: Price, usage: Usage) -> float | None:
     """Return US dollars; None if input or output tokens are unknown."""
     counts = _counts(usage)
     if counts is None:
@@ -37,7 +36,7 @@ def paid(price: "Price", usage: Usage) -> float | None:
     return (dollars + answered * price.output) / 1e6
 
 
-def price_of(model: str, overrides: "Mapping[str, Price]") -> PriceOf | None:
+def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
     """Return what prices a usage of `model` (`provider/model`), or None where no price is known.
 
     Where a provider does not report its cache, all input counts as uncached: the cost is then an upper
@@ -58,7 +57,7 @@ def price_of(model: str, overrides: "Mapping[str, Price]") -> PriceOf | None:
     return listed_price
 
 
-def paid_by(price: "Price") -> PriceOf:
+def paid_by(price: Price) -> PriceOf:
     return partial(paid, price)
 
 
@@ -69,14 +68,11 @@ _SAMPLE = Usage(
 )  # fmt: skip
 
 
-def constant_price(model: str) -> "Price | None":
+def constant_price(model: str) -> Price | None:
     """Return what the catalogue says of a model as four numbers; None where they depend on time or amount."""
     found = _listed(model)
     if found is None:
         return None
-    from genai_prices.types import ModelPrice, TieredPrices
-
-    from ...config.sources import Price
 
     provider, info = found
     if not isinstance(info.prices, ModelPrice) or any(
@@ -104,7 +100,7 @@ def _nothing(usage: Usage) -> float | None:
     return None if _counts(usage) is None else 0.0
 
 
-def require_price(model: str, overrides: "Mapping[str, Price]") -> PriceOf:
+def require_price(model: str, overrides: Mapping[str, Price]) -> PriceOf:
     """Return the price that a budget needs; raises `UsageError` where none is known."""
     price = price_of(model, overrides)
     if price is None:
@@ -126,12 +122,11 @@ def _counts(usage: Usage) -> tuple[int, int, int, int] | None:
     return max(sent, read + written), read, written, answered
 
 
-def _listed(model: str) -> "tuple[Provider, ModelInfo] | None":
+def _listed(model: str) -> tuple[Provider, ModelInfo] | None:
     provider_name, _, name = model.partition("/")
     if provider_name in _NEVER_LISTED or not name:
         return None
     # Importing the catalogue takes about 0.15 s. It never touches the network by itself.
-    from genai_prices.data_snapshot import get_snapshot
 
     providers = get_snapshot().providers
     # Compare ids ourselves: the catalogue's own search would take "my-openai-proxy" for OpenAI.
@@ -141,11 +136,10 @@ def _listed(model: str) -> "tuple[Provider, ModelInfo] | None":
     return (provider, info) if provider and info else None
 
 
-def _catalogue_price(provider: "Provider", info: "ModelInfo", usage: Usage) -> float | None:
+def _catalogue_price(provider: Provider, info: ModelInfo, usage: Usage) -> float | None:
     counts = _counts(usage)
     if counts is None:
         return None
-    from genai_prices import Usage as Tokens
 
     sent, read, written, answered = counts
     tokens = Tokens(

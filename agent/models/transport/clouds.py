@@ -9,6 +9,7 @@ from typing import Any
 
 from ....state.errors import ConfigError, CredentialsError
 from ....state.process.installation import install_command
+from ..failures import readable
 from ..providers import Cloud, Endpoint, Profile
 
 _AZURE_VERSION = "2025-04-01-preview"
@@ -149,8 +150,6 @@ _GOOGLE_WAYS = f"Run `gcloud auth application-default login`, or set {_GOOGLE_FI
 
 def refused_credentials(endpoint: Endpoint, error: Exception) -> CredentialsError:
     """Say what the cloud's own library found wrong with the credentials."""
-    from ..failures import readable
-
     ways = {"bedrock": _AWS_WAYS, "vertex": _GOOGLE_WAYS}
     said = str(error.args[0]) if error.args else type(error).__name__
     return CredentialsError(

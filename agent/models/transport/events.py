@@ -1,5 +1,7 @@
 """The answer of a model server as parsed events, within time and size limits, whatever it really sends."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import AsyncGenerator
@@ -94,7 +96,7 @@ class StreamPatience:
 
 
 async def read_events(
-    response: "Response", endpoint: Endpoint, patience: StreamPatience
+    response: Response, endpoint: Endpoint, patience: StreamPatience
 ) -> AsyncGenerator[tuple[str, dict[str, Any] | None]]:
     """Yield (event name, data), with None as data for `[DONE]`; raises `Transient` or `ModelError`."""
     parser, start, is_silent = _parser_of(response), bytearray(), True
@@ -114,7 +116,7 @@ async def read_events(
         yield "", _unstreamed(bytes(start), endpoint)
 
 
-def _parser_of(response: "Response") -> "EventParser | AwsEventParser":
+def _parser_of(response: Response) -> EventParser | AwsEventParser:
     if not response.headers.get("content-type", "").startswith(_AWS_EVENTS):
         return EventParser()
     from .aws_events import AwsEventParser
@@ -122,7 +124,7 @@ def _parser_of(response: "Response") -> "EventParser | AwsEventParser":
     return AwsEventParser()
 
 
-def _fed(parser: "EventParser | AwsEventParser", piece: bytes, endpoint: Endpoint) -> list[ServerEvent]:
+def _fed(parser: EventParser | AwsEventParser, piece: bytes, endpoint: Endpoint) -> list[ServerEvent]:
     try:
         return parser.feed(piece)
     except ValueError:
@@ -133,9 +135,7 @@ def damaged(endpoint: Endpoint) -> Transient:
     return Transient(f"{endpoint.provider} sent a damaged answer")
 
 
-async def _pieces(
-    response: "Response", endpoint: Endpoint, patience: StreamPatience
-) -> AsyncGenerator[bytes]:
+async def _pieces(response: Response, endpoint: Endpoint, patience: StreamPatience) -> AsyncGenerator[bytes]:
     from httpx2 import HTTPError, StreamError
 
     size = 0

@@ -1,5 +1,7 @@
 """Prepared bytes straight over HTTP, without a library of the provider's in between."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import Mapping
@@ -37,7 +39,7 @@ class HttpTransport:
         self._prepared: tuple[Any, Any] | None = None
         """The address and the headers, which are the same for all requests."""
 
-    async def post(self, path: str, content: bytes) -> "Response":
+    async def post(self, path: str, content: bytes) -> Response:
         """Send and return the response, not read yet.
 
         Raises `Transient` or one of our errors for a connection that fails, and for every error status.
@@ -58,7 +60,7 @@ class HttpTransport:
     async def aclose(self) -> None:
         await self._seat.aclose()
 
-    async def _sent(self, client: "AsyncClient", path: str, content: bytes) -> "Response":
+    async def _sent(self, client: AsyncClient, path: str, content: bytes) -> Response:
         """Send once; a second time if it went into a connection that the server had closed meanwhile."""
         from httpx2 import ByteStream, ReadError, RemoteProtocolError, Request, WriteError
 
@@ -75,7 +77,7 @@ class HttpTransport:
                     raise
                 connection.was_lost = True
 
-    def _prepare(self, client: "AsyncClient", path: str) -> tuple[Any, Any]:
+    def _prepare(self, client: AsyncClient, path: str) -> tuple[Any, Any]:
         from httpx2 import URL, Headers
 
         url = URL(f"{self._endpoint.base_url.rstrip('/')}{path}")
@@ -83,7 +85,7 @@ class HttpTransport:
         self._prepared = url, Headers({**host, **headers_of(self._endpoint)})
         return self._prepared
 
-    async def _refusal(self, response: "Response") -> Refusal:
+    async def _refusal(self, response: Response) -> Refusal:
         """Read an error answer, as far as it can say something."""
         from httpx2 import HTTPError, StreamError
 
@@ -188,7 +190,7 @@ def warm_http(base_url: str) -> None:
     anyio.run(anyio.sleep, 0)
 
 
-async def _started(endpoint: Endpoint, encrypted: bool) -> "AsyncClient":
+async def _started(endpoint: Endpoint, encrypted: bool) -> AsyncClient:
     try:
         await asyncio.to_thread(load_http, encrypted)
         return _client(encrypted)
@@ -198,7 +200,7 @@ async def _started(endpoint: Endpoint, encrypted: bool) -> "AsyncClient":
         raise refused from error
 
 
-def _client(encrypted: bool) -> "AsyncClient":
+def _client(encrypted: bool) -> AsyncClient:
     import ssl
     from http.cookiejar import CookieJar, DefaultCookiePolicy
 

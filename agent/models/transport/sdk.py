@@ -1,5 +1,7 @@
 """Prepared bytes by a client of the openai or the anthropic library, and its errors in our terms."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -48,7 +50,7 @@ class SdkTransport:
         self._endpoint = endpoint
         self._seat = Seat(clients, _identity(endpoint), partial(_started, endpoint))
 
-    async def post(self, path: str, content: bytes) -> "Response":
+    async def post(self, path: str, content: bytes) -> Response:
         """Send and return the response, not read yet.
 
         Raises `Transient` or one of our errors for whatever the library raises, and for every error status.

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ....actions.ports import FinishReason, ModelRequest, ToolSpec
 from ....actions.ports.events import TextDelta, ThinkingDelta
+from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
 from ....state.conversation.messages import (
     Block,
@@ -44,9 +45,6 @@ from ..streaming import (
     reported,
     settle_ids,
 )
-
-if TYPE_CHECKING:
-    from ....actions.turn.output.format import OutputFormat
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
@@ -301,11 +299,11 @@ class AnthropicMessagesDialect(Dialect):
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "tool", "name": tool}
 
-    def formats(self, output: "OutputFormat", without: frozenset[str]) -> bool:
+    def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
         # Here there is no schema that is only a hint.
         return super().formats(output, without) and output.is_strict and self._claude.formats_output
 
-    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+    def output_format(self, output: OutputFormat) -> dict[str, Any]:
         return {"output_config": {"format": {"type": "json_schema", "schema": unlimited(output.sent)}}}
 
     def wishes(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:

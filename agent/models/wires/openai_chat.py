@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....actions.ports import FinishReason, ToolSpec
 from ....actions.ports.events import TextDelta, ThinkingDelta
+from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
 from ..failures import Transient, cut, judge, refusal_in_stream
@@ -34,9 +35,6 @@ from ..streaming import (
     openai_usage,
     settle_ids,
 )
-
-if TYPE_CHECKING:
-    from ....actions.turn.output.format import OutputFormat
 
 _AFTER_FINISH_S = 10.0
 """Usage comes after the finish reason; not every server closes or says `[DONE]` then."""
@@ -222,7 +220,7 @@ class OpenAIChatDialect(Dialect):
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "function", "function": {"name": tool}}
 
-    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+    def output_format(self, output: OutputFormat) -> dict[str, Any]:
         form = {"name": output.name, "schema": dict(output.sent), "strict": output.is_strict}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....actions.ports import FinishReason, ToolSpec
 from ....actions.ports.events import TextDelta, ThinkingDelta
+from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
 from ....state.conversation.messages import (
     Block,
@@ -43,9 +44,6 @@ from ..streaming import (
     settle_ids,
 )
 from .output_items import OutputItems, text_of
-
-if TYPE_CHECKING:
-    from ....actions.turn.output.format import OutputFormat
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
@@ -211,7 +209,7 @@ class OpenAIResponsesDialect(Dialect):
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "function", "name": tool}
 
-    def output_format(self, output: "OutputFormat") -> dict[str, Any]:
+    def output_format(self, output: OutputFormat) -> dict[str, Any]:
         form = {"name": output.name, "schema": dict(output.sent), "strict": output.is_strict}
         return {"text": {"format": {"type": "json_schema", **form}}}
 

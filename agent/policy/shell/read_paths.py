@@ -245,7 +245,7 @@ def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str |
     return _why_not_hidden(folder, shows_hidden) if shows_hidden else None
 
 
-def _is_wanted(entry: "os.DirEntry[str]", only: Sequence[str]) -> bool:
+def _is_wanted(entry: os.DirEntry[str], only: Sequence[str]) -> bool:
     return not only or any(_may_fit(entry.name, one) for one in only)
 
 
@@ -302,7 +302,7 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
 
 def below(
     folder: str, skips_hidden: bool = False, with_ignore_files: bool = False
-) -> Iterator["os.DirEntry[str]"]:
+) -> Iterator[os.DirEntry[str]]:
     """Yield what lies below a folder, links not followed, without what git keeps for itself."""
     waiting = [folder]
     while waiting:

@@ -1,5 +1,7 @@
 """Everything that a shell text runs, as far as it can be seen, and why a part of it cannot."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -52,7 +54,7 @@ class SeenCommand:
     def program(self) -> str:
         return basename(self.words[0])
 
-    def rest(self, start: int, fed: str = "") -> "SeenCommand":
+    def rest(self, start: int, fed: str = "") -> SeenCommand:
         """Return the command that begins at a word; what it reads and writes stays."""
         return replace(
             self,

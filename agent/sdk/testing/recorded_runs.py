@@ -1,5 +1,7 @@
 """Runs that happened as tests: today's program has to do what was recorded, or a model says it again."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ....state.conversation.messages import Message
 from ....state.errors import SandburError
+from ....state.store.store import Store
+from ..agent import Agent
 
 if TYPE_CHECKING:
-    from ....state.store.store import Store
     from ...history.replay.recorded_ports import Divergence
     from ...history.replay.replay import Replayed
     from ...history.replay.walk import Today
-    from ..agent import Agent
 
 _MAX_LINES = 80
 
@@ -23,7 +25,7 @@ _MAX_LINES = 80
 def assert_replays(
     recording: str | Path,
     *,
-    agent: "Agent[Any] | None" = None,
+    agent: Agent[Any] | None = None,
     store: str | None = None,
     ignore_tools: bool = False,
 ) -> None:
@@ -51,7 +53,7 @@ def recorded_replies(recording: str | Path, *, store: str | None = None) -> list
 
 def problem_of(
     recording: str | Path,
-    agent: "Agent[Any] | None" = None,
+    agent: Agent[Any] | None = None,
     store: str | None = None,
     ignore_tools: bool = False,
     shown: Callable[[str], str] | None = None,
@@ -70,7 +72,7 @@ def problem_of(
     return "" if found is None else told(Path(recording).name, found, shown or _printable)
 
 
-def told(name: str, found: "Divergence", shown: Callable[[str], str]) -> str:
+def told(name: str, found: Divergence, shown: Callable[[str], str]) -> str:
     """Return a few lines that say which step of the recording `name` differs, and how."""
     lines = [f"  {shown(line)}" for line in found.lines[:_MAX_LINES]]
     left_out = len(found.lines) - len(lines)
@@ -91,15 +93,15 @@ def _printable(text: str) -> str:
 
 
 def _replayed(
-    recording: str | Path, agent: "Agent[Any] | None", store: str | None, ignore_tools: bool
-) -> "Replayed":
+    recording: str | Path, agent: Agent[Any] | None, store: str | None, ignore_tools: bool
+) -> Replayed:
     from ...history.replay.replay import replay
 
     with _opened(recording, store) as (opened, session_id):
         return asyncio.run(replay(opened, session_id, today=_today(agent), ignores_tools=ignore_tools))
 
 
-def _today(agent: "Agent[Any] | None") -> "Today | None":
+def _today(agent: Agent[Any] | None) -> Today | None:
     if agent is None:
         return None
     from ...history.replay.walk import Today
@@ -108,9 +110,8 @@ def _today(agent: "Agent[Any] | None") -> "Today | None":
 
 
 @contextmanager
-def _opened(recording: str | Path, store: str | None) -> "Generator[tuple[Store, str]]":
+def _opened(recording: str | Path, store: str | None) -> Generator[tuple[Store, str]]:
     """Lend a store that holds the recording, and the id of its session."""
-    from ....state.store.store import Store
     from ...history.replay.replay import recording_store
 
     if store is None:

@@ -1,5 +1,7 @@
 """A model that says what a test wrote down: text, tool calls, errors, what a function makes of a request."""
 
+from __future__ import annotations
+
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -28,7 +30,7 @@ class ToolCall:
         """As JSON text."""
 
     @classmethod
-    def of_text(cls, name: str, arguments: str) -> "ToolCall":
+    def of_text(cls, name: str, arguments: str) -> ToolCall:
         """Make a call whose arguments are this very text, JSON or not."""
         call = cls(name)
         call.arguments = arguments

@@ -1,5 +1,7 @@
 """MariaDB and MySQL as a store: two network round trips a transaction, errors sorted by what can be done."""
 
+from __future__ import annotations
+
 import os
 import re
 import ssl
@@ -177,7 +179,7 @@ class MysqlServer:
             **connect_options(url),
         }
 
-    def connect(self) -> "MysqlConnection":
+    def connect(self) -> MysqlConnection:
         try:
             connection = pymysql.connect(**self._parameters)
         except (pymysql.Error, OSError) as error:  # OSError: a certificate that cannot be read

@@ -1,5 +1,7 @@
 """A store on a database server: work goes on over lost connections, and no transaction happens twice."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import random
@@ -53,7 +55,7 @@ class Outage:
         self._began: float | None = None
         self._told: dict[Hashable, Callable[[str], None]] = {}
 
-    def goes_on(self, call: "Work") -> tuple[bool, float]:
+    def goes_on(self, call: Work) -> tuple[bool, float]:
         """Note a failure; return whether this listener has not heard yet, and how long it has lasted."""
         with self._lock:
             is_new = call.listener not in self._told

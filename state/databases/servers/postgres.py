@@ -1,5 +1,7 @@
 """PostgreSQL as a store: one network round trip a transaction, errors sorted by what can be done."""
 
+from __future__ import annotations
+
 import logging
 import os
 import re
@@ -134,7 +136,7 @@ class PostgresServer:
             "client_encoding": "UTF8",
         }
 
-    def connect(self) -> "PostgresConnection":
+    def connect(self) -> PostgresConnection:
         silence = logging.NullHandler()
         _LOGGER.addHandler(silence)
         try:
@@ -143,7 +145,7 @@ class PostgresServer:
             _LOGGER.removeHandler(silence)
             raise
 
-    def _connected(self) -> "_Connection":
+    def _connected(self) -> _Connection:
         try:
             # Prepared statements would not outlive a pooler between here and the server.
             address = make_conninfo("", **self._parameters)

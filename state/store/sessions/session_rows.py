@@ -17,6 +17,7 @@ from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, folder_key
 from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ...process.clock import now, text_of
 from ...session import SessionSettings, given_title, short_title
+from ..files.contents import UNUSED_CONTENTS
 from ..seals import mark
 from .lease import Claim, head_update, held, went_on
 from .listing import (
@@ -268,7 +269,6 @@ class SessionIndex:
             raise StoreError(
                 f"Session {session_id} is what {children[0][0]} was forked from.", "Delete the fork first."
             )
-        from ..files.contents import UNUSED_CONTENTS
 
         try:
             delete_session(self._database, session_id, head.epoch, head.owner, UNUSED_CONTENTS)

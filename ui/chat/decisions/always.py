@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from ....agent.config.edit.edit_rules import ConfigPlace, keep, own_place, place_for
 from ....agent.policy.rules.rule_suggestions import EDITING, Offer
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
 from ...terminal.lines import Line
 from ...terminal.text.sanitize import exposed, one_line
 from .questions import Questions
-
-if TYPE_CHECKING:
-    from ....agent.config.edit.edit_rules import ConfigPlace
 
 _KEYS = {"exact": "x", "prefix": "p", "edits": "w"}
 _NAMES = {"exact": "exactly this", "prefix": "whatever begins like this"}
@@ -66,7 +64,6 @@ class Always:
     async def _for_how_long(self, offer: Offer) -> bool:
         """Show in full what will hold, and take a key for it."""
         self._questions.show("From now on this passes unasked", _shown(offer))
-        from ....agent.config.edit.edit_rules import own_place, place_for
 
         places = {"u": own_place(self._env)}
         if (place := place_for(self._cwd, self._env)).project is not None:
@@ -83,9 +80,7 @@ class Always:
             self._rules.accept(offer)
         return bool(key)
 
-    def _keep(self, offer: Offer, place: "ConfigPlace") -> None:
-        from ....agent.config.edit.edit_rules import keep
-
+    def _keep(self, offer: Offer, place: ConfigPlace) -> None:
         key, value = ("allow", offer.rule) if offer.rule else ("mode", EDITING)
         keep(place, key, value, self._env)
 

@@ -57,7 +57,7 @@ class Approvals:
                 break
         return decisions
 
-    async def _ask_one(self, calls: Sequence[PendingCall], place: int) -> "_Said | None":
+    async def _ask_one(self, calls: Sequence[PendingCall], place: int) -> _Said | None:
         """Return what is decided; None: the question was left open."""
         call, changed, is_full = calls[place], None, False
         while True:
@@ -77,7 +77,7 @@ class Approvals:
 
     async def _decided(
         self, key: str, left: Sequence[PendingCall], shown: PendingCall, changed: str | None
-    ) -> "_Said | None":
+    ) -> _Said | None:
         """Return what a key decides; None if the question is to be asked again."""
         call_id = shown.call_id
         match key:

@@ -3,17 +3,17 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
+from ....agent.config.trust import trust, trust_link, trust_place
+from ....agent.config.trust_summary import Disclosure, disclosed
 from ....agent.config.yolo import acknowledge, is_acknowledged
+from ....agent.extensions.markdown_files import folders_of, untrusted
+from ....agent.runtime.prompts import find_instructions
 from ....state.errors import ConfigError
 from ...terminal.terminal import make_console
 from ...terminal.text.sanitize import one_line
 from .questions import OneKey
-
-if TYPE_CHECKING:
-    from ....agent.config.trust_summary import Disclosure
 
 MAX_HARMLESS_LINES = 20
 MAX_TEXTS = 40
@@ -27,8 +27,6 @@ async def newly_trusted(config: Path | None) -> bool:
     found = None if config is None else read_bytes(config, MAX_CONFIG_BYTES)
     if config is None or found is None:
         return False
-    from ....agent.config.trust import trust, trust_place
-    from ....agent.config.trust_summary import disclosed
 
     content = found[0]
     told = disclosed(content, config)
@@ -49,7 +47,7 @@ async def newly_trusted(config: Path | None) -> bool:
     return True
 
 
-def _lines(told: "Disclosure") -> list[str]:
+def _lines(told: Disclosure) -> list[str]:
     """Return what is to be read: whatever can do harm, all of it, and the beginning of the rest."""
     more = len(told.rest) - MAX_HARMLESS_LINES
     dangerous = [f"  ! {said}" for said in told.dangerous]
@@ -65,14 +63,10 @@ def _lines(told: "Disclosure") -> list[str]:
 
 async def ask_about_links(cwd: Path) -> None:
     """Ask about instructions that are a link out of the repository; who says no is asked again next time."""
-    from ....agent.runtime.prompts import find_instructions
-
     for found in find_instructions(cwd, os.environ).outside:
         _print(f"{found.link} is a link out of this project, to {found.target}.")
         _print(f"To take trust back later: sandbur trust --remove {found.link}")
         if await _says_yes("Read it, and tell the model what it says?"):
-            from ....agent.config.trust import trust_link
-
             trust_link(found.link, found.target, os.environ)
 
 
@@ -100,7 +94,6 @@ async def ask_about_texts(cwd: Path) -> None:
     """Ask about skills and commands that a project brings; who says no is asked again next time."""
     if not any(text_folders(kind, cwd, os.environ) for kind in TEXT_FOLDERS):
         return
-    from ....agent.extensions.markdown_files import folders_of, untrusted
 
     for kind in TEXT_FOLDERS:
         for folder, _ in untrusted(folders_of(kind, cwd, os.environ), os.environ):

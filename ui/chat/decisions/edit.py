@@ -1,5 +1,7 @@
 """The arguments of a call as text that a person edits, and back: the same bytes where nothing was changed."""
 
+from __future__ import annotations
+
 import json
 import re
 import shutil
@@ -84,7 +86,7 @@ class EditForm:
             raise BadEdit(f"Line 1: there is no heading left. One looks like this: {signs} NAME {signs}")
         return found
 
-    def _value(self, block: "_Block") -> Any:
+    def _value(self, block: _Block) -> Any:
         if not block.is_json:
             return block.body
         old = (self._values or {}).get(block.name)
@@ -101,7 +103,7 @@ class EditForm:
         except RecursionError:
             raise BadEdit(f"Line {block.line}, argument {block.name!r}: nested too deeply.") from None
 
-    def _blocks(self, text: str) -> "Iterator[_Block]":
+    def _blocks(self, text: str) -> Iterator[_Block]:
         lines = text.split("\n")
         starts = [(at, said) for at, line in enumerate(lines) if (said := self._said(line)) is not None]
         ends = [at for at, _ in starts[1:]] + [len(lines) - (lines[-1] == "")]

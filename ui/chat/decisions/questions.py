@@ -13,6 +13,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.utils import is_dumb_terminal
+from rich.cells import cell_len
+from rich.text import Text
 
 from ....actions.turn.commands import is_command, own_command
 from ...headless.headless import clean
@@ -228,7 +230,6 @@ class Questions:
 
     def told(self, label: str, text: str, style: str = "") -> Iterator[Line]:
         """Yield a fact as lines of a body, wrapped between words."""
-        from rich.text import Text
 
         # On a narrow terminal the text begins below its label.
         indent = len(label) if self.room > _NARROW else 2
@@ -245,8 +246,6 @@ class Questions:
 
     def show(self, heading: str, body: Iterable[Line], name: str = "") -> None:
         """Show what the next question is about; `name` is what the thing is called in rules."""
-        from rich.cells import cell_len
-
         glyphs, console = self.renderer.glyphs, self.renderer.console
         cells = console.width if can_redraw(console) else None
         title = f"{heading}  {name}" if name else heading

@@ -1,15 +1,12 @@
 """Asks the person what came of calls that nobody knows the outcome of."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from ....agent.session.unknown_outcome import Aftermath
 from ....state.calls import CallDecision, PendingCall, Settlement
 from ...terminal.lines import Line, tool_word, unknown_lines
 from ...terminal.text.sanitize import one_line
 from .questions import Questions
-
-if TYPE_CHECKING:
-    from ....agent.session.unknown_outcome import Aftermath
 
 _CHOICES = {
     "i": "inspect: everything it wrote until then, and what is there now",
@@ -79,7 +76,7 @@ class Settling:
         word, name = tool_word(call.tool), one_line(call.tool)
         self._questions.show(f"{word} was interrupted", body, name if name != word else "")
 
-    def _found(self, found: "Aftermath") -> Iterator[Line]:
+    def _found(self, found: Aftermath) -> Iterator[Line]:
         """Yield what is seen of it now."""
         told = self._questions.told
         if found.made:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import (
     CompleteEvent,
@@ -18,9 +17,7 @@ from prompt_toolkit.document import Document
 from ..slash.command import SlashContext
 from ..slash.table import completions
 from .files.mentions import mention
-
-if TYPE_CHECKING:
-    from .files.project_files import ProjectFiles
+from .files.project_files import ProjectFiles
 
 FindsContext = Callable[[], SlashContext | None]
 """Returns the chat once its session is open."""
@@ -47,9 +44,7 @@ class FileCompleter(Completer):
         self._folder = folder
 
     @cached_property
-    def _files(self) -> "ProjectFiles":
-        from .files.project_files import ProjectFiles
-
+    def _files(self) -> ProjectFiles:
         return ProjectFiles(self._folder)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:

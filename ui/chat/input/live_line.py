@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import get_app_session, set_app
@@ -20,6 +20,9 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Layout, Window
 from prompt_toolkit.output import DummyOutput
+from rich.cells import cell_len
+from rich.console import Group
+from rich.text import Text
 
 from ....actions.ports.events import Event, MessageAdded
 from ....actions.turn.commands import is_command, own_command
@@ -31,12 +34,9 @@ from ...terminal.terminal import Glyphs, is_interactive, shortened, typing_unsee
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.theme import LOOK
 from .composer import Composer, begin_line, goes_on
+from .files.attached_files import named_in
 from .keys import ESCAPE_S, Does, KeyAction, key_lines, quick_escape, sequences_of
 from .typed import RawKeys, as_draft, keep_for_prompt, typed_so_far
-
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.text import Text
 
 
 class Working(Protocol):
@@ -159,7 +159,7 @@ class LiveLine:
         self._steering |= {one.text for one in waiting if one.kind == "steer"}
         return waiting
 
-    def _rows(self) -> "Group":
+    def _rows(self) -> Group:
         waiting = [(_KINDS[one.kind], one.text) for one in self._waiting]
         waiting += [("sending", text) for text in self._sending]
         text, cursor = self._buffer.text, self._buffer.cursor_position
@@ -208,7 +208,6 @@ class LiveLine:
         run = self._run
         if not text or run is None:
             return
-        from .files.attached_files import named_in
 
         self._hint = ""
         self._composer.history.append_string(self._buffer.text)
@@ -295,10 +294,8 @@ _INDENT = 2
 
 def typing_rows(
     text: str, cursor: int, waiting: Sequence[tuple[str, str]], renderer: Renderer, offer: str
-) -> "Group":
+) -> Group:
     """Return rows that no console wraps; `offer` stands on the empty line."""
-    from rich.console import Group
-
     glyphs, width = renderer.glyphs, max(8, renderer.console.width - 1)
     rows = text_rows(text, cursor, width - _INDENT) if text else [_offered(offer, width - _INDENT, glyphs)]
     for number, row in enumerate(rows):
@@ -307,7 +304,7 @@ def typing_rows(
     return Group(*_waiting_rows(waiting, width, glyphs), *rows)
 
 
-def _waiting_rows(waiting: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> "list[Text]":
+def _waiting_rows(waiting: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> list[Text]:
     more = len(waiting) - _MOST_WAITING
     shown = waiting[-_MOST_WAITING:] if more > 0 else waiting
     said = [f"({more} more wait)"] if more > 0 else []
@@ -315,14 +312,12 @@ def _waiting_rows(waiting: Sequence[tuple[str, str]], width: int, glyphs: Glyphs
     return [_styled(shortened(line, width, glyphs.rest), "yellow") for line in said]
 
 
-def _offered(offer: str, cells: int, glyphs: Glyphs) -> "Text":
+def _offered(offer: str, cells: int, glyphs: Glyphs) -> Text:
     return _styled(" ", "reverse").append(shortened(offer, cells - 1, glyphs.rest), style="dim")
 
 
-def text_rows(text: str, cursor: int, cells: int) -> "list[Text]":
+def text_rows(text: str, cursor: int, cells: int) -> list[Text]:
     """Return the rows around the cursor of a text that is cut wherever a row is full."""
-    from rich.cells import cell_len
-
     rows, used, cursor_row = [_styled("")], 0, 0
     for place, char in enumerate(f"{text} "):
         shown = char if char.isprintable() else " "
@@ -339,8 +334,6 @@ def text_rows(text: str, cursor: int, cells: int) -> "list[Text]":
     return rows[first : first + _MOST_ROWS]
 
 
-def _styled(text: str, style: str = "") -> "Text":
-    from rich.text import Text
-
+def _styled(text: str, style: str = "") -> Text:
     made = Text(no_wrap=True, overflow="crop", end="\n")
     return made.append(text, style=style) if text else made

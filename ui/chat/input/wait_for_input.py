@@ -44,7 +44,7 @@ async def at_prompt(
 
 
 async def _awaited(
-    waiting: "asyncio.Future[AnswerT]", leave: Callable[[int], bool], look: _Look | None
+    waiting: asyncio.Future[AnswerT], leave: Callable[[int], bool], look: _Look | None
 ) -> AnswerT:
     try:
         while look is not None and not (await asyncio.wait([waiting], timeout=_LOOK_S))[0]:

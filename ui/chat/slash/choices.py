@@ -8,21 +8,23 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ....actions.tools.registry import declared
+from ....agent.config.settings import SETTINGS
+from ....agent.models.aliases import model_of
 from ....agent.policy.rules.rules import parse_rule
+from ....agent.session.session import Session
 from ....state.errors import UsageError
 from ....state.session import SessionSummary
 from ....state.store.store import Store
+from ...commands.sessions.transfer import written_export
+from ...commands.setup.config import spelled
 from ...terminal.lines import usage_text
 from ...terminal.text.sanitize import one_line
+from ..picker import pick_session
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 from .picking import can_pick, pick, wait_for_pick
-
-if TYPE_CHECKING:
-    from ....agent.session.session import Session
 
 _MOST_OFFERED = 50
 _RECENT_S = 5.0
@@ -44,7 +46,6 @@ async def change_model(context: SlashContext, words: str) -> SlashResult:
         more = f", then {', '.join(stand_ins)}" if stand_ins else ""
         tell(context, f"The model is {session.model_name}{more}. Another one: /model PROVIDER/MODEL")
         return DONE
-    from ....agent.models.aliases import model_of
 
     model = model_of(words, runtime.settings.aliases)
     opened = await runtime.reopen(session, model=model, agent=session.settings.agent)
@@ -147,7 +148,7 @@ async def change_permissions(context: SlashContext, words: str) -> SlashResult:
     return _CHANGED
 
 
-def _without(session: "Session", rule: str) -> dict[str, tuple[str, ...]]:
+def _without(session: Session, rule: str) -> dict[str, tuple[str, ...]]:
     found = {
         kind: tuple(one for one in getattr(session.settings, kind) if one != rule)
         for kind in KINDS
@@ -159,9 +160,6 @@ def _without(session: "Session", rule: str) -> dict[str, tuple[str, ...]]:
 
 
 def _rule_lines(context: SlashContext) -> Iterator[str]:
-    from ....agent.config.settings import SETTINGS
-    from ...commands.setup.config import spelled
-
     settings, session = context.runtime.settings, context.session
     rows = {row.key: row for row in SETTINGS if row.key in KINDS}
     yield f"Mode {session.state.execution_mode}; rules are looked at first: deny, then ask, then allow."
@@ -215,7 +213,7 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
     return SlashResult(goes_on=True)
 
 
-async def _enter(context: SlashContext, opened: "Session") -> None:
+async def _enter(context: SlashContext, opened: Session) -> None:
     """Go on in another session; what is not recorded of the one before is found out anew if it is resumed."""
     old = context.session
     context.enter(opened)
@@ -223,8 +221,6 @@ async def _enter(context: SlashContext, opened: "Session") -> None:
 
 
 async def _picked(context: SlashContext) -> str:
-    from ..picker import pick_session
-
     runtime = context.runtime
     return await wait_for_pick(context, pick_session(runtime.store, runtime.settings.cwd), lambda _: False)
 
@@ -237,8 +233,6 @@ async def rename(context: SlashContext, words: str) -> SlashResult:
 
 async def export(context: SlashContext, words: str) -> SlashResult:
     """Write the session to a file: records as lines of JSON, or a report by the file's ending."""
-    from ...commands.sessions.transfer import written_export
-
     if not _is_stored(context):
         warn(context, "Nothing was said yet, so there is nothing to write.")
         return DONE

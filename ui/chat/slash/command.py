@@ -1,19 +1,19 @@
 """What a slash command is: a row of the table, what it works with, and what came of it."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from ....actions.ports.events import Event
+from ....agent.runtime.runtime import Runtime
+from ....agent.session.session import Session
+from ...terminal.render import Renderer
 from ...terminal.text.sanitize import one_line, plain
-
-if TYPE_CHECKING:
-    from ....actions.ports.events import Event
-    from ....agent.runtime.runtime import Runtime
-    from ....agent.session.session import Session
-    from ...terminal.render import Renderer
-    from ..decisions.questions import Questions
-    from ..input.composer import Composer
+from ..decisions.questions import Questions
+from ..input.composer import Composer
 
 AnswerT = TypeVar("AnswerT")
 
@@ -34,26 +34,26 @@ class SlashContext(Protocol):
     """The chat, as commands see it."""
 
     @property
-    def session(self) -> "Session": ...
+    def session(self) -> Session: ...
     @property
-    def runtime(self) -> "Runtime": ...
+    def runtime(self) -> Runtime: ...
     @property
-    def renderer(self) -> "Renderer": ...
+    def renderer(self) -> Renderer: ...
     @property
-    def questions(self) -> "Questions": ...
+    def questions(self) -> Questions: ...
     @property
-    def composer(self) -> "Composer": ...
+    def composer(self) -> Composer: ...
     @property
     def asks(self) -> bool:
         """True while a question is open that the command was typed at."""
         ...
 
     @property
-    def more(self) -> "Sequence[SlashCommand]":
+    def more(self) -> Sequence[SlashCommand]:
         """Commands of files, servers and skills: those beside the ones of the table."""
         ...
 
-    def enter(self, session: "Session") -> None:
+    def enter(self, session: Session) -> None:
         """Go on with another session."""
         ...
 
@@ -69,7 +69,7 @@ class SlashContext(Protocol):
         """Let the graph do a command of its own: recorded, replayed and resumed like any step."""
         ...
 
-    async def follow(self, events: "AsyncIterator[Event]") -> None:
+    async def follow(self, events: AsyncIterator[Event]) -> None:
         """Show a run and ask what it asks, to its end."""
         ...
 

@@ -1,5 +1,7 @@
 """Commands beside those of the table: markdown files of the person and the project, and skills."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING
 from ....agent.config.paths import text_folders
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
+from .choices import with_model
 from .command import DONE, SlashCommand, SlashContext, SlashOffer, SlashResult, tell
 from .table import COMMANDS
 
@@ -30,7 +33,7 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashComm
     return commands, (*found.notices, *notices)
 
 
-def _made(prompt: "PromptCommand") -> SlashCommand:
+def _made(prompt: PromptCommand) -> SlashCommand:
     async def run(context: SlashContext, words: str) -> SlashResult:
         """Send what the file says."""
         said = prompt.message(words, has_run=True)
@@ -46,7 +49,6 @@ def _made(prompt: "PromptCommand") -> SlashCommand:
         if not prompt.model:
             await context.send(said)
             return DONE
-        from .choices import with_model
 
         async with with_model(context, prompt.model):
             await context.send(said)

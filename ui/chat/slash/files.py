@@ -1,5 +1,7 @@
 """Files of the project and texts of the chat: `/diff`, `/undo`, `/memory`, `/init`, `/copy`, `/editor`."""
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import os
@@ -10,16 +12,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....agent.config.paths import repository_root
+from ....agent.runtime.prompts import FILE_NAME, find_instructions
 from ....agent.session.run import answer
 from ....state.conversation.messages import runtime_said
 from ....state.errors import UsageError
+from ....state.store.timeline import TimelineStep, timeline
+from ...commands.past.fork import restored_lines
 from ...terminal.text.diffs import Line, numbered_diff
 from ...terminal.text.sanitize import one_line, plain
+from ..input.editor import EditorFailed, chosen_editor, in_editor
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 
 if TYPE_CHECKING:
     from ....agent.history.time_travel.touched_files import FileDifference
-    from ....state.store.timeline import TimelineStep
 
 _MAX_CLIPBOARD_BYTES = 100_000
 """Terminals take no more by their escape sequence."""
@@ -52,7 +58,7 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
         raise UsageError(f"`{words[:40]}` is no step.", "/steps lists them.")
     since = int(words) if words else -1
 
-    def found() -> "list[FileDifference]":
+    def found() -> list[FileDifference]:
         if not store.index.exists(session.id):
             return []
         touched = TouchedFiles(store, session.id)
@@ -68,7 +74,7 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-def _difference_lines(one: "FileDifference") -> Iterator[Line]:
+def _difference_lines(one: FileDifference) -> Iterator[Line]:
     note = f" ({one_line(one.note)})" if one.note else ""
     yield "bold", f"{one_line(one.name)}  {one.status}{note}"
     yield from numbered_diff(plain(one.diff)) if one.diff else ()
@@ -76,8 +82,6 @@ def _difference_lines(one: "FileDifference") -> Iterator[Line]:
 
 async def undo(context: SlashContext, words: str) -> SlashResult:
     """Bring the files back that the last turn changed; what is there now is kept in the store."""
-    from ...commands.past.fork import restored_lines
-
     session, runtime = context.session, context.runtime
     step = await _last_message(context)
     if step is None:
@@ -105,9 +109,7 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-async def _last_message(context: SlashContext) -> "TimelineStep | None":
-    from ....state.store.timeline import timeline
-
+async def _last_message(context: SlashContext) -> TimelineStep | None:
     store, session_id = context.runtime.store, context.session.id
     if not store.index.exists(session_id):
         return None
@@ -134,8 +136,6 @@ async def show_memory(context: SlashContext, words: str) -> SlashResult:
 
 
 def _list_memory(context: SlashContext, is_whole: bool) -> None:
-    from ....agent.runtime.prompts import FILE_NAME, find_instructions
-
     cwd = Path(context.session.settings.cwd)
     found = find_instructions(cwd, context.runtime.env)
     for each in found.instructions:
@@ -152,9 +152,6 @@ def _list_memory(context: SlashContext, is_whole: bool) -> None:
 
 def _instructions_file(context: SlashContext) -> Path:
     """Return the project's own file; raises `UsageError` for a link: what it leads to may be anybody's."""
-    from ....agent.config.paths import repository_root
-    from ....agent.runtime.prompts import FILE_NAME
-
     cwd = Path(context.session.settings.cwd)
     file = (repository_root(cwd) or cwd) / FILE_NAME
     if file.is_symlink():
@@ -191,9 +188,6 @@ def _rewrite(context: SlashContext, file: Path, text: str) -> None:
 
 async def begin_instructions(context: SlashContext, words: str) -> SlashResult:
     """Ask the agent to write AGENTS.md after looking at the project."""
-    from ....agent.config.paths import repository_root
-    from ....agent.runtime.prompts import FILE_NAME
-
     cwd = Path(context.session.settings.cwd)
     has_one = ((repository_root(cwd) or cwd) / FILE_NAME).is_file()
     wish = f" The person adds: {words}" if words else ""
@@ -280,8 +274,6 @@ async def edit_message(context: SlashContext, words: str) -> SlashResult:
 
 async def edited(text: str, suffix: str) -> str:
     """Return a text as the person's editor leaves it; raises `UsageError`."""
-    from ..input.editor import EditorFailed, chosen_editor, in_editor
-
     try:
         editor = chosen_editor()
         if not editor:

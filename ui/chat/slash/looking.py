@@ -2,19 +2,22 @@
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
+from ....actions.ports import Tool
 from ....agent.config.settings import Theme
+from ....agent.version import VERSION
+from ....state.calls import Effect
 from ....state.errors import UsageError
+from ....state.store.timeline import timeline
+from ...commands.setup.doctor import DoctorCommand
+from ...commands.tracking import served_beside
 from ...terminal.lines import step_lines, usage_text
 from ...terminal.text.sanitize import one_line
+from ...terminal.text.theme import LOOK
 from ...terminal.text.wrap import hanging
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from .picking import can_pick, pick
-
-if TYPE_CHECKING:
-    from ....actions.ports import Tool
-    from ....state.calls import Effect
 
 THEMES: tuple[Theme, ...] = get_args(Theme)
 _THEME_MEANINGS: dict[Theme, str] = {
@@ -23,7 +26,7 @@ _THEME_MEANINGS: dict[Theme, str] = {
     "none": "bold and dim letters, no colours",
 }
 _LAST_STEPS = 20
-_EFFECTS: "dict[Effect, str]" = {
+_EFFECTS: dict[Effect, str] = {
     "read": "looks only",
     "idempotent": "may be repeated",
     "verifiable": "changes what can be checked",
@@ -46,8 +49,6 @@ async def expand(context: SlashContext, words: str) -> SlashResult:
 
 async def change_theme(context: SlashContext, words: str) -> SlashResult:
     """Show what comes from now on in other colours."""
-    from ...terminal.text.theme import LOOK
-
     if not words and can_pick(context):
         words = await pick(context, "Which theme?", offered_themes(context), LOOK.theme)
         if words in ("", LOOK.theme):
@@ -69,8 +70,6 @@ def offered_themes(_: SlashContext | None) -> Iterator[SlashOffer]:
 
 async def show_steps(context: SlashContext, words: str) -> SlashResult:
     """List what the graph did, newest last; `/rewind STEP` goes back to one."""
-    from ....state.store.timeline import timeline
-
     if words and not (words.isascii() and words.isdigit() and len(words) < 10):
         raise UsageError(f"`{words[:40]}` is no number of steps.", "/steps 50 lists the last 50.")
     store, session_id = context.runtime.store, context.session.id
@@ -94,8 +93,6 @@ async def show_status(context: SlashContext, words: str) -> SlashResult:
 
 
 def _facts(context: SlashContext) -> Iterator[tuple[str, str]]:
-    from ....agent.version import VERSION
-
     session, store = context.session, context.runtime.store
     settings, state = session.settings, session.state
     is_stored = store.index.exists(session.id)
@@ -131,7 +128,7 @@ async def show_tools(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-def _group(tool: "Tool") -> str:
+def _group(tool: Tool) -> str:
     if tool.traits.groups:
         return ", ".join(tool.traits.groups)
     parts = tool.spec.name.split("__")
@@ -140,16 +137,12 @@ def _group(tool: "Tool") -> str:
 
 async def examine(context: SlashContext, words: str) -> SlashResult:
     """Do the checks of `sandbur doctor` for this folder."""
-    from ...commands.setup.doctor import DoctorCommand
-
     await DoctorCommand(said=context.runtime.said).run()
     return DONE
 
 
 async def open_ui(context: SlashContext, words: str) -> SlashResult:
     """Serve the tracking UI from this chat, as long as that lasts."""
-    from ...commands.tracking import served_beside
-
     settings = context.runtime.settings
     tell(
         context,

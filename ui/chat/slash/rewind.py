@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....state.application import ApplicationState
+from ....state.store.store import Store
+from ....state.store.timeline import TimelineStep, timeline
 from ...commands.past.fork import restored_lines
 from ...terminal.lines import local_time
 from ...terminal.text.sanitize import one_line, plain
@@ -12,10 +14,6 @@ from ..input.files.mentions import line_without_files, without_files
 from ..menu import Choice, Picker
 from .command import DONE, SlashContext, SlashResult
 from .picking import wait_for_pick
-
-if TYPE_CHECKING:
-    from ....state.store.store import Store
-    from ....state.store.timeline import TimelineStep
 
 _MOST_SHOWN = 600
 _MOST_FILES = 6
@@ -42,10 +40,8 @@ async def rewind(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-async def picked_step(context: SlashContext, words: Sequence[str]) -> "TimelineStep | None":
+async def picked_step(context: SlashContext, words: Sequence[str]) -> TimelineStep | None:
     """Return the step that the command names, or that the person picks; None if there is none."""
-    from ....state.store.timeline import timeline
-
     steps = timeline(context.runtime.store.database, context.session.id)
     if not steps:
         context.renderer.lines([("yellow", "Nothing was said yet.")])
@@ -57,7 +53,7 @@ async def picked_step(context: SlashContext, words: Sequence[str]) -> "TimelineS
     return step
 
 
-async def _picked(context: SlashContext, steps: "Sequence[TimelineStep]") -> str:
+async def _picked(context: SlashContext, steps: Sequence[TimelineStep]) -> str:
     """Return the number of the step at which the message was sent that the person picks."""
     said = [step for step in steps if step.kind == "message"]
     if not said:
@@ -82,16 +78,14 @@ def _since(changed: Sequence[tuple[int, str]], seq: int) -> list[str]:
     return list(dict.fromkeys(path for at, path in changed if at >= seq))
 
 
-def _choice(step: "TimelineStep", files: int) -> Choice:
+def _choice(step: TimelineStep, files: int) -> Choice:
     text, when = line_without_files(one_line(step.text)), local_time(step.at)
     count = "" if not files else "1 file since" if files == 1 else f"{files} files since"
     line = f"{when}  {count:<14}  {text}"
     return Choice(str(step.seq), line, f"{text} {when}", f"{when[-5:]} {text}{' *' if files else ''}")
 
 
-def _message_lines(
-    store: "Store", session_id: str, seq: int, files: Sequence[str], cwd: str
-) -> Sequence[str]:
+def _message_lines(store: Store, session_id: str, seq: int, files: Sequence[str], cwd: str) -> Sequence[str]:
     """Return the message whole, as far as there is room for it, and the files that were changed since."""
     message = store.show(session_id, seq).state.chat_history.last
     typed = without_files(message.shown) if message is not None else ""
@@ -102,7 +96,7 @@ def _message_lines(
     return [f"you: {words}", changed]
 
 
-async def _rewound(context: SlashContext, step: "TimelineStep") -> tuple[str, str, Sequence[str]] | None:
+async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str, Sequence[str]] | None:
     """Ask what is to be brought back and fork; None if the person thinks better of it.
 
     Return the fork's id, the draft to go on with, and what happened to the files.

@@ -1,5 +1,7 @@
 """`/mcp__SERVER__PROMPT`: sends what a tool server wrote for people to send; `/mcp` lists what there is."""
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -38,13 +40,13 @@ def server_prompt(name: str) -> SlashCommand | None:
     return SlashCommand(name, "", "", "Tool servers", run, at_question=False)
 
 
-async def prompt_lines(prompts: "Prompts | None") -> list[str]:
+async def prompt_lines(prompts: Prompts | None) -> list[str]:
     """Return a line for each prompt: how it is sent, and what it is for."""
     listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
     return [_line(prompt) for prompt in listed] or ["No tool server of this session has prompts."]
 
 
-async def written(text: str, prompts: "Prompts | None") -> str:
+async def written(text: str, prompts: Prompts | None) -> str:
     """Return what the prompt that was typed says; raises `UsageError`."""
     name, _, rest = text.strip().partition(" ")
     listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
@@ -58,7 +60,7 @@ async def written(text: str, prompts: "Prompts | None") -> str:
     return said
 
 
-def _arguments(rest: str, prompt: "ServerPrompt") -> dict[str, str]:
+def _arguments(rest: str, prompt: ServerPrompt) -> dict[str, str]:
     """Read `NAME=VALUE` and, in the order of the prompt's arguments, plain values."""
     try:
         words: Sequence[str] = shlex.split(rest)
@@ -78,6 +80,6 @@ def _arguments(rest: str, prompt: "ServerPrompt") -> dict[str, str]:
     return found
 
 
-def _line(prompt: "ServerPrompt") -> str:
+def _line(prompt: ServerPrompt) -> str:
     words = [one.name if one.is_required else f"[{one.name}]" for one in prompt.arguments]
     return one_line(f"{' '.join([prompt.command, *words])}   {prompt.description}".rstrip())

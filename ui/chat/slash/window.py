@@ -1,13 +1,11 @@
 """What fills the model's window: `/context`, `/compact` and `/uncompact`."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ....agent.session.session import Session
+from ....state.conversation.transcript import Transcript
 from .command import DONE, SlashContext, SlashResult, tell, warn
-
-if TYPE_CHECKING:
-    from ....agent.session.session import Session
-    from ....state.conversation.transcript import Transcript
 
 _BAR_CELLS = 20
 
@@ -37,7 +35,7 @@ async def show_context(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-def shares(session: "Session") -> Iterator[Share]:
+def shares(session: Session) -> Iterator[Share]:
     """Yield the parts of the next request."""
     state = session.state
     system = len(session.settings.system_prompt.encode())
@@ -53,7 +51,7 @@ def shares(session: "Session") -> Iterator[Share]:
         yield Share("plan step", tokens(step.chat_history.size_bytes), _counted(step.chat_history))
 
 
-def _counted(history: "Transcript") -> str:
+def _counted(history: Transcript) -> str:
     count = len(history)
     return f"{count} message{'' if count == 1 else 's'}"
 

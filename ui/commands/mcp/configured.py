@@ -1,5 +1,7 @@
 """`sandbur mcp list`, `add` and `remove`: which tool servers are configured here, and where."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from .command import McpCommand
 
 
-async def list_servers(command: "McpCommand") -> int:
+async def list_servers(command: McpCommand) -> int:
     settings = load_settings(said_by(command), os.environ)
     if command.json:
         put(json.dumps([_object(server) for server in settings.mcp_servers.values()], indent=1))
@@ -30,7 +32,7 @@ async def list_servers(command: "McpCommand") -> int:
     return 0
 
 
-def _object(server: "McpServer") -> dict[str, Any]:
+def _object(server: McpServer) -> dict[str, Any]:
     """Return what may be shown: headers and environment by name, since their values may be secrets."""
     table = server.table
     return {
@@ -46,13 +48,13 @@ def _object(server: "McpServer") -> dict[str, Any]:
     }
 
 
-def _where(server: "McpServer") -> str:
+def _where(server: McpServer) -> str:
     table = server.table
     what = table.url or " ".join((table.command or "", *table.args))
     return f"{one_line(what)}{' (disabled)' if table.disabled else ''}"
 
 
-async def add(command: "McpCommand") -> int:
+async def add(command: McpCommand) -> int:
     from ....agent.config.edit.edit_servers import add_server, checked_server
 
     given: dict[str, Any] = {}
@@ -72,7 +74,7 @@ async def add(command: "McpCommand") -> int:
     return 0
 
 
-async def remove(command: "McpCommand") -> int:
+async def remove(command: McpCommand) -> int:
     from ....agent.config.edit.edit_servers import remove_server
 
     path = _file(command)
@@ -84,7 +86,7 @@ async def remove(command: "McpCommand") -> int:
     return 0
 
 
-def _file(command: "McpCommand") -> Path:
+def _file(command: McpCommand) -> Path:
     return Path.cwd() / MCP_JSON if command.project else config_home(os.environ) / "config.toml"
 
 

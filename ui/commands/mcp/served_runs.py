@@ -1,5 +1,7 @@
 """Runs that another agent starts and watches: all of them through the gate of the person who serves them."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -34,14 +36,14 @@ _STOPPING_S = 10.0
 class ServedRun:
     """One run while it lasts, and what it told; its end stays to be asked for."""
 
-    session: "Session"
+    session: Session
     lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     dropped: int = 0
     """Lines that are gone from the beginning."""
     result: dict[str, Any] | None = None
     """None: it runs."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    task: "asyncio.Task[None] | None" = None
+    task: asyncio.Task[None] | None = None
 
     def tell(self, line: dict[str, Any]) -> None:
         self.lines.append(_shortened(line))
@@ -54,7 +56,7 @@ class ServedRun:
 class ServedRuns:
     """Starts runs in this folder, and goes on with those that were started in it."""
 
-    def __init__(self, runtime: "Runtime") -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._runs: dict[str, ServedRun] = {}
 
@@ -130,7 +132,7 @@ class ServedRuns:
                 f"{len(running)} runs are going on; {MOST_RUNNING} is the most.", "Wait for one."
             )
 
-    async def _opened(self, run: str) -> "Session":
+    async def _opened(self, run: str) -> Session:
         session_id = self._runtime.store.find(run)
         known = self._runs.get(session_id)
         if known is not None and known.result is None:
@@ -145,7 +147,7 @@ class ServedRuns:
             session.change_mode(allowed)
         return session
 
-    def _begin(self, session: "Session", events: "AsyncIterator[Event]") -> dict[str, Any]:
+    def _begin(self, session: Session, events: AsyncIterator[Event]) -> dict[str, Any]:
         served = ServedRun(session)
         for notice in session.notices:
             served.tell({"type": "notice", "message": notice})
@@ -153,7 +155,7 @@ class ServedRuns:
         served.task = asyncio.create_task(self._drive(served, events))
         return {"run": session.id, "status": "running"}
 
-    async def _drive(self, served: ServedRun, events: "AsyncIterator[Event]") -> None:
+    async def _drive(self, served: ServedRun, events: AsyncIterator[Event]) -> None:
         """Listen to a run to its end."""
         try:
             async for event in events:

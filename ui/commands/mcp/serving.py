@@ -1,5 +1,7 @@
 """`sandbur mcp serve`: runs as tools of another agent, over standard input and output."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,7 +29,7 @@ a tool of this server if that was allowed, decides about a call; needs_decision:
 nobody knows whether it took effect. A run that stopped early goes on with resume_run, from where it was."""
 
 
-async def serve(command: "McpCommand") -> int:
+async def serve(command: McpCommand) -> int:
     """Answer until standard input ends."""
     try:
         from mcp.server import MCPServer
@@ -50,7 +52,7 @@ async def serve(command: "McpCommand") -> int:
     return 0
 
 
-def _offer_runs(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
+def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
     @server.tool()
     async def start_run(
         prompt: Annotated[str, Field(description="What to do, in words")],
@@ -92,7 +94,7 @@ def _offer_runs(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
         return await _answered(lambda: runs.decide(run, CallDecision(call_id=call, reason=reason)))
 
 
-def _offer_decisions(server: "MCPServer[Any]", runs: "ServedRuns") -> None:
+def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
     """Offer what only a person may do, unless that person said otherwise."""
 
     @server.tool()

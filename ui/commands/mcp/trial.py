@@ -1,5 +1,7 @@
 """`sandbur mcp test`: starts the servers that are configured and says what they offer."""
 
+from __future__ import annotations
+
 import json
 import os
 import time
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from .command import McpCommand
 
 
-async def try_servers(command: "McpCommand") -> int:
+async def try_servers(command: McpCommand) -> int:
     """Return 0 if every server answered, else 1."""
     settings = load_settings(said_by(command), os.environ)
     wanted = {
@@ -43,7 +45,7 @@ async def try_servers(command: "McpCommand") -> int:
     return 0 if all(one["ok"] for one in found) else 1
 
 
-async def _tried(settings: "Settings", name: str) -> dict[str, Any]:
+async def _tried(settings: Settings, name: str) -> dict[str, Any]:
     from dataclasses import replace
 
     from ....agent.extensions.mcp.start import LazyServers

@@ -1,5 +1,7 @@
 """`sandbur bisect`: finds the step of a run after which a command fails, and shows what that step changed."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -57,7 +59,7 @@ class BisectCommand(Command):
                     return exit_code(signals.received)
 
 
-async def _bisect(runtime: "Runtime", session_id: str, command: BisectCommand) -> int:
+async def _bisect(runtime: Runtime, session_id: str, command: BisectCommand) -> int:
     from ....agent.history.time_travel.bisect import Bisector
     from ....agent.history.time_travel.touched_files import TouchedFiles
     from ....agent.models.providers import key_names
@@ -95,7 +97,7 @@ def _folder(cwd: str) -> Path:
     return Path(os.path.realpath(cwd))
 
 
-def _notes(bisector: "Bisector") -> Iterator[str]:
+def _notes(bisector: Bisector) -> Iterator[str]:
     for names, what in (
         (bisector.unread, "could not be copied"),
         (bisector.elsewhere, "outside of the folder stayed as now"),
@@ -112,16 +114,14 @@ _STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
 @dataclass(frozen=True, slots=True)
 class Report:
     session_id: str
-    found: "Bisection"
-    steps: "dict[int, TimelineStep]"
-    calls: "list[RecordedCall]"
+    found: Bisection
+    steps: dict[int, TimelineStep]
+    calls: list[RecordedCall]
     """That changed files in the steps that may be to blame."""
-    files: "list[FileDifference]"
+    files: list[FileDifference]
 
 
-def report_of(
-    store: "Store", session_id: str, touched: "TouchedFiles", root: Path, found: "Bisection"
-) -> Report:
+def report_of(store: Store, session_id: str, touched: TouchedFiles, root: Path, found: Bisection) -> Report:
     """Look up what the steps between good and bad did."""
     from ....agent.history.reports.recorded_calls import recorded_calls
     from ....agent.history.time_travel.touched_files import differences_of_steps
@@ -136,15 +136,15 @@ def report_of(
     return Report(session_id, found, steps, calls, files)
 
 
-def put_probe(probe: "Trial") -> None:
+def put_probe(probe: Trial) -> None:
     make_console(sys.stdout).print(*_probe_texts(probe), sep="  ")
 
 
-def say_probe(probe: "Trial") -> None:
+def say_probe(probe: Trial) -> None:
     say("  ".join(map(str, _probe_texts(probe))))
 
 
-def _probe_texts(probe: "Trial") -> "list[Text]":
+def _probe_texts(probe: Trial) -> list[Text]:
     from rich.text import Text
 
     took = f"{probe.seconds:.1f} s" if probe.seconds else ""
@@ -188,7 +188,7 @@ def _lines(report: Report) -> Iterator[Line]:
         )
 
 
-def _not_found(found: "Bisection") -> Iterator[Line]:
+def _not_found(found: Bisection) -> Iterator[Line]:
     if found.bad is not None:
         yield "bold", f"The test fails already {_place(found.bad)}: no step of the run is to blame."
         yield from _tail(found)
@@ -205,19 +205,19 @@ def _step_text(report: Report, seq: int) -> str:
     )
 
 
-def _decided(call: "RecordedCall") -> str:
+def _decided(call: RecordedCall) -> str:
     verdict = call.verdicts[-1]
     return f"  ({verdict.decision} by {one_line(verdict.who or verdict.by)})"
 
 
-def _tail(found: "Bisection") -> Iterator[Line]:
+def _tail(found: Bisection) -> Iterator[Line]:
     """Yield the end of what the failing command said."""
     output = next((probe.output for probe in found.probes if probe.step == found.bad), "")
     lines = plain(output).rstrip("\n").split("\n")
     yield from (("dim", f"  | {line[:200]}") for line in lines[-_SHOWN_LINES:] if output.strip())
 
 
-def _file_lines(file: "FileDifference") -> Iterator[Line]:
+def _file_lines(file: FileDifference) -> Iterator[Line]:
     note = f": {one_line(file.note)}" if file.note else ""
     yield "bold", f"{file.status} {one_line(file.name)}{note}"
     if file.diff:

@@ -1,5 +1,7 @@
 """`sandbur diff`: two runs beside each other."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -46,7 +48,7 @@ class DiffCommand(Command):
         return 0
 
 
-def _object(found: "Comparison") -> dict[str, Any]:
+def _object(found: Comparison) -> dict[str, Any]:
     return {
         "left": _run(found.left),
         "right": _run(found.right),
@@ -62,7 +64,7 @@ def _object(found: "Comparison") -> dict[str, Any]:
     }
 
 
-def _run(run: "ComparedRun") -> dict[str, Any]:
+def _run(run: ComparedRun) -> dict[str, Any]:
     return {
         **asdict(run.summary),
         "mode": run.mode,
@@ -72,12 +74,12 @@ def _run(run: "ComparedRun") -> dict[str, Any]:
     }
 
 
-def _totals(totals: "Totals") -> dict[str, Any]:
+def _totals(totals: Totals) -> dict[str, Any]:
     usage = None if totals.usage is None else totals.usage.model_dump()
     return {**asdict(replace(totals, usage=None)), "usage": usage}
 
 
-def _fields(value: "TimelineStep | RecordedCall | None") -> dict[str, Any] | None:
+def _fields(value: TimelineStep | RecordedCall | None) -> dict[str, Any] | None:
     return None if value is None else asdict(value)
 
 
@@ -85,12 +87,12 @@ _Row = tuple[str, str, str]
 """What it is about, left, right."""
 
 
-def names(found: "Comparison") -> tuple[str, str]:
+def names(found: Comparison) -> tuple[str, str]:
     left, right = found.left.summary.id, found.right.summary.id
     return (left[:8], right[:8]) if left[:8] != right[:8] else (left, right)
 
 
-def parting_text(found: "Comparison") -> str:
+def parting_text(found: Comparison) -> str:
     if found.parting is None:
         return "They have no step in common: neither is a fork of the other."
     last = found.common[-1] if found.common else None
@@ -100,11 +102,11 @@ def parting_text(found: "Comparison") -> str:
     return f"They part after step {found.parting.seq}{where}; {steps} the same."
 
 
-def step_text(step: "TimelineStep") -> str:
+def step_text(step: TimelineStep) -> str:
     return f"{one_line(step.action)}: {SIGNS.get(step.kind, '')}{one_line(step.text)}"
 
 
-def rows(found: "Comparison") -> Iterator[_Row]:
+def rows(found: Comparison) -> Iterator[_Row]:
     """Yield the facts of both runs; in brackets what came after the parting."""
     ours, theirs = found.left, found.right
     yield "session", ours.summary.id, theirs.summary.id
@@ -121,12 +123,12 @@ _AMOUNTS = ("steps", "model calls", "input tokens", "output tokens", "cost", "ti
             "time in tools", "time in runs")  # fmt: skip
 
 
-def _amounts(run: "ComparedRun", has_common: bool) -> Iterator[str]:
+def _amounts(run: ComparedRun, has_common: bool) -> Iterator[str]:
     pairs = zip(_whole(run.whole), _whole(run.own), strict=True)
     yield from (f"{whole} ({own})" if has_common and own != whole else whole for whole, own in pairs)
 
 
-def _whole(totals: "Totals") -> Iterator[str]:
+def _whole(totals: Totals) -> Iterator[str]:
     usage = totals.usage
     yield str(totals.steps)
     yield "?" if usage is None else str(usage.llm_calls)
@@ -142,7 +144,7 @@ def _number(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
 
 
-def decision_text(call: "RecordedCall | None") -> str:
+def decision_text(call: RecordedCall | None) -> str:
     if call is None:
         return "-"
     last = call.verdicts[-1]
@@ -156,7 +158,7 @@ def decision_text(call: "RecordedCall | None") -> str:
     return f"{edited}{settled}{one_line(last.decision)} by {who}{reason}{outcome}"
 
 
-def file_text(file: "RunFile", left: str, right: str) -> str:
+def file_text(file: RunFile, left: str, right: str) -> str:
     """Return what became of a file, without its diff."""
     found = file.difference
     note = f": {one_line(found.note)}" if found is not None and found.note else ""
@@ -175,7 +177,7 @@ KEPT_ALIKE = 2
 """Steps that are the same are shown at both ends of a series of them."""
 
 
-def lines(found: "Comparison") -> Iterator[str]:
+def lines(found: Comparison) -> Iterator[str]:
     left, right = names(found)
     for name, ours, theirs in rows(found):
         yield f"{name:<14}  {ours}" if ours == theirs else f"{name:<14}  < {ours}  > {theirs}"
@@ -193,7 +195,7 @@ def lines(found: "Comparison") -> Iterator[str]:
     yield from (text for _, text in _files_and_answers(found, left, right))
 
 
-def _files_and_answers(found: "Comparison", left: str, right: str) -> Iterator[Line]:
+def _files_and_answers(found: Comparison, left: str, right: str) -> Iterator[Line]:
     if found.files:
         yield from (("", ""), ("bold", "Files"))
     for file in found.files:
@@ -209,7 +211,7 @@ def _diff_lines(diff: str) -> Iterator[Line]:
     yield from ((style, f"    {text}") for style, text in coloured_diff(plain(diff)) if diff)
 
 
-def _step_lines(pairs: "Sequence[Pair]") -> Iterator[str]:
+def _step_lines(pairs: Sequence[Pair]) -> Iterator[str]:
     for pair, count in shortened(pairs):
         if pair is None:
             yield f"  = ... {count} more that are the same"
@@ -222,7 +224,7 @@ def _step_lines(pairs: "Sequence[Pair]") -> Iterator[str]:
                     yield f"  {sign} {step.seq:<6} {step_text(step)}"
 
 
-def shortened(pairs: "Sequence[Pair]") -> "Iterator[tuple[Pair | None, int]]":
+def shortened(pairs: Sequence[Pair]) -> Iterator[tuple[Pair | None, int]]:
     """Yield each pair with 1, and None with a number for what is left out of a long series."""
     for is_same, series in groupby(pairs, key=lambda pair: pair.is_same):
         found = list(series)
@@ -238,7 +240,7 @@ def shortened(pairs: "Sequence[Pair]") -> "Iterator[tuple[Pair | None, int]]":
 LEFT, RIGHT = "cyan", "magenta"
 
 
-def show(found: "Comparison") -> None:
+def show(found: Comparison) -> None:
     console = make_console(sys.stdout)
     left, right = names(found)
     console.print(_facts(found, left, right))
@@ -251,13 +253,13 @@ def show(found: "Comparison") -> None:
         console.print(_text(text, style), soft_wrap=True)
 
 
-def _text(text: str, style: str = "") -> "Text":
+def _text(text: str, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(text, style)
 
 
-def _table(*columns: tuple[str, str]) -> "Table":
+def _table(*columns: tuple[str, str]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
@@ -266,7 +268,7 @@ def _table(*columns: tuple[str, str]) -> "Table":
     return table
 
 
-def _facts(found: "Comparison", left: str, right: str) -> "Table":
+def _facts(found: Comparison, left: str, right: str) -> Table:
     table = _table(("", "dim"), (left, ""), (right, ""))
     for name, ours, theirs in rows(found):
         differ = ours != theirs
@@ -274,7 +276,7 @@ def _facts(found: "Comparison", left: str, right: str) -> "Table":
     return table
 
 
-def _steps(found: "Comparison", left: str, right: str) -> "Table":
+def _steps(found: Comparison, left: str, right: str) -> Table:
     table = _table(("\n", "dim"), (f"\n{left}", ""), ("\n", ""), ("\n", "dim"), (f"\n{right}", ""))
     table.columns[1].ratio = table.columns[4].ratio = 1
     table.expand = True
@@ -286,17 +288,17 @@ def _steps(found: "Comparison", left: str, right: str) -> "Table":
     return table
 
 
-def _step_cells(pair: "Pair") -> "list[Text]":
+def _step_cells(pair: Pair) -> list[Text]:
     left, right = ("dim", "dim") if pair.is_same else (LEFT, RIGHT)
     sign = "=" if pair.is_same else ">" if pair.left is None else "<" if pair.right is None else "|"
     return [*_cells(pair.left, left), _text(sign), *_cells(pair.right, right)]
 
 
-def _cells(step: "TimelineStep | None", style: str) -> "list[Text]":
+def _cells(step: TimelineStep | None, style: str) -> list[Text]:
     return [_text(""), _text("")] if step is None else [_text(str(step.seq)), _text(step_text(step), style)]
 
 
-def _decisions(found: "Comparison", left: str, right: str) -> "Table":
+def _decisions(found: Comparison, left: str, right: str) -> Table:
     table = _table(("\nDecisions", ""), (f"\n{left}", ""), (f"\n{right}", ""))
     for one in found.decisions:
         call = one.left or one.right

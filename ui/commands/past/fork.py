@@ -1,5 +1,7 @@
 """`sandbur fork`: a new session from a step of another, with an edited state and the files of then."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +59,7 @@ class ForkCommand(Command):
         return 0
 
 
-async def agreed(plan: "RestorePlan", folder: Path, is_sure: bool) -> None:
+async def agreed(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
     """Show which files would change and ask; raises `UsageError` unless the person wants that."""
     if is_sure or not plan.steps:
         return
@@ -72,7 +74,7 @@ async def agreed(plan: "RestorePlan", folder: Path, is_sure: bool) -> None:
         raise UsageError("Nothing was done.")
 
 
-def restored_lines(plan: "RestorePlan", done: "Restored") -> Iterator[str]:
+def restored_lines(plan: RestorePlan, done: Restored) -> Iterator[str]:
     """Yield what happened to each file; what was there before is in the store."""
     for paths, what in ((done.restored, "as it was"), (done.recreated, "is back"), (done.removed, "removed")):
         yield from (f"{what}: {one_line(path)}" for path in paths)

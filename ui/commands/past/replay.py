@@ -1,5 +1,7 @@
 """`sandbur replay`: a recorded run once more, through today's program, and the first difference."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -102,7 +104,7 @@ class ReplayCommand(Command):
         return code
 
 
-def _own_tools(session: "SessionSettings") -> "Toolbox":
+def _own_tools(session: SessionSettings) -> Toolbox:
     """Return the tools of the agent that a session belongs to, if it is one that may be loaded here."""
     if not session.agent:
         return {}
@@ -115,7 +117,7 @@ def _own_tools(session: "SessionSettings") -> "Toolbox":
 
 
 @contextmanager
-def _source(runtime: "Runtime", name: str) -> "Generator[tuple[Store, str]]":
+def _source(runtime: Runtime, name: str) -> Generator[tuple[Store, str]]:
     """Find the session in the store, or in the file of this name."""
     path = Path(name)
     if path.suffix != ".jsonl" and not path.is_file():
@@ -127,7 +129,7 @@ def _source(runtime: "Runtime", name: str) -> "Generator[tuple[Store, str]]":
         yield found
 
 
-async def _may_run(store: "Store", session_id: str, command: ReplayCommand) -> bool:
+async def _may_run(store: Store, session_id: str, command: ReplayCommand) -> bool:
     from ....agent.history.replay.walk import started_calls
     from ...terminal.lines import title
 
@@ -147,7 +149,7 @@ async def _may_run(store: "Store", session_id: str, command: ReplayCommand) -> b
     return answer.key == "y"
 
 
-def _show(store: "Store", replayed: "Replayed") -> None:
+def _show(store: Store, replayed: Replayed) -> None:
     found = replayed.divergence
     if replayed.recorded_only:
         say(
@@ -168,7 +170,7 @@ def _show(store: "Store", replayed: "Replayed") -> None:
         say(f"The records themselves were changed or damaged: sandbur sessions verify {replayed.session_id}")
 
 
-def _around(store: "Store", session_id: str, seq: int) -> Iterator[str]:
+def _around(store: Store, session_id: str, seq: int) -> Iterator[str]:
     """Yield the step that differs and its neighbours, as `sandbur sessions show --steps` lists them."""
     from ....state.store.timeline import timeline
     from ...terminal.lines import step_line
@@ -323,7 +325,7 @@ async def what_if(command: ReplayCommand) -> int:
     return code
 
 
-def _message(store: "Store", session_id: str, seq: int) -> "UserContent":
+def _message(store: Store, session_id: str, seq: int) -> UserContent:
     """Return what the person said next; raises `UsageError` if nothing was."""
     from ....agent.history.replay.walk import next_message
 

@@ -1,5 +1,7 @@
 """`sandbur stats`: what the sessions of the store came to, as tables with bars, as text or as JSON."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections import Counter
@@ -36,7 +38,7 @@ class Section:
     """Columns that hold words."""
 
 
-def sections(found: "Stats", glyphs: Glyphs) -> list[Section]:
+def sections(found: Stats, glyphs: Glyphs) -> list[Section]:
     """Return the tables that have something to say."""
     parts = [
         _overview(found),
@@ -50,7 +52,7 @@ def sections(found: "Stats", glyphs: Glyphs) -> list[Section]:
     return [part for part in parts if part.rows]
 
 
-def _overview(found: "Stats") -> Section:
+def _overview(found: Stats) -> Section:
     total, runs = found.total, found.runs
     failed = _more(total.failed_calls, "failed") + _more(total.retries, "retries")
     ended = [f"{count} {status}" for status, count in runs.ended.most_common()]
@@ -72,7 +74,7 @@ def _overview(found: "Stats") -> Section:
     return Section(f"Sandbur{since}", ("", ""), tuple(rows), frozenset({""}))
 
 
-def _tallies(title: str, noun: str, tallies: Mapping[str, "Tally"], glyphs: Glyphs) -> Section:
+def _tallies(title: str, noun: str, tallies: Mapping[str, Tally], glyphs: Glyphs) -> Section:
     """List the largest by cost, or by tokens where nothing costs anything."""
     columns = (noun, "calls", "in", "out", "cached", "cost", "time", "")
     used = [(name, tally) for name, tally in tallies.items() if tally.calls or tally.failed_calls]
@@ -92,7 +94,7 @@ def _tallies(title: str, noun: str, tallies: Mapping[str, "Tally"], glyphs: Glyp
     return _with_bars(title, columns, rows, _weights(used), glyphs)
 
 
-def _days(found: "Stats", glyphs: Glyphs) -> Section:
+def _days(found: Stats, glyphs: Glyphs) -> Section:
     days = sorted(found.by_day.items())[-_SHOWN_DAYS:]
     rows = [
         (day, str(tally.calls), _count(tally.input_tokens + tally.output_tokens), _cost(tally))
@@ -102,7 +104,7 @@ def _days(found: "Stats", glyphs: Glyphs) -> Section:
     return _with_bars("By day (UTC)", columns, rows, _weights(days), glyphs, most_rows=_SHOWN_DAYS)
 
 
-def _tools(found: "Stats", glyphs: Glyphs) -> Section:
+def _tools(found: Stats, glyphs: Glyphs) -> Section:
     tools = sorted(found.tools.items(), key=lambda pair: -pair[1].calls)
     columns = ("tool", "calls", "time", "outcomes", "")
     rows = [
@@ -147,7 +149,7 @@ def _bar(value: float, most: float, glyphs: Glyphs) -> str:
     return ("#" if glyphs.bar == "|" else "█") * max(round(_BAR_CELLS * value / most), 1)
 
 
-def _weights(tallies: Sequence[tuple[str, "Tally"]]) -> list[float]:
+def _weights(tallies: Sequence[tuple[str, Tally]]) -> list[float]:
     costs = [tally.known_cost_usd for _, tally in tallies]
     return costs if any(costs) else [float(tally.input_tokens + tally.output_tokens) for _, tally in tallies]
 
@@ -157,11 +159,11 @@ def _name(text: str) -> str:
     return line if len(line) <= _MAX_NAME else f"...{line[3 - _MAX_NAME :]}"
 
 
-def _rate(tally: "Tally") -> str:
+def _rate(tally: Tally) -> str:
     return "-" if tally.cache_hit_rate is None else f"{tally.cache_hit_rate:.0%}"
 
 
-def _cost(tally: "Tally") -> str:
+def _cost(tally: Tally) -> str:
     """Return the cost; where a part of it is unknown, what it is at least."""
     if tally.unknown_costs and not tally.known_cost_usd:
         return "unknown"
@@ -208,7 +210,7 @@ def _days_ago(days: int) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def stats_object(found: "Stats") -> dict[str, Any]:
+def stats_object(found: Stats) -> dict[str, Any]:
     return {
         "since": found.since or None,
         "sessions": found.sessions,
@@ -225,7 +227,7 @@ def stats_object(found: "Stats") -> dict[str, Any]:
     }
 
 
-def _runs_object(runs: "RunTally") -> dict[str, Any]:
+def _runs_object(runs: RunTally) -> dict[str, Any]:
     return {
         "began": runs.began,
         "ended": dict(runs.ended),
@@ -235,15 +237,15 @@ def _runs_object(runs: "RunTally") -> dict[str, Any]:
     }
 
 
-def _tool_object(tally: "ToolTally") -> dict[str, Any]:
+def _tool_object(tally: ToolTally) -> dict[str, Any]:
     return {"calls": tally.calls, "outcomes": dict(tally.outcomes), "duration_ms": tally.duration_ms}
 
 
-def _tally_object(tally: "Tally") -> dict[str, Any]:
+def _tally_object(tally: Tally) -> dict[str, Any]:
     return {**asdict(tally), "cost_usd": tally.cost_usd, "cache_hit_rate": tally.cache_hit_rate}
 
 
-def _print_tables(parts: "list[Section]") -> None:
+def _print_tables(parts: list[Section]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -266,7 +268,7 @@ def _print_tables(parts: "list[Section]") -> None:
         console.print()
 
 
-def _print_plain(parts: "list[Section]") -> None:
+def _print_plain(parts: list[Section]) -> None:
     for part in parts:
         put(part.title)
         cells = [part.columns, *part.rows] if any(part.columns) else list(part.rows)

@@ -1,5 +1,7 @@
 """`sandbur policy check`: one verdict for a command, or one for each call that comes in as a line of JSON."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -28,7 +30,7 @@ class NoCall(Exception):
     """A line that is no call; the message says what is wrong with it."""
 
 
-async def check(command: "PolicyCommand") -> int:
+async def check(command: PolicyCommand) -> int:
     """Print what the gate says here; 2 if a line of the input was no call, else 0."""
     from ....actions.tools.registry import builtin_tools
     from ....agent.config.load import load_settings
@@ -53,7 +55,7 @@ async def check(command: "PolicyCommand") -> int:
     return 0
 
 
-def _lines(command: str, verdict: "Verdict", settings: "Settings") -> Iterator[str]:
+def _lines(command: str, verdict: Verdict, settings: Settings) -> Iterator[str]:
     yield f"command  {exposed(command)}"
     yield f"verdict  {verdict.decision}"
     yield f"why      {one_line(verdict.reason)}"
@@ -61,11 +63,11 @@ def _lines(command: str, verdict: "Verdict", settings: "Settings") -> Iterator[s
     yield f"folder   {one_line(str(settings.cwd))}"
 
 
-def _object(verdict: "Verdict") -> dict[str, Any]:
+def _object(verdict: Verdict) -> dict[str, Any]:
     return {"verdict": verdict.decision, "rule": verdict.rule or None, "reason": verdict.reason}
 
 
-def _check_lines(judge: "Judge", mode: ExecutionMode) -> int:
+def _check_lines(judge: Judge, mode: ExecutionMode) -> int:
     """Answer each line with one; what is no call would not run, so that it is denied."""
     # Python goes on reading after a Ctrl-C that only cancels the task.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -89,7 +91,7 @@ def _read_lines(stream: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _judged(line: bytes, judge: "Judge", usual: ExecutionMode) -> "Verdict":
+def _judged(line: bytes, judge: Judge, usual: ExecutionMode) -> Verdict:
     if len(line) > _MAX_LINE_BYTES:
         raise NoCall(f"it has more than {_MAX_LINE_BYTES:,} bytes.")
     call = json_object(line.decode("utf-8", "replace"))

@@ -1,5 +1,7 @@
 """`sandbur policy test` and `suggest`: rules held against the calls that the store recorded."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ _WORDS = {
 }
 
 
-async def test_rules(command: "PolicyCommand") -> int:
+async def test_rules(command: PolicyCommand) -> int:
     """Say what the rules of today, or those in a file, would have said to each recorded call."""
     from ....agent.history.reports.past_calls import past_calls
     from ....agent.policy.past.rule_backtest import tried_again
@@ -53,7 +55,7 @@ async def test_rules(command: "PolicyCommand") -> int:
     return 0
 
 
-async def suggest_rules(command: "PolicyCommand") -> int:
+async def suggest_rules(command: PolicyCommand) -> int:
     """Print the rules that would have saved the most questions, as they are written into a configuration."""
     from ....agent.history.reports.past_calls import past_calls
     from ....agent.policy.past.suggest import suggestions
@@ -71,7 +73,7 @@ async def suggest_rules(command: "PolicyCommand") -> int:
     return 0
 
 
-def _court(settings: "Settings") -> "Court":
+def _court(settings: Settings) -> Court:
     """Return what judges by these settings as a run here would."""
     from ....agent.policy.past.rule_backtest import Court
     from ....agent.runtime.wiring import gates_of_run, settings_of_session
@@ -81,18 +83,18 @@ def _court(settings: "Settings") -> "Court":
     return Court(session, gate_of)
 
 
-def _warn(settings: "Settings") -> None:
+def _warn(settings: Settings) -> None:
     for notice in settings.notices:
         say(plain(notice))
 
 
-def _since(command: "PolicyCommand") -> str:
+def _since(command: PolicyCommand) -> str:
     from ....state.process.clock import text_of
 
     return text_of(datetime.now(UTC) - command.last)
 
 
-def _with_rules_of(name: str, settings: "Settings") -> "Settings":
+def _with_rules_of(name: str, settings: Settings) -> Settings:
     """Return the settings with the rules that a file holds, and with no others."""
     from ....actions.tools.registry import declared
     from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
@@ -114,7 +116,7 @@ def _with_rules_of(name: str, settings: "Settings") -> "Settings":
     return settings.but(**rules)
 
 
-def _lines(found: "Retrial", since: str) -> Iterator[str]:
+def _lines(found: Retrial, since: str) -> Iterator[str]:
     yield f"{counted(found.calls, 'call')} since {since[:10]}: {found.changed} would be judged differently."
     if found.unknown:
         yield f"{counted(found.unknown, 'call')} more of tools that are not here today."
@@ -130,17 +132,17 @@ def _lines(found: "Retrial", since: str) -> Iterator[str]:
         yield f"{rest:6}  more: --json"
 
 
-def _changed(found: "Retrial") -> "list[tuple[tuple[str, str], int]]":
+def _changed(found: Retrial) -> list[tuple[tuple[str, str], int]]:
     from ....agent.policy.past.rule_backtest import AS_THEN
 
     return [(pair, count) for pair, count in found.verdicts.most_common() if AS_THEN[pair[0]] != pair[1]]
 
 
-def _title(difference: "ChangedVerdict") -> str:
+def _title(difference: ChangedVerdict) -> str:
     return f"{one_line(difference.tool)} {one_line(difference.subject)[:_SUBJECT_CHARS]}"
 
 
-def _retrial_object(found: "Retrial", since: str) -> dict[str, Any]:
+def _retrial_object(found: Retrial, since: str) -> dict[str, Any]:
     kept = found.differences.most_common(_MOST_IN_JSON)
     return {
         "since": since,
@@ -156,7 +158,7 @@ def _retrial_object(found: "Retrial", since: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _suggested(found: "Suggestions", since: str) -> Iterator[str]:
+def _suggested(found: Suggestions, since: str) -> Iterator[str]:
     from ....agent.config.edit.edit_rules import toml_string
 
     asked = f"{counted(found.questions, 'question')} since {since[:10]}"
@@ -171,7 +173,7 @@ def _suggested(found: "Suggestions", since: str) -> Iterator[str]:
     yield "]"
 
 
-def _suggestions_object(found: "Suggestions", since: str) -> dict[str, Any]:
+def _suggestions_object(found: Suggestions, since: str) -> dict[str, Any]:
     return {
         "since": since,
         "questions": found.questions,

@@ -1,5 +1,7 @@
 """`sandbur sessions list`: the sessions of the store, read and printed one after the other."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -28,7 +30,7 @@ _LEAST_TITLE, _WANTED_TITLE = 8, 30
 """Cells."""
 
 
-def list_at_rest(command: "SessionsCommand") -> int | None:
+def list_at_rest(command: SessionsCommand) -> int | None:
     """Print them without a runtime; None where it takes one to know the store."""
     found = database_at_rest(said_by(command), os.environ, tell_notice)
     if found is None:
@@ -42,13 +44,13 @@ def list_at_rest(command: "SessionsCommand") -> int | None:
     return 0
 
 
-async def list_sessions(command: "SessionsCommand") -> int:
+async def list_sessions(command: SessionsCommand) -> int:
     async with opened(command) as runtime:
         _print(command, runtime.store.database, runtime.store.tenant)
     return 0
 
 
-def _print(command: "SessionsCommand", database: "Database", tenant: str) -> None:
+def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
     """Print the newest sessions, and on stderr how many more there are."""
     sessions = newest(database, tenant)
     listed = _Counted(sessions if command.all else islice(sessions, command.limit))
@@ -70,20 +72,20 @@ def _print(command: "SessionsCommand", database: "Database", tenant: str) -> Non
 class _Counted:
     """Hands sessions on and counts them."""
 
-    def __init__(self, sessions: "Iterable[SessionSummary]") -> None:
+    def __init__(self, sessions: Iterable[SessionSummary]) -> None:
         self._sessions = iter(sessions)
         self.count = 0
 
-    def __iter__(self) -> "Iterator[SessionSummary]":
+    def __iter__(self) -> Iterator[SessionSummary]:
         return self
 
-    def __next__(self) -> "SessionSummary":
+    def __next__(self) -> SessionSummary:
         found = next(self._sessions)
         self.count += 1
         return found
 
 
-def _print_json(sessions: "Iterable[SessionSummary]") -> None:
+def _print_json(sessions: Iterable[SessionSummary]) -> None:
     """Print one array, an element at a time."""
     before = "["
     for session in sessions:
@@ -92,7 +94,7 @@ def _print_json(sessions: "Iterable[SessionSummary]") -> None:
     put("[]" if before == "[" else "\n]")
 
 
-def _cells(session: "SessionSummary") -> tuple[str, ...]:
+def _cells(session: SessionSummary) -> tuple[str, ...]:
     from ...terminal.lines import local_time
 
     return (
@@ -105,7 +107,7 @@ def _cells(session: "SessionSummary") -> tuple[str, ...]:
     )
 
 
-def _print_table(sessions: "list[SessionSummary]") -> None:
+def _print_table(sessions: list[SessionSummary]) -> None:
     """Print a line for each; what can be copied is whole, the title takes what is left."""
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text

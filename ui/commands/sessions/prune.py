@@ -1,5 +1,7 @@
 """`sandbur sessions prune`: deletes old sessions, and says which and how much that frees."""
 
+from __future__ import annotations
+
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 _REASONS = {"age": "not used for long", "size": "to keep the size"}
 
 
-async def prune_sessions(command: "SessionsCommand") -> int:
+async def prune_sessions(command: SessionsCommand) -> int:
     from ....state.maintenance.prune import PruneRules, plan_prune
 
     rules = PruneRules(command.older_than, command.keep, command.max_size)
@@ -40,7 +42,7 @@ async def prune_sessions(command: "SessionsCommand") -> int:
     return 0
 
 
-def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
+def _delete(store: Store, plan: PrunePlan, home: Path) -> set[str]:
     """Delete what was chosen; return the ids of those that were used in the meantime."""
     from ....agent.runtime.cleanup import clear_scratch
     from ....state.maintenance.prune import delete, drop_unused_contents
@@ -61,15 +63,13 @@ def _delete(store: "Store", plan: "PrunePlan", home: Path) -> set[str]:
     return kept
 
 
-def _line(session: "StoredSession", reason: "Reason") -> str:
+def _line(session: StoredSession, reason: Reason) -> str:
     title = one_line(session.title) or "(no message yet)"
     used = local_time(session.updated_at)
     return f"{session.id}  {used}  {size_text(session.size_bytes):>9}  {_REASONS[reason]}  {title}"
 
 
-def _sum_up(
-    goes: "list[tuple[StoredSession, Reason]]", plan: "PrunePlan", busy: int, is_dry_run: bool
-) -> None:
+def _sum_up(goes: list[tuple[StoredSession, Reason]], plan: PrunePlan, busy: int, is_dry_run: bool) -> None:
     verb = "Would delete" if is_dry_run else "Deleted"
     freed = sum(session.size_bytes for session, _ in goes)
     noun = "session" if len(goes) == 1 else "sessions"
@@ -79,7 +79,7 @@ def _sum_up(
     say(said)
 
 
-def _object(goes: "list[tuple[StoredSession, Reason]]", stays: int, is_dry_run: bool) -> dict[str, Any]:
+def _object(goes: list[tuple[StoredSession, Reason]], stays: int, is_dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": is_dry_run,
         "deleted": [

@@ -1,5 +1,7 @@
 """`sandbur sessions show`, `rename` and `delete`: one session that the store holds."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 _MAX_RESULT_CHARS = 300
 
 
-def view_lines(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -> Iterator[str]:
+def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Iterator[str]:
     """Yield the whole session as lines that are safe on a terminal."""
     glyphs = glyphs_for(sys.stdout.encoding)
     summary, state = view.summary, view.state
@@ -55,7 +57,7 @@ def view_lines(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) ->
         yield f"waits     {how}: {one_line(one.text)}"
 
 
-def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -> dict[str, Any]:
+def view_object(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> dict[str, Any]:
     from ....agent.graph import next_action
     from ...headless.json_output import pending_objects, plan_objects
 
@@ -74,13 +76,13 @@ def view_object(view: "SessionView", waiting: "Sequence[WaitingMessage]" = ()) -
     }
 
 
-def _position(view: "SessionView") -> str:
+def _position(view: SessionView) -> str:
     from ....agent.graph import next_action
 
     return f"next: {next_action(view.position, view.state)}"
 
 
-def _message_lines(message: "Message", glyphs: Glyphs) -> Iterator[str]:
+def _message_lines(message: Message, glyphs: Glyphs) -> Iterator[str]:
     sign = {"person": glyphs.prompt, "model": glyphs.point}.get(message.origin, glyphs.dot)
     for block in message.blocks:
         text = _block_text(block)
@@ -88,7 +90,7 @@ def _message_lines(message: "Message", glyphs: Glyphs) -> Iterator[str]:
             yield f"{sign} {text}"
 
 
-def _block_text(block: "Block") -> str:
+def _block_text(block: Block) -> str:
     match block.kind:
         case "text":
             return plain(block.text).strip("\n")
@@ -103,7 +105,7 @@ def _block_text(block: "Block") -> str:
             return ""
 
 
-async def show_session(command: "SessionsCommand") -> int:
+async def show_session(command: SessionsCommand) -> int:
     if command.steps:
         return await _show_steps(command)
     async with opened(command) as runtime:
@@ -116,7 +118,7 @@ async def show_session(command: "SessionsCommand") -> int:
     return 0
 
 
-async def _show_steps(command: "SessionsCommand") -> int:
+async def _show_steps(command: SessionsCommand) -> int:
     from ....state.store.timeline import timeline
 
     async with opened(command) as runtime:
@@ -129,7 +131,7 @@ async def _show_steps(command: "SessionsCommand") -> int:
     return 0
 
 
-async def delete_session(command: "SessionsCommand") -> int:
+async def delete_session(command: SessionsCommand) -> int:
     from ....agent.runtime.cleanup import clear_scratch
 
     async with opened(command) as runtime:
@@ -140,7 +142,7 @@ async def delete_session(command: "SessionsCommand") -> int:
     return 0
 
 
-async def rename_session(command: "SessionsCommand") -> int:
+async def rename_session(command: SessionsCommand) -> int:
     from ....agent.session.secrets import masker_for
     from ...headless.headless import clean
 

@@ -1,5 +1,7 @@
 """`sandbur sessions export` and `import`: a session as one file, out of a store and into one."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sys
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from .command import SessionsCommand
 
 
-async def export_session(command: "SessionsCommand") -> int:
+async def export_session(command: SessionsCommand) -> int:
     to_stdout = command.file in ("", "-")
     # On a terminal the session itself is what moves.
     is_wanted = not (to_stdout and sys.stdout.isatty())
@@ -43,7 +45,7 @@ async def export_session(command: "SessionsCommand") -> int:
     return 0
 
 
-def written_export(store: "Store", session_id: str, form: str, file: Path) -> int:
+def written_export(store: Store, session_id: str, form: str, file: Path) -> int:
     """Write a session to a file in one of the forms; return how many lines that is."""
     return _write(file, _pieces(store, session_id, form))
 
@@ -62,7 +64,7 @@ def _counted(pieces: Iterable[str], watch: Callable[[int], object]) -> Iterable[
 
 
 def _pieces(
-    store: "Store",
+    store: Store,
     session_id: str,
     form: str,
     as_recorded: bool = False,
@@ -83,7 +85,7 @@ def _pieces(
     return (encoded(record) + "\n" for record in export_session(store.database, session_id))
 
 
-def _refuse_secrets(store: "Store", session_id: str, watch: Callable[[int], object]) -> None:
+def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
     """Refuse to write what would be masked if it were recorded today; masking it would break its chain."""
     from ....agent.session.secrets import masker_for
     from ....state.maintenance.export import export_session, recorded_texts
@@ -101,7 +103,7 @@ def _refuse_secrets(store: "Store", session_id: str, watch: Callable[[int], obje
         )
 
 
-async def import_session(command: "SessionsCommand") -> int:
+async def import_session(command: SessionsCommand) -> int:
     """Take a session in after the person has seen what it brings."""
     from ....agent.session.session import whoami
     from ....state.maintenance.import_ import checked_import, take_in
@@ -120,7 +122,7 @@ async def import_session(command: "SessionsCommand") -> int:
     return 0
 
 
-def _brought(imported: "Imported") -> Iterable[str]:
+def _brought(imported: Imported) -> Iterable[str]:
     """Yield what the file says, whole: a rule that was cut would be a rule that nobody has seen."""
     settings = imported.settings
     ancestors = len(imported.brought) - 1

@@ -1,5 +1,7 @@
 """`sandbur sessions verify ID`: whether the record of approvals and effects is whole, true and in order."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outpu
           "files": "file change", "traces": "trace record", "inbox": "waiting message"}  # fmt: skip
 
 
-async def verify_session(command: "SessionsCommand") -> int:
+async def verify_session(command: SessionsCommand) -> int:
     from ....state.maintenance.verify import audit
 
     async with opened(command) as runtime:
@@ -42,7 +44,7 @@ async def verify_session(command: "SessionsCommand") -> int:
     return 1 if found.breaches else 0
 
 
-def breach_line(breach: "Breach", session_id: str) -> str:
+def breach_line(breach: Breach, session_id: str) -> str:
     """Say in one line what is wrong; a breach of another session than `session_id` names that."""
     where = f"record {breach.record}" if breach.record >= 0 else "the records"
     if breach.table:
@@ -54,7 +56,7 @@ def breach_line(breach: "Breach", session_id: str) -> str:
     return f"{where}: {one_line(breach.problem)}"
 
 
-def _summary(found: "Audit") -> Iterator[str]:
+def _summary(found: Audit) -> Iterator[str]:
     records = sum(session.records for session in found.sessions)
     ancestors = len(found.sessions) - 1
     whose = f" of this session and {ancestors} that it was forked from" if ancestors else ""
@@ -70,7 +72,7 @@ def _summary(found: "Audit") -> Iterator[str]:
     yield from _whose(found)
 
 
-def _whose(found: "Audit") -> Iterator[str]:
+def _whose(found: Audit) -> Iterator[str]:
     """Say of which records the chain is whole, and nothing proves who wrote them."""
     for session in found.sessions:
         of = "" if session is found.sessions[-1] else f" of {session.session_id}"
@@ -85,7 +87,7 @@ def _whose(found: "Audit") -> Iterator[str]:
             yield f"{which} {made}: order and completeness are checked, authorship is not."
 
 
-def _object(session_id: str, found: "Audit") -> dict[str, Any]:
+def _object(session_id: str, found: Audit) -> dict[str, Any]:
     return {
         "session_id": session_id,
         "holds": not found.breaches,
@@ -95,7 +97,7 @@ def _object(session_id: str, found: "Audit") -> dict[str, Any]:
     }
 
 
-def _call_object(call: "AuditedCall") -> dict[str, Any]:
+def _call_object(call: AuditedCall) -> dict[str, Any]:
     moves = [
         {
             "session_id": move.session_id,
@@ -109,7 +111,7 @@ def _call_object(call: "AuditedCall") -> dict[str, Any]:
     return {"session_id": call.session_id, "call_id": call.call_id, "moves": moves, "files": list(call.paths)}
 
 
-def _print_calls(found: "Audit") -> None:
+def _print_calls(found: Audit) -> None:
     rows = [row for call in found.calls for row in _rows(call)]
     if not sys.stdout.isatty():
         for row in rows:
@@ -126,7 +128,7 @@ def _print_calls(found: "Audit") -> None:
     make_console(sys.stdout).print(table)
 
 
-def _rows(call: "AuditedCall") -> Iterator[tuple[str, ...]]:
+def _rows(call: AuditedCall) -> Iterator[tuple[str, ...]]:
     for move in call.moves:
         what = _what(move.move, {name: str(value) for name, value in move.body.items()})
         if move.move == "finished" and call.paths:

@@ -1,5 +1,7 @@
 """`sandbur config`: what the settings are and who says so; sets one, or takes it out."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -89,7 +91,7 @@ class ConfigCommand(Command):
         return 1
 
 
-def _loaded(command: ConfigCommand) -> "Settings":
+def _loaded(command: ConfigCommand) -> Settings:
     from ....agent.config.load import load_settings
 
     return load_settings(said_by(command), os.environ)
@@ -110,7 +112,7 @@ def _list(command: ConfigCommand) -> None:
         say(one_line(notice))
 
 
-def _object(settings: "Settings", row: "Setting") -> dict[str, Any]:
+def _object(settings: Settings, row: Setting) -> dict[str, Any]:
     return {
         "key": row.key,
         "value": _plain(row, getattr(settings, row.key)),
@@ -122,7 +124,7 @@ def _object(settings: "Settings", row: "Setting") -> dict[str, Any]:
     }
 
 
-def _show(settings: "Settings", row: "Setting", entry: str, as_json: bool) -> None:
+def _show(settings: Settings, row: Setting, entry: str, as_json: bool) -> None:
     value = _plain(row, getattr(settings, row.key))
     if entry:
         if not isinstance(value, dict) or entry not in value:
@@ -137,7 +139,7 @@ def _show(settings: "Settings", row: "Setting", entry: str, as_json: bool) -> No
         put(one_line(line))
 
 
-def _text(settings: "Settings", row: "Setting") -> str:
+def _text(settings: Settings, row: Setting) -> str:
     return one_line(", ".join(_lines(_plain(row, getattr(settings, row.key)))))
 
 
@@ -157,7 +159,7 @@ _ACTIONS_ONLY = ("mcp_servers", "tables", "hooks")
 """Kinds of which only names are told: their values may hold what is nobody else's business."""
 
 
-def _plain(row: "Setting", value: Any) -> Any:
+def _plain(row: Setting, value: Any) -> Any:
     """Return a value as JSON has it, without what may be secret."""
     if row.kind in _ACTIONS_ONLY:
         return [str(getattr(one, "command", one)) for one in cast("Mapping[str, Any]", value)]
@@ -181,24 +183,24 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _source(settings: "Settings", row: "Setting") -> str:
+def _source(settings: Settings, row: Setting) -> str:
     said = spelled(settings.sources.get(row.key, ()), row)
     return f"   ({one_line(', '.join(said))})" if said else ""
 
 
-def spelled(sources: "Iterable[str]", row: "Setting") -> list[str]:
+def spelled(sources: Iterable[str], row: Setting) -> list[str]:
     """Return files as they are, and of flags and variables the names that a setting has there."""
     return [_SPELLED[one](row) if one in _SPELLED else one for one in sources]
 
 
-_SPELLED: "Mapping[str, Callable[[Setting], str]]" = {
+_SPELLED: Mapping[str, Callable[[Setting], str]] = {
     "The environment": lambda row: row.variable,
     "The command line": lambda row: row.flag.names[-1] if row.flag else row.key,
 }
 """A source that the person knows by another name."""
 
 
-def _place(command: ConfigCommand) -> "ConfigPlace":
+def _place(command: ConfigCommand) -> ConfigPlace:
     """Return the file to change: the person's own, or the project's where that is theirs to change."""
     from ....agent.config.edit.edit_rules import ConfigPlace, place_for
     from ....agent.config.paths import config_home
@@ -214,7 +216,7 @@ def _place(command: ConfigCommand) -> "ConfigPlace":
     return place
 
 
-def _warn_of_others(settings: "Settings", key: str, place: "ConfigPlace") -> None:
+def _warn_of_others(settings: Settings, key: str, place: ConfigPlace) -> None:
     """Say so if something else counts before what was just set."""
     said = settings.sources.get(key.partition(".")[0], ())
     if said and said[0] != str(place.path):

@@ -1,5 +1,7 @@
 """`sandbur doctor`: checks this installation, says what is missing, and the line that puts it right."""
 
+from __future__ import annotations
+
 import json
 import os
 import shlex
@@ -88,7 +90,7 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
         yield finding
 
 
-def _configuration(settings: "Settings") -> Iterator[Finding]:
+def _configuration(settings: Settings) -> Iterator[Finding]:
     from ....agent.config.paths import config_home
 
     user = config_home(os.environ) / "config.toml"
@@ -100,7 +102,7 @@ def _configuration(settings: "Settings") -> Iterator[Finding]:
         yield Finding("note", "configuration", notice, fix)
 
 
-def _servers(settings: "Settings") -> Iterator[Finding]:
+def _servers(settings: Settings) -> Iterator[Finding]:
     """Look whether each tool server could be started; `sandbur mcp test` does it."""
     servers = [server for server in settings.mcp_servers.values() if not server.table.disabled]
     if servers and not has_extra("mcp"):
@@ -118,7 +120,7 @@ def _servers(settings: "Settings") -> Iterator[Finding]:
         yield Finding("good", "tool servers", f"{', '.join(good)}; `sandbur mcp test` starts them")
 
 
-def _unstartable(server: "McpServer") -> Finding | None:
+def _unstartable(server: McpServer) -> Finding | None:
     from ....agent.config.mcp_servers import MissingVariable, filled_in
 
     table = server.table

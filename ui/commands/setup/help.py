@@ -1,5 +1,7 @@
 """What `--help` and the manual say beside the flags: examples, exit codes, environment, rules."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -44,7 +46,7 @@ OTHER_VARIABLES = (
 _COLUMN = 28
 
 
-def help_text(parser: "Parser") -> str:
+def help_text(parser: Parser) -> str:
     """Return the help of a command, or of the word behind it."""
     command = declared(parser.name)
     action = command.ACTIONS.get(parser.asked)
@@ -62,7 +64,7 @@ def help_text(parser: "Parser") -> str:
     return text
 
 
-def _action_help(parser: "Parser", name: str, action: Action) -> str:
+def _action_help(parser: Parser, name: str, action: Action) -> str:
     shown = argparse.ArgumentParser(
         prog=f"{parser.prog} {name}",
         usage=f"{parser.prog} {name} {action.words}".rstrip() + (" [FLAGS]" if action.flags else ""),
@@ -80,7 +82,7 @@ def _action_help(parser: "Parser", name: str, action: Action) -> str:
     return f"{text}\nexamples:\n{_examples(action.examples)}\n" if action.examples else text
 
 
-def _of_action(parser: "Parser", help: str) -> str:
+def _of_action(parser: Parser, help: str) -> str:
     """Return what a flag is for without the names of the actions that it belongs to."""
     names, colon, rest = help.partition(": ")
     is_named = all(word.strip() in declared(parser.name).ACTIONS for word in names.split(","))

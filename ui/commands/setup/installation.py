@@ -1,5 +1,7 @@
 """What `sandbur doctor` says of this machine: Python, packages, extras, programs, the terminal."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil
@@ -118,7 +120,7 @@ def _terminal() -> Finding:
     return Finding("good", "terminal", told)
 
 
-def sandboxes(settings: "Settings") -> Finding:
+def sandboxes(settings: Settings) -> Finding:
     from ....actions.tools.shell.sandbox.sandbox import Workplace, what_works
     from ....agent.config.paths import user_home
 

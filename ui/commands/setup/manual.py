@@ -67,7 +67,7 @@ def _usage(name: str) -> tuple[str, str]:
     return " ".join(words if len(words) < 16 else [parser.prog, "[FLAGS]", *parser.words]), ""
 
 
-def _flags(name: str, but: "set[tuple[str, str]] | None" = None) -> Iterator[tuple[str, str]]:
+def _flags(name: str, but: set[tuple[str, str]] | None = None) -> Iterator[tuple[str, str]]:
     for one in flags_of(parser_for(name)):
         value = "" if one.nargs == 0 else f" {one.metavar or one.dest.upper()}"
         if one.nargs == argparse.OPTIONAL:

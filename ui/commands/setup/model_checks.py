@@ -1,5 +1,7 @@
 """What `sandbur doctor` says of keys and models, and with `--online` what their servers answer."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import time
@@ -29,7 +31,7 @@ def keys() -> Finding:
     return Finding("note", "keys", f"none is set; looked for {', '.join(names)}", f"export {names[0]}=...")
 
 
-def models(settings: "Settings") -> Iterator[Finding]:
+def models(settings: Settings) -> Iterator[Finding]:
     """Say which model a session would have, and what keeps it or a stand-in from being asked."""
     from ....agent.models.connect import DEFAULTS, DEMO, choose_model
 
@@ -49,7 +51,7 @@ def models(settings: "Settings") -> Iterator[Finding]:
             yield Finding("good", "model", ": ".join([name, *(notices if name == model else ())]))
 
 
-def _problem(settings: "Settings", name: str) -> SandburError | None:
+def _problem(settings: Settings, name: str) -> SandburError | None:
     try:
         _connected(settings, name)
     except SandburError as error:
@@ -57,7 +59,7 @@ def _problem(settings: "Settings", name: str) -> SandburError | None:
     return None
 
 
-def _connected(settings: "Settings", name: str, within_s: float = 1.0) -> "WireModel":
+def _connected(settings: Settings, name: str, within_s: float = 1.0) -> WireModel:
     from ....agent.models.connect import connect
     from ....agent.models.model import RetryPolicy, TryLimits
     from ....agent.models.prices.pricing import price_of
@@ -74,7 +76,7 @@ def _connected(settings: "Settings", name: str, within_s: float = 1.0) -> "WireM
     )
 
 
-def asked_models(settings: "Settings") -> Sequence[str]:
+def asked_models(settings: Settings) -> Sequence[str]:
     """Return the models that are configured, and for each other key that is set the one it stands for."""
     from ....agent.models.connect import DEFAULTS, DEMO, choose_model
 
@@ -88,7 +90,7 @@ def asked_models(settings: "Settings") -> Sequence[str]:
     return [name for name in dict.fromkeys((*chosen, *others)) if name != DEMO]
 
 
-async def answers(settings: "Settings", within_s: float) -> list[Finding]:
+async def answers(settings: Settings, within_s: float) -> list[Finding]:
     """Ask each model one small thing, all at the same time; no error shows a key."""
     names = asked_models(settings)
     if not names:
@@ -96,7 +98,7 @@ async def answers(settings: "Settings", within_s: float) -> list[Finding]:
     return list(await asyncio.gather(*(_answer(settings, name, within_s) for name in names)))
 
 
-async def _answer(settings: "Settings", name: str, within_s: float) -> Finding:
+async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
     from ....actions.ports import Discarded, ModelRequest, Reply
     from ....agent.session.secrets import masker_for
     from ....state.conversation.messages import person_said
@@ -129,7 +131,7 @@ def _again(name: str) -> str:
     return f"sandbur -p hello -v -m {name}"
 
 
-def _used(usage: "Usage") -> str:
+def _used(usage: Usage) -> str:
     def told(tokens: int | None) -> str:
         return "?" if tokens is None else str(tokens)
 

@@ -1,5 +1,7 @@
 """What `sandbur doctor` says of the store: its records, its files, and whether it can be written."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import stat
@@ -29,7 +31,7 @@ _ROOM_BYTES = 256 * 1024
 _SQLITE = "sqlite:///"
 
 
-def store_findings(settings: "Settings", reindexes: bool = False) -> Iterator[Finding]:
+def store_findings(settings: Settings, reindexes: bool = False) -> Iterator[Finding]:
     """Check the store; nothing in it changes, but for its indexes if they are to be rebuilt."""
     from ....state.store.store import Store
 
@@ -45,7 +47,7 @@ def store_findings(settings: "Settings", reindexes: bool = False) -> Iterator[Fi
         yield Finding("bad", "store", error.message, error.hint)
 
 
-def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
+def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
     problems = store.database.problems()
     if problems and (indexes := store.database.damaged_indexes()):
         detail = f"{', '.join(indexes)}: damaged; the records can be read without it"
@@ -70,7 +72,7 @@ def _store_findings(store: "Store", settings: "Settings") -> Iterator[Finding]:
     yield from _leftovers(settings.home, sessions)
 
 
-def _records(store: "Store", parents: Mapping[str, str | None], shows_progress: bool) -> Iterator[Finding]:
+def _records(store: Store, parents: Mapping[str, str | None], shows_progress: bool) -> Iterator[Finding]:
     """Verify every session, as `sessions verify` does."""
     from ....state.maintenance.verify import audit_all
 
@@ -80,7 +82,7 @@ def _records(store: "Store", parents: Mapping[str, str | None], shows_progress: 
             yield from _breach_findings(session_id, breaches)
 
 
-def _breach_findings(session_id: str, breaches: "list[Breach]") -> Iterator[Finding]:
+def _breach_findings(session_id: str, breaches: list[Breach]) -> Iterator[Finding]:
     fix = f"sandbur sessions verify {session_id}"
     for breach in breaches[:_MOST_NAMED]:
         detail = f"{session_id[:8]}: {breach_line(breach, session_id)}"
@@ -90,7 +92,7 @@ def _breach_findings(session_id: str, breaches: "list[Breach]") -> Iterator[Find
         yield Finding(verdict, "session", f"{session_id[:8]}: {len(rest)} more problems", fix)
 
 
-def _key(settings: "Settings") -> Finding:
+def _key(settings: Settings) -> Finding:
     from ....state.store.seals import key_path, known_key, maker_of
 
     path = key_path(settings.home)
@@ -105,7 +107,7 @@ def _key(settings: "Settings") -> Finding:
     return Finding("note" if fix else "good", "seal key", f"{path}, {mode:04o}, named {maker_of(key)}", fix)
 
 
-def _writing(store: "Store", settings: "Settings") -> Iterator[Finding]:
+def _writing(store: Store, settings: Settings) -> Iterator[Finding]:
     """Try to write where a run would; nothing of it lasts."""
     try:
         store.try_writing()
@@ -122,7 +124,7 @@ def _writing(store: "Store", settings: "Settings") -> Iterator[Finding]:
             yield Finding("bad", "folder", f"{problem} Make it writable, or free some space.", fix)
 
 
-def _look_at(settings: "Settings") -> str:
+def _look_at(settings: Settings) -> str:
     """Return what shows whose the file is and what room there is; nothing of a server's."""
     if not settings.store.startswith(_SQLITE):
         return ""
@@ -138,7 +140,7 @@ def _try_folder(folder: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _dead_runs(store: "Store") -> Iterator[Finding]:
+def _dead_runs(store: Store) -> Iterator[Finding]:
     from ....state.store.sessions.session_rows import due_runs
 
     due = [run for run in due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]

@@ -6,11 +6,14 @@ import signal
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....actions.ports.events import ApprovalNeeded, ErrorRaised, Event, Notice, RunStarted
+from ....agent.session.session import Session
+from ....state.calls import CallDecision
 from ....state.errors import OutputLost, SandburError, UsageError
 from ...cli.open_session import open_session, opened
+from ...commands.chat import ChatCommand
 from ...terminal.drive import SIGNALS, StopSignals, drive, exit_code
 from ...terminal.terminal import drop_stdout, say
 from ..headless import StreamView, explain, refuse_yolo, resume_line, warn
@@ -25,13 +28,8 @@ from .output_lines import (
     UserLine,
 )
 
-if TYPE_CHECKING:
-    from ....agent.session.session import Session
-    from ....state.calls import CallDecision
-    from ...commands.chat import ChatCommand
 
-
-async def run_conversation(command: "ChatCommand") -> int:
+async def run_conversation(command: ChatCommand) -> int:
     """Take lines until stdin ends; return the exit code of the last turn."""
     if command.prompt is not None:
         refuse_yolo(command.prompt)
@@ -45,7 +43,7 @@ async def run_conversation(command: "ChatCommand") -> int:
 class Dialogue:
     """Takes every line in its order; what cannot be done while a run goes on is done when it is over."""
 
-    def __init__(self, session: "Session", lines: StdinLines, first: "list[UserLine]") -> None:
+    def __init__(self, session: Session, lines: StdinLines, first: list[UserLine]) -> None:
         self._session = session
         self._lines = lines
         self._view = _StartedView(session.id)
@@ -215,7 +213,7 @@ class Dialogue:
             self._refuse(error.message)
         return None
 
-    def _decisions(self, first: DecisionLine) -> "list[CallDecision]":
+    def _decisions(self, first: DecisionLine) -> list[CallDecision]:
         """Return a decision with those that follow it; raises `UsageError` for calls that do not wait."""
         lines = [first]
         while self._waiting and isinstance(follows := self._waiting[0], DecisionLine):

@@ -1,5 +1,7 @@
 """Differences of files in colours: line numbers of both sides, and within a line the words that changed."""
 
+from __future__ import annotations
+
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +29,7 @@ class Emphasized(str):
     frame: int = 0
     """How many of its first characters are the frame of a question."""
 
-    def after(self, prefix: str) -> "Emphasized":
+    def after(self, prefix: str) -> Emphasized:
         """Return it behind a prefix."""
         return emphasized(
             prefix + self, self.role, ((a + len(prefix), b + len(prefix)) for a, b in self.parts)

@@ -1,5 +1,7 @@
 """Markdown as it streams in: finished top-level blocks come out once, the last one stays open."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -105,13 +107,13 @@ def _closes(line: str, fence: str) -> bool:
 
 
 @cache
-def _parser() -> "MarkdownIt":
+def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
 
-def rendered(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
+def rendered(block: str, code_theme: str = "ansi_dark") -> RenderableType:
     """Return a block for the console: links show their address, HTML shows as written."""
     from rich.markdown import Markdown
 
@@ -125,10 +127,10 @@ def rendered(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
 class _Block:
     """A block without empty rows at its ends, such as those of tables and of code."""
 
-    def __init__(self, markdown: "Markdown") -> None:
+    def __init__(self, markdown: Markdown) -> None:
         self._markdown = markdown
 
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.segment import Segment
 
         rows = list(Segment.split_lines(console.render(self._markdown, options)))
@@ -138,14 +140,14 @@ class _Block:
             yield Segment.line()
 
 
-def unrendered(block: str) -> "RenderableType":
+def unrendered(block: str) -> RenderableType:
     """Return a block as it was written: words and marks, no boxes."""
     from rich.text import Text
 
     return Text(plain(block))
 
 
-def preview(block: str, code_theme: str = "ansi_dark") -> "RenderableType":
+def preview(block: str, code_theme: str = "ansi_dark") -> RenderableType:
     """Return the still open block; a long one as plain text, whose cost does not grow with each word.
 
     A table is shown as it was written: each new row might change the widths of all that are there.

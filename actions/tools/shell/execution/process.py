@@ -1,5 +1,7 @@
 """Runs a command under its supervisor and brings back how it ended; nothing of it is left afterwards."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
@@ -116,7 +118,7 @@ class _Run:
             sandbox=(self._launch.words[0] if self._launch.words else "", self._launch.orders),
         )
 
-    def _program(self, order: Order, hear: int, tell: int) -> "subprocess.Popen[bytes]":
+    def _program(self, order: Order, hear: int, tell: int) -> subprocess.Popen[bytes]:
         *words, shell, _, command = order.command
         own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": order.folder}
         told = (shell, str(order.most_bytes), str(order.steps), *words)
@@ -225,7 +227,7 @@ class _News(asyncio.Protocol):
                 await self._changed.wait()
         self._changed.clear()
 
-    def successor(self) -> "_News":
+    def successor(self) -> _News:
         """Return one for another supervisor of the same command."""
         return _News(self._grew)
 

@@ -368,6 +368,6 @@ def _plain(word: str, folder: str) -> Iterator[str]:
         yield word[2:]
 
 
-def _is_searched(entry: "os.DirEntry[str]") -> bool:
+def _is_searched(entry: os.DirEntry[str]) -> bool:
     is_usual = not entry.name.startswith(".") and entry.name not in _PASSED_OVER
     return is_usual and entry.is_dir(follow_symlinks=False)

@@ -5,6 +5,8 @@ write nothing, reach no network and see no file of secrets. Landlock alone needs
 next to no time, so that it comes first; bubblewrap stands in for it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import re
@@ -158,7 +160,7 @@ class Wall:
             self._places = visible, tuple(inside)
         return self._places[1]
 
-    def _current(self, view: VisiblePlaces) -> "_Ruleset":
+    def _current(self, view: VisiblePlaces) -> _Ruleset:
         if self._ruleset is None or not self._ruleset.holds_for(view):
             self._ruleset = _Ruleset(view)
         return self._ruleset

@@ -5,6 +5,8 @@ that it takes back. Both are kept in a file; the answer is a call of `answer_mcp
 so that the person sees question and answer, changes the answer or denies it, today or next week.
 """
 
+from __future__ import annotations
+
 import json
 import secrets
 import time
@@ -100,7 +102,7 @@ async def asked(
     client: Client,
     tool: str,
     arguments: dict[str, Any],
-    progress: "CallProgress",
+    progress: CallProgress,
     has_person: bool,
     given: tuple[Responses, str | None] = ({}, None),
 ) -> types.CallToolResult | types.InputRequiredResult:
@@ -167,7 +169,7 @@ _SPEC = spec_of(
 class AnswerQuestion:
     """Goes on with a call whose server had a question; always asks, so that it is a person who answers."""
 
-    def __init__(self, inquiries: Inquiries, tools: "dict[str, McpTool]") -> None:
+    def __init__(self, inquiries: Inquiries, tools: dict[str, McpTool]) -> None:
         self._inquiries = inquiries
         self._tools = tools
 

@@ -1,16 +1,12 @@
 """Questions of servers to the session's model, of which the session itself sees nothing."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from .....actions.ports import ModelRequest, Reply
+from .....actions.ports import Model, ModelRequest, Reply
 from .....state.conversation.messages import person_said
 from .....state.conversation.transcript import Transcript
 from .....state.errors import SandburError
 from ..text import plain
-
-if TYPE_CHECKING:
-    from .....actions.ports import Model
 
 _CHARS_A_TOKEN = 6
 """No language needs more; the answer is cut where a server asked for less."""
@@ -19,7 +15,7 @@ _CHARS_A_TOKEN = 6
 class Sampler:
     """Asks a model that is connected with the first question."""
 
-    def __init__(self, connect: "Callable[[], Model]") -> None:
+    def __init__(self, connect: Callable[[], Model]) -> None:
         self._connect = connect
         self._model: Model | None = None
 

@@ -1,14 +1,15 @@
 """What a server sends, made harmless before the library reads it: sizes, bad entries, floods."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import mcp_types as types
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcp.shared._stream_protocols import ReadStream
     from mcp.shared.message import SessionMessage
 
@@ -40,7 +41,7 @@ _BLOCK: TypeAdapter[Any] = TypeAdapter(types.ContentBlock)
 class CheckedStream:
     """A stream of messages from a server, each repaired where that is possible."""
 
-    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", note: Callable[[str], None]) -> None:
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], note: Callable[[str], None]) -> None:
         """`note` is told in a clause what was left out."""
         self._inner = inner
         self._note = note
@@ -49,7 +50,7 @@ class CheckedStream:
     def last_context(self) -> Any:
         return getattr(self._inner, "last_context", None)
 
-    async def receive(self) -> "SessionMessage | Exception":
+    async def receive(self) -> SessionMessage | Exception:
         while True:
             item = await self._inner.receive()
             if isinstance(item, Exception) or not self._is_dropped(item.message):
@@ -58,7 +59,7 @@ class CheckedStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> "SessionMessage | Exception":
+    async def __anext__(self) -> SessionMessage | Exception:
         while True:
             item = await self._inner.__anext__()
             if isinstance(item, Exception) or not self._is_dropped(item.message):
@@ -81,7 +82,7 @@ class CheckedStream:
         self,
         exc_type: type[BaseException] | None,
         exc_val: BaseException | None,
-        exc_tb: "TracebackType | None",
+        exc_tb: TracebackType | None,
     ) -> None:
         await self.aclose()
 

@@ -1,5 +1,7 @@
 """Messages to and from a server that is a program of ours: one JSON object a line, under its keeper."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -40,7 +42,7 @@ def server_environment(outer: Mapping[str, str], given: Mapping[str, str]) -> di
 @asynccontextmanager
 async def program(
     command: Sequence[str], cwd: Path, env: Mapping[str, str], error_file: Path, ended: Callable[[str], None]
-) -> AsyncGenerator[tuple["_Lines", "_Sink"]]:
+) -> AsyncGenerator[tuple[_Lines, _Sink]]:
     """Start a server and yield what comes from it and what goes to it; nothing of it is left afterwards.
 
     `ended` is told in a clause why the connection is over, where the server ended it. Raises `OSError`.
@@ -85,7 +87,7 @@ def _home() -> str:
     return str(face.parent.parent if face.name == "__init__.py" else face.parent)
 
 
-async def _end(process: "subprocess.Popen[bytes]", held: int) -> None:
+async def _end(process: subprocess.Popen[bytes], held: int) -> None:
     """Let the server end by itself for a moment, then have its keeper end it."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
@@ -100,7 +102,7 @@ async def _end(process: "subprocess.Popen[bytes]", held: int) -> None:
         await _gone(process, _REAPING_S)
 
 
-async def _gone(process: "subprocess.Popen[bytes]", within_s: float) -> bool:
+async def _gone(process: subprocess.Popen[bytes], within_s: float) -> bool:
     now = asyncio.get_running_loop().time
     latest = now() + within_s
     while process.poll() is None:

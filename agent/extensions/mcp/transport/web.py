@@ -1,5 +1,7 @@
 """Messages to and from a server at an address: streamable HTTP or SSE, with sizes and redirects in bounds."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +24,7 @@ _SILENT_S = 300.0
 @asynccontextmanager
 async def address(
     kind: Literal["http", "sse"], url: str, headers: Mapping[str, str]
-) -> "AsyncGenerator[TransportStreams]":
+) -> AsyncGenerator[TransportStreams]:
     """Yield what comes from a server and what goes to it.
 
     The library follows a redirect only within the origin of `url`, so that no header goes elsewhere.

@@ -1,5 +1,7 @@
 """What the shell makes of words before it looks at the disk: braces, and the variables of `for` loops."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
@@ -31,7 +33,7 @@ class MarkedWord(NamedTuple):
     def is_pattern(self) -> bool:
         return any(self.is_active(at, _WILDCARDS) for at in range(len(self.text)))
 
-    def cut(self, start: int, end: int | None = None) -> "MarkedWord":
+    def cut(self, start: int, end: int | None = None) -> MarkedWord:
         return MarkedWord(self.text[start:end], self.marks[start:end])
 
 
