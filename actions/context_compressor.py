@@ -44,6 +44,9 @@ _ASK = (
         "user_input",
     ],
     writes=["chat_history", "vibe_plan", "overflow_from", "return_to", "compressions", "usage", "turn_usage"],
+    asks_model="summary",
+    step_kind="compression",
+    stop_note="It stopped before older messages were to be summarised.",
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger one of the active histories, then hand back."""

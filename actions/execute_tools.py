@@ -39,6 +39,8 @@ from .turn.run_end import NOT_RUN, ended, ending, going_on
         "active_step_id",
         "equipment",
     ],
+    runs_calls=True,
+    step_kind="results",
 )
 async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     """Give every pending call its result: run it, or say why it does not run.

@@ -10,7 +10,13 @@ from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import judge, why_lost
 
 
-@graph_action(reads=["pending_tool_calls", "execution_mode"], writes=["pending_tool_calls"])
+@graph_action(
+    reads=["pending_tool_calls", "execution_mode"],
+    writes=["pending_tool_calls"],
+    waits_for="decision",
+    step_kind="decision",
+    stop_note="It stopped at calls that were to be decided about.",
+)
 async def human_confirm(
     state: ApplicationState, ports: Ports, decisions: tuple[CallDecision, ...]
 ) -> Changes:

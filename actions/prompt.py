@@ -56,6 +56,9 @@ _NEW_TURN: dict[str, Any] = {
         *HEARD_FIELDS,
         *_NEW_TURN,
     ],
+    waits_for="message",
+    proposes_calls=True,
+    step_kind="message",
 )
 async def prompt(
     state: ApplicationState,

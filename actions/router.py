@@ -33,6 +33,9 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         *HEARD_FIELDS,
     ],
     writes=[*_WRITES, *REPLIED_FIELDS, *HEARD_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
+    asks_model="turn",
+    proposes_calls=True,
+    stop_note="It stopped while the model was answering.",
 )
 async def router(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None

@@ -20,6 +20,7 @@ _REVISE = (
 @graph_action(
     reads=["vibe_plan", "active_step_id", "chat_history", "replans"],
     writes=["vibe_plan", "active_step_id", "chat_history", "phase", "replans"],
+    step_kind="summary",
 )
 async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     """Put the step's outcome where the next steps and the answer read it."""

@@ -26,6 +26,9 @@ _PLEASE = f"No plan was found in this. Call {SUBMIT_PLAN.name} with the steps."
 @graph_action(
     reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS, *HEARD_FIELDS],
     writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS, *HEARD_FIELDS],
+    asks_model="turn",
+    step_kind="plan",
+    stop_note="It stopped while the model was planning.",
 )
 async def vibe_planner(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None

@@ -7,7 +7,13 @@ from .turn.model_call import REPLIED_FIELDS, CutReply, KeptReply
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
-@graph_action(reads=[*STEP_READS, "active_step_id"], writes=[*STEP_WRITES, *REPLIED_FIELDS])
+@graph_action(
+    reads=[*STEP_READS, "active_step_id"],
+    writes=[*STEP_WRITES, *REPLIED_FIELDS],
+    asks_model="turn",
+    proposes_calls=True,
+    stop_note="It stopped while the model was looking at results.",
+)
 async def vibe_result_analyzer(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:

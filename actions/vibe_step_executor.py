@@ -11,7 +11,13 @@ from .turn.model_call import REPLIED_FIELDS, CutReply, KeptReply
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
-@graph_action(reads=[*STEP_READS, "current_goal"], writes=[*STEP_WRITES, *REPLIED_FIELDS])
+@graph_action(
+    reads=[*STEP_READS, "current_goal"],
+    writes=[*STEP_WRITES, *REPLIED_FIELDS],
+    asks_model="turn",
+    proposes_calls=True,
+    stop_note="It stopped before the next step of the plan.",
+)
 async def vibe_step_executor(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:

@@ -1,8 +1,7 @@
 """The graph: nine actions, and every transition between them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, cast
 
 from burr.core import Action, Application, ApplicationBuilder, Condition, State
@@ -10,7 +9,16 @@ from burr.core.graph import Graph, GraphBuilder
 from burr.core.persistence import AsyncBaseStatePersister
 from burr.core.typing import TypingSystem
 
-from ..actions.turn.burr_action import GraphAction, LoadedWhenRun
+from ..actions.context_compressor import context_compressor
+from ..actions.execute_tools import execute_tools
+from ..actions.human_confirm import human_confirm
+from ..actions.prompt import prompt
+from ..actions.router import router
+from ..actions.step_summarizer import step_summarizer
+from ..actions.turn.burr_action import ActionTraits, GraphAction
+from ..actions.vibe_planner import vibe_planner
+from ..actions.vibe_result_analyzer import vibe_result_analyzer
+from ..actions.vibe_step_executor import vibe_step_executor
 from ..state.application import ApplicationState
 
 
@@ -33,38 +41,35 @@ class ApplicationTyping(TypingSystem[ApplicationState]):
         return State(dict(data), typing_system=self)
 
 
-_NAMES = (
-    "prompt",
-    "router",
-    "vibe_planner",
-    "vibe_step_executor",
-    "human_confirm",
-    "execute_tools",
-    "vibe_result_analyzer",
-    "step_summarizer",
-    "context_compressor",
+ACTIONS: Mapping[str, GraphAction] = {
+    action.__name__: action
+    for action in (
+        prompt,
+        router,
+        vibe_planner,
+        vibe_step_executor,
+        human_confirm,
+        execute_tools,
+        vibe_result_analyzer,
+        step_summarizer,
+        context_compressor,
+    )
+}
+_NO_TRAITS = ActionTraits()
+
+
+def traits_of(action: str) -> ActionTraits:
+    """Return what the action of this name does; an unknown one, of a damaged record, does nothing known."""
+    found = ACTIONS.get(action)
+    return _NO_TRAITS if found is None else found.traits
+
+
+HALTS = tuple(name for name, action in ACTIONS.items() if action.traits.waits_for)
+"""The actions before which the graph waits for a person."""
+CALLS_START_NEXT = frozenset(
+    name for name, action in ACTIONS.items() if action.traits.asks_model and action.traits.proposes_calls
 )
-
-
-class _Actions(Mapping[str, GraphAction]):
-    """The actions by name, each from the module of its name, which is loaded when it is asked for."""
-
-    def __getitem__(self, name: str) -> GraphAction:
-        if name not in _NAMES:
-            raise KeyError(name)
-        return getattr(import_module(f"...actions.{name}", f"{__package__}.graph"), name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
-
-    def __len__(self) -> int:
-        return len(_NAMES)
-
-    def __contains__(self, name: object) -> bool:
-        return name in _NAMES
-
-
-ACTIONS: Mapping[str, GraphAction] = _Actions()
+"""The actions whose approved calls start right after their step, so that one commit holds both."""
 
 
 class TransitionCondition(Condition):
@@ -145,8 +150,7 @@ TRANSITIONS: Transitions = (
 @cache
 def build_graph(transitions: Transitions = TRANSITIONS) -> Graph:
     """Return the graph, one for all sessions: what an action needs from outside it is run with."""
-    actions = {name: LoadedWhenRun(partial(ACTIONS.__getitem__, name)) for name in ACTIONS}
-    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**actions))
+    builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**ACTIONS))
     return builder.with_transitions(*transitions).build()
 
 

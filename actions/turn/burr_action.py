@@ -1,11 +1,14 @@
 """Makes actions of Burr out of plain functions over (state, ports): nothing else in here knows Burr."""
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, cast
+from typing import Any, Literal, Protocol, Unpack
 
-from burr.core import State
-from burr.core.action import FunctionBasedStreamingAction, streaming_action
+from burr.core import Action, State
+from burr.core.action import streaming_action
+from typing_extensions import TypedDict
 
 from ...state.application import ApplicationState
 
@@ -13,20 +16,74 @@ Changes = dict[str, Any]
 """What an action puts into the state: new values by the name of their field, in one commit."""
 
 
-GraphAction = Callable[..., AsyncIterator[tuple[dict[str, Any], State[ApplicationState]]]]
-"""An action as the graph takes it."""
+StepKind = Literal[
+    "message", "command", "reply", "calls", "results", "decision", "plan", "summary", "compression", "other"
+]
+"""What a step is to a person who reads the timeline of a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTraits:
+    """What an action does. Limits, the persister, the graph proof and all reports read it here alone."""
+
+    waits_for: Literal["", "message", "decision"] = ""
+    """What a person has to give before it runs: the graph halts before it. Empty: it runs at once."""
+    asks_model: Literal["", "turn", "summary"] = ""
+    """The `purpose` of its model request; empty: it makes none. Limits and repetition are checked before it.
+
+    `turn`: its reply goes into a history. It takes the inputs `cut` and `kept`, see `model_call`.
+    """
+    proposes_calls: bool = False
+    """It adds calls to `pending_tool_calls`, each judged by the gate."""
+    runs_calls: bool = False
+    """It runs the approved calls of `pending_tool_calls`; the gate judges each once more before it starts."""
+    step_kind: StepKind = "reply"
+    """What a timeline shows its steps as; `reply`: what the model answered, words or calls."""
+    stop_note: str = ""
+    """What a person reads about a run that was interrupted before it."""
+
+
+class _TraitOptions(TypedDict, total=False):
+    waits_for: Literal["message", "decision"]
+    asks_model: Literal["turn", "summary"]
+    proposes_calls: bool
+    runs_calls: bool
+    step_kind: StepKind
+    stop_note: str
+
+
+class GraphAction(Protocol):
+    """An action as Burr takes it, with what it does."""
+
+    __name__: str
+    traits: ActionTraits
+    action_function: Any
+    """Burr's own object for it; it has the `traits`, too."""
+
+    def __call__(
+        self, state: State[ApplicationState], **inputs: Any
+    ) -> AsyncIterator[tuple[dict[str, Any], State[ApplicationState]]]: ...
 
 
 def graph_action(
-    reads: Sequence[str], writes: Sequence[str]
+    reads: Sequence[str], writes: Sequence[str], **traits: Unpack[_TraitOptions]
 ) -> Callable[[Callable[..., Awaitable[Changes]]], GraphAction]:
     """Declare `async def action(state, ports, ...) -> changes` as an action of the graph.
+
+    `traits` are the fields of `ActionTraits`. Raises `TypeError` for an action with `asks_model="turn"` that
+    does not take the inputs `cut` and `kept`.
 
     Burr gets it as a streaming action with nothing but an end. A plain one that is cancelled would be saved
     as completed, and one that fails would be logged with the whole state.
     """
 
-    def declared(action: Callable[..., Awaitable[Changes]]) -> GraphAction:
+    found = ActionTraits(**traits)
+
+    def declare_action(action: Callable[..., Awaitable[Changes]]) -> GraphAction:
+        missing = {"cut", "kept"} - inspect.signature(action).parameters.keys()
+        if found.asks_model == "turn" and missing:
+            raise TypeError(f"{action.__name__} asks a model, so it needs the inputs {sorted(missing)}")
+
         @wraps(action)
         async def run(
             state: State[ApplicationState], **inputs: Any
@@ -34,27 +91,14 @@ def graph_action(
             changes = await action(state.data, **inputs)
             yield {}, state.update(**changes)
 
-        declare: Any = streaming_action(reads=list(reads), writes=list(writes))
-        return cast(GraphAction, declare(run))
+        make_action: Any = streaming_action(reads=list(reads), writes=list(writes))
+        made: GraphAction = make_action(run)
+        made.traits = made.action_function.traits = found
+        return made
 
-    return declared
+    return declare_action
 
 
-class LoadedWhenRun(FunctionBasedStreamingAction):
-    """An action of which the graph knows no more than its name until it runs: few runs need all of them."""
-
-    def __init__(self, load: Callable[[], GraphAction]) -> None:
-        # Nothing more of what Burr's own would set: what is missing is asked for.
-        self._name: str | None = None
-        self._tags = []
-        self._load = load
-
-    def __getattr__(self, attribute: str) -> Any:
-        if not attribute.startswith("_") or attribute.startswith("__") or attribute == "_load":
-            raise AttributeError(attribute)
-        known = vars(self)
-        found: Any = self._load()
-        known |= {**vars(found.action_function), **known}
-        if attribute not in known:
-            raise AttributeError(attribute)
-        return known[attribute]
+def traits_of(action: Action) -> ActionTraits:
+    """Return what an action in a graph of Burr does; one that was not declared here does nothing known."""
+    return getattr(action, "traits", ActionTraits())

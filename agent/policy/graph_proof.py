@@ -14,20 +14,15 @@ from typing import Any, NamedTuple, cast, get_args
 
 from burr.core.graph import Graph
 
+from ...actions.human_confirm import human_confirm
+from ...actions.turn.burr_action import traits_of
 from ...state.application import ApplicationState, Phase, VibeStep
 from ...state.calls import PendingCall
 from ...state.errors import SandburError
 from ..graph import TransitionCondition
 from .past.gate_outcomes import CallKind, made_by_a_person, made_by_the_gate
 
-EFFECT = "execute_tools"
-"""The one action that runs calls."""
-_START = "prompt"
 _KINDS: tuple[CallKind, ...] = get_args(CallKind)
-_GATED = frozenset({_START, "router", "vibe_step_executor", "vibe_result_analyzer", EFFECT})
-"""The actions that put calls through the gate."""
-_CLEARING = frozenset({_START, EFFECT})
-_ASKING = "human_confirm"
 _STEP = "1"
 
 
@@ -164,6 +159,12 @@ class _Explorer:
         self._gated = gated
         self._confirmed = confirmed
         self._writes = {action.name: frozenset(action.writes) for action in graph.actions}
+        traits = {action.name: traits_of(action) for action in graph.actions}
+        (self._start,) = (name for name, one in traits.items() if one.waits_for == "message")
+        self._runs_calls = {name for name, one in traits.items() if one.runs_calls}
+        self._judges = self._runs_calls | {name for name, one in traits.items() if one.proposes_calls}
+        """The actions that put calls through the gate."""
+        self._clears = self._runs_calls | {self._start}
         self._ways: dict[str, list[tuple[str, TransitionCondition]]] = {name: [] for name in self._writes}
         for one in graph.transitions:
             self._ways[one.from_.name].append((one.to.name, cast(TransitionCondition, one.condition)))
@@ -181,7 +182,7 @@ class _Explorer:
         self._steps = 0
 
     def proof(self) -> Proof:
-        start = _Point(_START, _Abstract())
+        start = _Point(self._start, _Abstract())
         self._came_from[start] = None
         waiting = deque([start])
         done: set[tuple[str, _Abstract]] = set()
@@ -198,7 +199,7 @@ class _Explorer:
                     continue
                 self._came_from[following] = (point, why)
                 waiting.append(following)
-                if problem := _problem(following):
+                if following.action in self._runs_calls and (problem := _problem(following)):
                     return self._result(problem, following)
         return self._result("", start)
 
@@ -231,7 +232,7 @@ class _Explorer:
                 self._next[after] = self._taken(after)
             action, why = self._next[after]
             yield _Point(action, state), why
-            yield _Point(_START, state), "a new message"
+            yield _Point(self._start, state), "a new message"
 
     def _results(self, point: _Point) -> Iterator[_Abstract]:
         """Yield every state that the action may leave behind."""
@@ -255,13 +256,13 @@ class _Explorer:
         return sorted(left, key=lambda kinds: (len(kinds), sorted(kinds)))
 
     def _written_calls(self, action: str, calls: frozenset[CallKind]) -> set[frozenset[CallKind]]:
-        if action == _ASKING:
+        if action == human_confirm.__name__:
             fates = [_subsets(self._confirmed[kind]) - {frozenset()} for kind in calls]
             return {frozenset[CallKind]().union(*chosen) for chosen in product(*fates)}
-        if action not in _GATED | _CLEARING:
+        if action not in self._judges | self._clears:
             return set(_subsets(_KINDS))
-        cleared = {frozenset[CallKind](), calls} if action in _CLEARING else {calls}
-        return cleared | (_subsets(self._gated) if action in _GATED else set())
+        cleared = {frozenset[CallKind](), calls} if action in self._clears else {calls}
+        return cleared | (_subsets(self._gated) if action in self._judges else set())
 
     def _taken(self, after: _Point) -> tuple[str, str]:
         """Return the action that the graph goes to, and the condition of that way."""
@@ -275,7 +276,7 @@ class _Explorer:
                     f"The way {after.action} -> {to} ({condition.name}) depends on {found},"
                     " which the proof does not look at."
                 ) from None
-        return _START, "no way on"
+        return self._start, "no way on"
 
     def _path(self, last: _Point) -> list[str]:
         lines: list[str] = []
@@ -289,13 +290,11 @@ class _Explorer:
 
 
 def _problem(point: _Point) -> str:
-    """Say what is wrong with an effect that begins like this; empty: nothing."""
-    if point.action != EFFECT:
-        return ""
+    """Say what is wrong with an action that runs calls and begins like this; empty: nothing."""
     if "undecided" in point.state.calls:
-        return f"{EFFECT} begins while a call waits for a decision"
+        return f"{point.action} begins while a call waits for a decision"
     if "ungranted" in point.state.calls:
-        return f"{EFFECT} runs a call that neither a rule, nor the mode, nor a person let through"
+        return f"{point.action} runs a call that neither a rule, nor the mode, nor a person let through"
     return ""
 
 

@@ -21,7 +21,7 @@ from ...state.store.store import Store
 from ..config.load import may_find_tools
 from ..config.settings import Said, Settings
 from ..extensions.active_tools.session_tools import Equipped, close_sources, equip, learn_secrets
-from ..graph import ACTIONS, build_application, build_graph
+from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.providers import key_names
 from ..session.inbox import SessionInbox
 from ..session.run import Limits, nobody
@@ -143,8 +143,9 @@ class Assembly:
         is_new = not self._store.index.exists(session_id)
         return await equip(settings, definition, brought, sources, search, sandbox, is_new)
 
-    async def _application(self, session_id: str, new_state: ApplicationState) -> Application[Any]:
-        application = await build_application(build_graph(), session_id, self._store.persister(), new_state)
+    async def _application(self, session_id: str, new_state: ApplicationState) -> "Application[Any]":
+        persister = self._store.persister(CALLS_START_NEXT)
+        application = await build_application(build_graph(), session_id, persister, new_state)
         _check_position(session_id, application.state, ACTIONS)
         return application
 

@@ -7,11 +7,9 @@ from ...actions.ports.model import FinishReason
 from ...actions.turn.model_call import KeptReply
 from ...state.application import Usage
 from ...state.trace import Failure, ModelCalled, RequestShape
+from ..graph import traits_of
 from .position import Position
 
-MODEL_ACTIONS = frozenset(
-    {"router", "vibe_planner", "vibe_step_executor", "vibe_result_analyzer", "context_compressor"}
-)
 UNKNOWN_USAGE = Usage(
     input_tokens=None, output_tokens=None, cache_read_tokens=None, cache_write_tokens=None, cost_usd=None
 )
@@ -39,10 +37,10 @@ async def find_open_request(position: Position, ports: Ports) -> OpenRequest:
     No mark is needed for that: the process was going to send a request after the last commit, and did not
     live to record anything after it.
     """
-    action = position.next_action
-    if action not in MODEL_ACTIONS:
+    purpose = traits_of(position.next_action).asks_model
+    if not purpose:
         return OpenRequest()
-    is_aside = action == "context_compressor"
+    is_aside = purpose == "summary"
     if not is_aside and (called := await position.unused_reply()) is not None:
         assert called.reply is not None
         finish = cast(FinishReason, called.finish)

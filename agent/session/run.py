@@ -50,7 +50,8 @@ from ...state.errors import (
 from ...state.process.clock import now, text_of
 from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
-from .open_request import MODEL_ACTIONS, OpenRequest
+from ..graph import HALTS, traits_of
+from .open_request import OpenRequest
 from .position import Position
 
 _GO_ON = "Resume to go on; the limit counts anew."
@@ -128,7 +129,8 @@ def finished(
     answers have.
     """
     status: RunStatus = "done" if is_command else _status(state, next_action)
-    if was_interrupted or (is_recorded and next_action != "human_confirm"):
+    is_asking = traits_of(next_action).waits_for == "decision"
+    if was_interrupted or (is_recorded and not is_asking):
         status = "interrupted"
     exit_code = 0 if is_recorded and not was_interrupted else EXIT_CODES[status]
     if error is not None:
@@ -177,7 +179,7 @@ def answer(state: ApplicationState) -> str | None:
 
 
 def _status(state: ApplicationState, next_action: str) -> RunStatus:
-    if next_action == "human_confirm":
+    if traits_of(next_action).waits_for == "decision":
         is_unknown = any(call.kind == "outcome_unknown" for call in state.undecided_calls)
         return "needs_decision" if is_unknown else "needs_approval"
     if state.last_round_denied:
@@ -195,8 +197,6 @@ Observe = Callable[[Event, ApplicationState], None]
 def nobody(event: Event, state: ApplicationState) -> None:
     """Watch nothing."""
 
-
-HALTS = ("prompt", "human_confirm")
 
 _log = logging.getLogger("sandbur")
 
@@ -427,13 +427,13 @@ class Run:
         if self._position.next_action not in HALTS:
             await self._steps(halt_before=list(HALTS))
         while decisions := await self._denied_by_hooks():
-            await self._steps(halt_after=["human_confirm"], inputs={"decisions": decisions})
+            await self._steps(halt_after=[self._position.next_action], inputs={"decisions": decisions})
             if self._position.next_action not in HALTS:
                 await self._steps(halt_before=list(HALTS))
 
     async def _denied_by_hooks(self) -> tuple[CallDecision, ...]:
         """Ask the hooks about calls that ask again right before their start; return what they deny."""
-        if self._last != "execute_tools" or self._position.next_action != "human_confirm":
+        if not traits_of(self._last).runs_calls or not self._is_asking:
             return ()
         self._last = ""
 
@@ -457,6 +457,10 @@ class Run:
                 self._check_hooks()
                 self._check_repetition()
                 self._check_limits()
+
+    @property
+    def _is_asking(self) -> bool:
+        return traits_of(self._position.next_action).waits_for == "decision"
 
     def _pass_on(self, event: Event) -> None:
         if self._task is not None and self._task.done():
@@ -484,9 +488,9 @@ class Run:
             raise StoppedByHook(f"A hook ended the run: {advice.stop_reason}", "Resume to go on.")
 
     def _check_repetition(self) -> None:
-        if self._last == "execute_tools" and self._position.next_action in MODEL_ACTIONS:
+        if traits_of(self._last).runs_calls and traits_of(self._position.next_action).asks_model:
             require_progress(self._position.state)
 
     def _check_limits(self) -> None:
-        if self._position.next_action in MODEL_ACTIONS:
+        if traits_of(self._position.next_action).asks_model:
             self._limits.check(self._used)

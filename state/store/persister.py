@@ -1,6 +1,6 @@
 """Burr's persister interface on the store: each step writes only what it changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, Literal
 
 from burr.core import State
@@ -17,8 +17,12 @@ from .writer import SessionWriter
 class DeltaPersister(AsyncBaseStatePersister):
     """Saves and loads `ApplicationState`; a failed step leaves no row, so that a resume runs it again."""
 
-    def __init__(self, database: Database, writer_of: Callable[[str], SessionWriter]) -> None:
+    def __init__(
+        self, database: Database, writer_of: Callable[[str], SessionWriter], calls_start_next: Set[str]
+    ) -> None:
+        """`calls_start_next`: the actions whose approved calls start right after their step."""
         self._database = database
+        self._calls_start_next = calls_start_next
         self._writer_of = writer_of
 
     async def is_initialized(self) -> bool:
@@ -38,7 +42,8 @@ class DeltaPersister(AsyncBaseStatePersister):
             return
         fields = state.get_all()
         values = {name: value for name, value in fields.items() if not name.startswith("__")}
-        await self._writer_of(app_id).save(sequence_id, position, values, _leads_to_start(position, values))
+        waits = position in self._calls_start_next and _leads_to_start(values)
+        await self._writer_of(app_id).save(sequence_id, position, values, waits)
 
     async def load(
         self, partition_key: str, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
@@ -91,15 +96,10 @@ class DeltaPersister(AsyncBaseStatePersister):
         return [row[0] for row in rows]
 
 
-_REPLIES = ("router", "vibe_step_executor", "vibe_result_analyzer")
-"""Actions in which the model may ask for calls."""
-
-
-def _leads_to_start(position: str, values: dict[str, Any]) -> bool:
+def _leads_to_start(values: dict[str, Any]) -> bool:
     """Tell whether calls start right after a step: its reply goes to disk with the start of the first."""
     decisions = {call.decision for call in values["pending_tool_calls"]}
-    is_asked_for = position in _REPLIES and values["overflow_from"] is None
-    return is_asked_for and "approved" in decisions and "undecided" not in decisions
+    return values["overflow_from"] is None and "approved" in decisions and "undecided" not in decisions
 
 
 def undecided_again(call: PendingCall) -> PendingCall:

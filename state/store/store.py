@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -67,8 +67,9 @@ class Store:
     def close(self) -> None:
         self.database.close()
 
-    def persister(self) -> DeltaPersister:
-        return DeltaPersister(self.database, self.writer)
+    def persister(self, calls_start_next: Set[str] = frozenset()) -> DeltaPersister:
+        """Return what saves and loads states for Burr; see `DeltaPersister`."""
+        return DeltaPersister(self.database, self.writer, calls_start_next)
 
     def journal(self, session_id: str) -> CallJournal:
         return CallJournal(

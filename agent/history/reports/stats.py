@@ -23,8 +23,8 @@ from ....state.store.recording import (
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
 from ....state.trace import Failure, ModelCalled, RunEnded
-from ...graph import next_action
-from ...session.open_request import LOST_REPLY, MODEL_ACTIONS, UNKNOWN_USAGE
+from ...graph import next_action, traits_of
+from ...session.open_request import LOST_REPLY, UNKNOWN_USAGE
 
 
 @dataclass(slots=True)
@@ -274,4 +274,4 @@ def _asks_model(database: Database, session_id: str) -> bool:
     if found is None:
         return False
     action = next_action(found[1], ApplicationState.model_construct(**found[3]))
-    return action in MODEL_ACTIONS and unused_reply(database, session_id, found[0]) is None
+    return bool(traits_of(action).asks_model) and unused_reply(database, session_id, found[0]) is None

@@ -12,7 +12,7 @@ from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
 from sandbur.agent.extensions.hooks.program import HookPlace
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.middleware_stack import Onion
-from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.runtime.wiring import SessionGate, bind_ports, places_of, policy_of
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.run import Limits
@@ -72,7 +72,7 @@ async def open_real(
     )
     onion.tell_by(events.notify)
     application = await build_application(
-        build_graph(), session_id, store.persister(), ApplicationState(execution_mode=mode)
+        build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )
     session = Session(
         session_id, application, ports, inbox, store, settings, Limits(), policy_of, gate.change,

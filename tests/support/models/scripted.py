@@ -25,7 +25,7 @@ from sandbur.actions.ports.events import Event, RunFinished, TextDelta
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.middleware_stack import Onion
-from sandbur.agent.graph import build_application, build_graph
+from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.agent.runtime.wiring import DiskWitness
 from sandbur.agent.session.inbox import SessionInbox
@@ -180,7 +180,7 @@ async def open_session(
     await onion.start()
     onion.tell_by(ports.events.notify)
     application = await build_application(
-        build_graph(), session_id, store.persister(), ApplicationState(execution_mode=mode)
+        build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )
     settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
     observe = watch.note if watch is not None else nobody

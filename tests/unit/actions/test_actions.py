@@ -14,7 +14,7 @@ from support.places import ROOT
 
 from sandbur.actions.ports.events import Event, Notice, ToolFinished, ToolStarted
 from sandbur.actions.turn.burr_action import Changes, graph_action
-from sandbur.agent.graph import ACTIONS, build_application, build_graph
+from sandbur.agent.graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.session.position import Position
 from sandbur.state.application import ApplicationState
 from sandbur.state.process.cancellation import over, to_the_end
@@ -135,7 +135,7 @@ async def test_what_a_step_tells_is_heard_before_the_step_ends(store: Store) -> 
     log: list[Any] = []
     ports.events.listener = log.append
     state = ApplicationState(execution_mode="yolo")
-    app = await build_application(build_graph(), "s1", store.persister(), state)
+    app = await build_application(build_graph(), "s1", store.persister(CALLS_START_NEXT), state)
     position = Position("s1", app, store)
     await position.claim(SessionSettings(model=model.name, cwd="/"), "go")
     inputs = {"ports": ports, "user_input": "go"}

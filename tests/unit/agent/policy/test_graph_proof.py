@@ -23,13 +23,14 @@ from sandbur.agent.graph import (
     build_graph,
     next_action,
 )
-from sandbur.agent.policy.graph_proof import EFFECT, UnprovableGraph, prove
+from sandbur.agent.policy.graph_proof import UnprovableGraph, prove
 from sandbur.agent.policy.past.gate_outcomes import made_by_a_person, made_by_the_gate
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
 
 pytestmark = pytest.mark.slow
 
+EFFECT = "execute_tools"
 ASKING = [way for way in TRANSITIONS if way[1] == "human_confirm" and way[0] != EFFECT]
 """The ways to the question. After a round that stopped, whatever comes next would ask, too."""
 ALWAYS = TransitionCondition("always", lambda s: True)
