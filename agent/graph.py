@@ -23,6 +23,12 @@ from ..state.application import ApplicationState
 
 
 class ApplicationTyping(TypingSystem[ApplicationState]):
+    """The typing of one application: the view of its newest state is made once."""
+
+    def __init__(self) -> None:
+        self._state: State[Any] | None = None
+        self._view: ApplicationState | None = None
+
     def state_type(self) -> type[ApplicationState]:
         return ApplicationState
 
@@ -34,8 +40,10 @@ class ApplicationTyping(TypingSystem[ApplicationState]):
 
     def construct_data(self, state: State[Any]) -> ApplicationState:
         """Return a view of the fields; what the store and the actions put in is valid already."""
-        fields = {name: value for name, value in state.get_all().items() if not name.startswith("__")}
-        return ApplicationState.model_construct(**fields)
+        if self._view is None or state is not self._state:
+            fields = {name: value for name, value in state.get_all().items() if not name.startswith("__")}
+            self._state, self._view = state, ApplicationState.model_construct(**fields)
+        return self._view
 
     def construct_state(self, data: ApplicationState) -> State[Any]:
         return State(dict(data), typing_system=self)
@@ -73,7 +81,7 @@ CALLS_START_NEXT = frozenset(
 
 
 class TransitionCondition(Condition):
-    """A condition on the whole state: pure and cheap, for Burr asks it several times a step."""
+    """A condition on the whole state: pure and cheap."""
 
     def __init__(self, name: str, holds: Callable[[ApplicationState], bool]) -> None:
         def test(state: State[ApplicationState]) -> bool:
@@ -154,6 +162,22 @@ def build_graph(transitions: Transitions = TRANSITIONS) -> Graph:
     return builder.with_transitions(*transitions).build()
 
 
+class _SessionGraph(Graph):
+    """The graph of one application. Burr asks for the next action about six times a step: it is found once."""
+
+    def __init__(self, graph: Graph) -> None:
+        vars(self).update(vars(graph))
+        self._asked: State[Any] | None = None
+        self._next: Action | None = None
+
+    def get_next_node(self, prior_step: str | None, state: State[Any], entrypoint: str) -> Action | None:
+        if state is not self._asked:
+            # A state never changes, so that the answer stays the same.
+            self._next = super().get_next_node(prior_step, state, entrypoint)
+            self._asked = state
+        return self._next
+
+
 class _Built(GraphBuilder):
     """Gives the builder of an application a graph as it is: Burr would make a new one of it."""
 
@@ -170,7 +194,7 @@ async def build_application(
 ) -> Application[Any]:
     """Return the application of a session, after its last step, or new with `new_state`."""
     builder: ApplicationBuilder[Any] = ApplicationBuilder()
-    builder.graph_builder = _Built(graph)
+    builder.graph_builder = _Built(_SessionGraph(graph))
     return await (
         builder.with_identifiers(app_id=session_id, partition_key="")
         .with_typing(ApplicationTyping())

@@ -14,7 +14,14 @@ from support.places import ROOT
 
 from sandbur.actions.ports.events import Event, Notice, ToolFinished, ToolStarted
 from sandbur.actions.turn.burr_action import Changes, graph_action
-from sandbur.agent.graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
+from sandbur.agent.graph import (
+    ACTIONS,
+    CALLS_START_NEXT,
+    TRANSITIONS,
+    TransitionCondition,
+    build_application,
+    build_graph,
+)
 from sandbur.agent.session.position import Position
 from sandbur.state.application import ApplicationState
 from sandbur.state.process.cancellation import over, to_the_end
@@ -150,6 +157,34 @@ async def test_what_a_step_tells_is_heard_before_the_step_ends(store: Store) -> 
     ]  # fmt: skip
     started = [event.call_id for event in log if isinstance(event, ToolStarted)]
     assert started == [event.call_id for event in log if isinstance(event, ToolFinished)]
+
+
+async def test_the_next_action_is_looked_for_once_a_state(store: Store) -> None:
+    asked: list[str] = []
+
+    def counting(condition: TransitionCondition) -> TransitionCondition:
+        def holds(state: ApplicationState) -> bool:
+            asked.append(condition.name)
+            return condition.holds(state)
+
+        return TransitionCondition(condition.name, holds)
+
+    ways = tuple((start, end, counting(condition)) for start, end, condition in TRANSITIONS)
+    model = ScriptedModel("hello")
+    ports = scripted_ports(store, model, trace=await store.open_trace("s1"))
+    app = await build_application(
+        build_graph(ways), "s1", store.persister(CALLS_START_NEXT), ApplicationState()
+    )
+    position = Position("s1", app, store)
+    await position.claim(SessionSettings(model=model.name, cwd="/"), "hi")
+    inputs = {"ports": ports, "user_input": "hi"}
+    async for _, step in app.astream_iterate(halt_after=["router"], inputs=inputs):
+        await step.get()
+    assert position.next_action == position.next_action == "prompt"
+    await position.release("done")
+    way_to = {start: [rule.name for origin, _, rule in TRANSITIONS if origin == start] for start in ACTIONS}
+    from_prompt = way_to["prompt"][: way_to["prompt"].index("a message") + 1]
+    assert asked == [*from_prompt, *way_to["router"]]
 
 
 async def test_a_wait_to_the_end_outlasts_every_cancellation() -> None:
