@@ -163,7 +163,7 @@ def build_graph(transitions: Transitions = TRANSITIONS) -> Graph:
 
 
 class _SessionGraph(Graph):
-    """The graph of one application. Burr asks for the next action about six times a step: it is found once."""
+    """The graph of one application. Burr asks for the next action six times a step; it is found once."""
 
     def __init__(self, graph: Graph) -> None:
         vars(self).update(vars(graph))

@@ -11,12 +11,13 @@ class BugsLogged:
     """While entered, an unforeseen exception ends the block, is logged, and is not raised.
 
     What follows the block is the careful answer: a plain question, or a verdict that asks. Deliberate errors
-    are raised.
+    are raised, unless it `stops_all`.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, stops_all: bool = False) -> None:
         """`what` names the thing that was worked out, for the log."""
         self._what = what
+        self._stops_all = stops_all
         self.bug = ""
         """The kind of the exception; empty if there was none."""
 
@@ -26,7 +27,8 @@ class BugsLogged:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, SandburError):
+        is_deliberate = isinstance(error, SandburError) and not self._stops_all
+        if not isinstance(error, Exception) or is_deliberate:
             return False
         self.bug = type(error).__name__
         import logging  # a list of sessions starts without it

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import EventPort, KeptBySession, Masker, Model, Toolbox, ToolSource, Trace
+from ...actions.ports import EventPort, KeptBySession, Masker, Model, Toolbox, ToolSource
 from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
@@ -24,7 +24,8 @@ from ..extensions.active_tools.session_tools import Equipped, close_sources, equ
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.providers import key_names
 from ..session.inbox import SessionInbox
-from ..session.run import Limits, nobody
+from ..session.observers import Observers
+from ..session.run import Limits
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session, whoami
 from .agent_definition import Definition
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
     from ..extensions.hooks.hooks import Hooks
     from ..extensions.mcp.prompts import Prompts
+    from ..extensions.middleware.middleware import Middleware
     from ..extensions.middleware.middleware_stack import Onion
     from ..history.telemetry.session_telemetry import SessionTelemetry
     from ..history.telemetry.telemetry import Telemetry
@@ -73,9 +75,8 @@ class Assembly:
         self._found: dict[Path, ToolSource | None] = {}
         """Tools of packages and projects, by the folder of the sessions that have them."""
         self._telemetry: Telemetry | None = None
-        self._onions: dict[Session, tuple[Onion, Model]] = {}
-        """The middleware of sessions that have any, and the model that it goes around."""
-        self._hooks: dict[Session, Hooks] = {}
+        self._opened: dict[Session, Model] = {}
+        """The sessions that are watched, and the model that their middleware goes around."""
 
     async def session(
         self,
@@ -88,38 +89,47 @@ class Assembly:
         """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, said = await self._confine(settings, session_id) if needs_model else (None, "")
-        onion = self._onion_of(session_id, settings, definition) if needs_model else None
         keys = key_names(self._settings.providers)
         masker = self.masker_of(settings, keys)
+        events = EventPort()
+        observers = Observers(events.notify)
+        telemetry = self._telemetry_of(session_id, masker)
+        more = () if telemetry is None else telemetry.middleware
+        onion = self._onion_of(session_id, settings, definition, more) if needs_model else None
         equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate_of = gates_of(self._settings, self._env, sandbox)
         gate = SessionGate(gate_of, settings)
-        trace = await self._store.open_trace(session_id)
-        telemetry = self._telemetry_of(session_id, trace, masker)
-        own_model = self._model_of(settings, definition, needs_model)
-        model = own_model if telemetry is None else telemetry.overhear(own_model)
+        model = self._model_of(settings, definition, needs_model)
         toolbox = await self._with_files(session_id, equipped.toolbox)
-        places, events = places_of(self._settings.home, session_id), EventPort()
+        places = places_of(self._settings.home, session_id)
         hooks = self._hooks_of(session_id, settings, places, keys, masker, toolbox) if needs_model else None
+        for observer in (telemetry, onion, hooks):
+            if observer is not None:
+                observers.add(observer)
+        trace = observers.around_trace(await self._store.open_trace(session_id))
         inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
         ports = bind_ports(
             settings, gate, model if onion is None else onion.around_model(model),
-            await self._store.open_journal(session_id), trace if telemetry is None else telemetry, masker,
+            await self._store.open_journal(session_id), trace, masker,
             places, self._settings.compress_at, toolbox, withheld=keys, sandbox=sandbox,
-            session_id=session_id, token_counter=counter_of(definition, own_model),
+            session_id=session_id, token_counter=counter_of(definition, model),
             wrap_tool_call=None if onion is None else onion.around_tools(),
             output=output_of(settings, definition.output), advice=hooks, inbox=inbox, events=events,
         )  # fmt: skip
         session = Session(
             session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,
-            self._limits(settings), gate_of, gate.change, nobody if telemetry is None else telemetry.note,
-            (*(() if onion is None else onion.companions), *(() if hooks is None else (hooks,))),
-            by=whoami(self._env),
+            self._limits(settings), gate_of, gate.change, observers, by=whoami(self._env),
         )  # fmt: skip
         await session.read_inbox()
-        await self._accompany(session, hooks, onion, model, events)
+        if hooks is not None:
+            hooks.session.is_resumed = len(session.state.chat_history) > 0
+            hooks.session.mode = lambda: session.state.execution_mode
+        if onion is not None:
+            await onion.start()
+        if observers:
+            self._opened[session] = model
         session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
@@ -143,43 +153,24 @@ class Assembly:
         is_new = not self._store.index.exists(session_id)
         return await equip(settings, definition, brought, sources, search, sandbox, is_new)
 
-    async def _application(self, session_id: str, new_state: ApplicationState) -> "Application[Any]":
+    async def _application(self, session_id: str, new_state: ApplicationState) -> Application[Any]:
         persister = self._store.persister(CALLS_START_NEXT)
         application = await build_application(build_graph(), session_id, persister, new_state)
         _check_position(session_id, application.state, ACTIONS)
         return application
 
-    async def _accompany(
-        self,
-        session: Session,
-        hooks: Hooks | None,
-        onion: Onion | None,
-        model: Model,
-        events: EventPort,
-    ) -> None:
-        """Let hooks and middleware know the session that they go along with."""
-        if hooks is not None:
-            hooks.tell_by(events.notify)
-            hooks.session.is_resumed = len(session.state.chat_history) > 0
-            hooks.session.mode = lambda: session.state.execution_mode
-            self._hooks[session] = hooks
-        if onion is not None:
-            await onion.start()
-            onion.tell_by(events.notify)
-            self._onions[session] = onion, model
-
     async def let_go(self, session: Session) -> None:
         """Forget a session that nobody here goes on with, so that many of them cost nothing."""
         self._store.forget(session.id)
-        model = await self.end_companions(session)
+        model = await self.close_observers(session)
         if model in self._models:
             self._models.remove(model)
             await model.aclose()
 
     async def aclose(self) -> None:
         """Close all but the store and the telemetry."""
-        for session in {**self._onions, **self._hooks}:
-            await self.end_companions(session)
+        for session in list(self._opened):
+            await self.close_observers(session)
         if self._servers:
             await close_sources(self._servers.values())
         for model in self._models:
@@ -281,15 +272,10 @@ class Assembly:
         place = HookPlace(Path(settings.cwd), places.scratch, keys)
         return Hooks(self._settings.hooks, HookSession(session_id, place, masker.text, toolbox))
 
-    async def end_companions(self, session: Session) -> Model:
-        """Let the hooks and the middleware of a session know that it ends; return its model."""
-        if (hooks := self._hooks.pop(session, None)) is not None:
-            await hooks.close()
-        if session not in self._onions:
-            return session.model
-        onion, model = self._onions.pop(session)
-        await onion.stop()
-        return model
+    async def close_observers(self, session: Session) -> Model:
+        """Close the observers of a session that ends; return its model."""
+        await session.observers.close()
+        return self._opened.pop(session, session.model)
 
     def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
         if needs_model and definition.model is not None and definition.model.name == settings.model:
@@ -326,7 +312,7 @@ class Assembly:
             self._sandboxes.append(sandbox)
         return sandbox, said
 
-    def _telemetry_of(self, session_id: str, trace: Trace, masker: Masker) -> SessionTelemetry | None:
+    def _telemetry_of(self, session_id: str, masker: Masker) -> SessionTelemetry | None:
         """Return what tells a collector of this session's runs, if that is switched on."""
         if not self._settings.otel:
             return None
@@ -334,22 +320,28 @@ class Assembly:
             from ..history.telemetry.telemetry import Telemetry
 
             self._telemetry = Telemetry.start(self._env)
-        return self._telemetry.session(session_id, trace, masker) if self._telemetry is not None else None
+        return self._telemetry.session(session_id, masker) if self._telemetry is not None else None
 
     async def end_telemetry(self) -> str:
         """Send what is left to a collector; return what went wrong, empty if nothing did."""
         telemetry, self._telemetry = self._telemetry, None
         return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
 
-    def _onion_of(self, session_id: str, settings: SessionSettings, definition: Definition) -> Onion | None:
+    def _onion_of(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        definition: Definition,
+        more: Sequence[Middleware],
+    ) -> Onion | None:
         """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
-        if not definition.middleware:
+        if not (definition.middleware or more):
             return None
         from ..extensions.middleware.middleware import MiddlewareSession
         from ..extensions.middleware.middleware_stack import Onion
 
         place = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=self._env)
-        return Onion(definition.middleware, place)
+        return Onion((*definition.middleware, *more), place)
 
     def _limits(self, session: SessionSettings) -> Limits:
         limits = Limits.of(self._settings)

@@ -238,7 +238,7 @@ class Runtime:
     async def reload(self, session: Session) -> Session:
         """Open a session anew that went on in another process; the mode and rules of this one stay."""
         self.store.forget(session.id)
-        await self._assembly.end_companions(session)
+        await self._assembly.close_observers(session)
         opened = await self.resume(session.id)
         if opened.state.execution_mode != session.state.execution_mode:
             opened.change_mode(session.state.execution_mode)
@@ -258,7 +258,7 @@ class Runtime:
         new_state = ApplicationState(execution_mode=session.state.execution_mode)
         with self.store.anew(session.id):
             opened = await self._assembly.session(session.id, settings, new_state, definition)
-        await self._assembly.end_companions(session)
+        await self._assembly.close_observers(session)
         opened.carry_over(session)
         opened.notices = tuple(said)
         return opened

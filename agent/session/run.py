@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -51,6 +51,7 @@ from ...state.process.clock import now, text_of
 from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
 from ..graph import HALTS, traits_of
+from .observers import Observers
 from .open_request import OpenRequest
 from .position import Position
 
@@ -190,14 +191,6 @@ def _status(state: ApplicationState, next_action: str) -> RunStatus:
     return "done"
 
 
-Observe = Callable[[Event, ApplicationState], None]
-"""Is told each event as it happens, and the state that its step began with."""
-
-
-def nobody(event: Event, state: ApplicationState) -> None:
-    """Watch nothing."""
-
-
 _log = logging.getLogger("sandbur")
 
 
@@ -217,7 +210,7 @@ class Run:
         inputs: dict[str, Any],
         record_only: bool,
         is_command: bool,
-        observe: Observe,
+        observers: Observers,
     ) -> None:
         """Prepare to run the action `first` with `inputs`, then on until the graph halts."""
         self._position = position
@@ -227,7 +220,7 @@ class Run:
         self._inputs = inputs
         self._record_only = record_only
         self._is_command = is_command
-        self._observe = observe
+        self._observers = observers
         self._kept: KeptReply = None
         self._used = Usage()
         self._used_in_turn: Usage | None = None
@@ -269,7 +262,7 @@ class Run:
         if error is not None and not self._position.is_held:
             raise error
         for finished_call in await self._cut_short():
-            self._observe(finished_call, self._position.state)
+            self._observers.on_event(finished_call, self._position.state)
             yield finished_call
         for event in await self._ending(error, int((time.monotonic() - began) * 1000)):
             yield event
@@ -329,7 +322,7 @@ class Run:
         status = "interrupted" if is_open else end.status
         last = self._last_event(error, bool(end.pending))
         for event in last:
-            self._observe(event, position.state)
+            self._observers.on_event(event, position.state)
         self._ports.trace.add(
             RunEnded(status=status, action=position.next_action, duration_ms=duration_ms, error=failure)
         )
@@ -470,7 +463,7 @@ class Run:
 
     def _tell(self, event: Event, is_committed: bool = False) -> None:
         self._in_order.take(event, is_committed)
-        self._observe(event, self._position.state)
+        self._observers.on_event(event, self._position.state)
         if isinstance(event, TextDelta):
             self._read += event.delta
         elif isinstance(event, Notice) and (event.kind in RETRIES or event.kind == "discarded"):

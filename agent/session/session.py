@@ -32,10 +32,10 @@ from ...state.trace import RunBegan, RunEnded
 from ..runtime.wiring import conditions_of
 from ..version import VERSION
 from .inbox import SessionInbox
+from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
-from .run import Limits, Observe, Run, finished, nobody
-from .run_observer import Companion, accompanied
+from .run import Limits, Run, finished
 
 if TYPE_CHECKING:
     from ..policy.approval_context import Circumstances
@@ -75,8 +75,7 @@ class Session:
         limits: Limits,
         gate_of: Callable[[SessionSettings], Gate],
         change_gate: Callable[[Gate], None],
-        observe: Observe = nobody,
-        companions: Sequence[Companion] = (),
+        observers: Observers | None = None,
         by: str = "",
     ) -> None:
         """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`."""
@@ -91,10 +90,8 @@ class Session:
         self._limits = limits
         self._gate_of = gate_of
         self._change_gate = change_gate
-        self._observe = observe
         self._by = by or whoami()
-        self.companions = tuple(companions)
-        """What goes along with its runs."""
+        self.observers = observers or Observers()
         self._position = Position(session_id, application, store)
         self._run: Run | None = None
         self._is_running = False
@@ -394,17 +391,16 @@ class Session:
         self, first: str | None, inputs: dict[str, Any], record_only: bool = False, is_command: bool = False
     ) -> AsyncIterator[Event]:
         events = self._running(first, inputs, record_only, is_command)
-        if not self.companions or is_command:
+        if not self.observers or is_command:
             return events
-
-        said = None if inputs.get("runs") else inputs.get("user_input")
-        return accompanied(events, said, self.companions)
+        message = None if inputs.get("runs") else inputs.get("user_input")
+        return self.observers.follow(events, message)
 
     async def _running(
         self, first: str | None, inputs: dict[str, Any], record_only: bool, is_command: bool
     ) -> AsyncIterator[Event]:
         run = self._run = Run(
-            self._position, self._ports, self._limits, first, inputs, record_only, is_command, self._observe
+            self._position, self._ports, self._limits, first, inputs, record_only, is_command, self.observers
         )
         is_message = not (is_command or inputs.get("runs"))
         message = person_said(inputs.get("user_input", "")).shown if is_message else ""

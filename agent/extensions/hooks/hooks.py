@@ -8,10 +8,11 @@ from typing import Any
 
 from ....actions.ports import Tool, ToolOutcome
 from ....actions.ports.advice import CallAdvice, PromptAdvice
-from ....actions.ports.events import ApprovalNeeded, Event, RunFinished, StepChanged
+from ....actions.ports.events import ApprovalNeeded, Event, StepChanged
 from ....state.application import ExecutionMode
 from ....state.calls import HookSaid, PendingCall
 from ....state.conversation.messages import Message, ToolUse, encodable, json_object
+from ...session.observers import Observer
 from .answers import HookAnswer, answer_of, joined_answer
 from .declared import HookCommand, HookEvent
 from .program import HookPlace, run_hook
@@ -45,14 +46,12 @@ class HookSession:
     mode: Callable[[], ExecutionMode] = _no_mode
 
 
-class Hooks:
-    """Implements `actions.ports.advice.Advice` and `session.companion.Companion`."""
+class Hooks(Observer):
+    """The hooks of a session: implements `actions.ports.advice.Advice`, and observes its runs."""
 
     def __init__(self, commands: Sequence[HookCommand], session: HookSession) -> None:
         self.session = session
         self._commands = commands
-        self._emit: Callable[[str], None] | None = None
-        self._untold: list[str] = []
         self._context = ""
         """What the start of the session has for the model, until there is a message to add it to."""
         self._about: dict[str, str] = {}
@@ -62,10 +61,6 @@ class Hooks:
         self._is_given_up = False
         self._running: set[asyncio.Task[HookAnswer]] = set()
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
-
-    def tell_by(self, emit: Callable[[str], None]) -> None:
-        """Name what tells the person something while a run's actions run."""
-        self._emit = emit
 
     @property
     def stop_reason(self) -> str:
@@ -137,33 +132,25 @@ class Hooks:
     async def after_compression(self, summary: str) -> None:
         await self._ask("PostCompact", "auto", trigger="auto", compact_summary=summary)
 
-    async def begin(self, text: str | None) -> None:
+    async def before_run(self, text: str | None) -> None:
         self._stop_reason, self._is_given_up = "", False
         if not self._has_begun:
             self._has_begun = True
             source = "resume" if self.session.is_resumed else "startup"
-            self._context = (await self._aside("SessionStart", source, source=source)).context
+            self._context = (await self._ask("SessionStart", source, source=source)).context
 
-    async def showing(self, event: Event) -> None:
+    async def before_event(self, event: Event) -> None:
         if isinstance(event, ApprovalNeeded):
             names = ", ".join(dict.fromkeys(call.tool for call in event.pending))
             kind, message = "permission_prompt", f"A decision is needed about {names}."
-            await self._aside("Notification", kind, notification_type=kind, message=message)
+            await self._ask("Notification", kind, notification_type=kind, message=message)
         elif isinstance(event, StepChanged) and event.status != "pending":
             is_start = event.status == "in_progress"
             about = {"agent_id": event.step_id, "agent_type": "step"}
             if is_start:
-                await self._aside("SubagentStart", "step", **about)
+                await self._ask("SubagentStart", "step", **about)
             else:
-                await self._aside("SubagentStop", "step", **about, last_assistant_message=event.summary or "")
-
-    async def shown(self, event: Event) -> None: ...
-
-    async def end(self, result: RunFinished) -> None: ...
-
-    def untold(self) -> Sequence[str]:
-        told, self._untold = self._untold, []
-        return told
+                await self._ask("SubagentStop", "step", **about, last_assistant_message=event.summary or "")
 
     async def close(self) -> None:
         """Tell that the session ends, if it began; hooks that are slow then are stopped."""
@@ -171,17 +158,9 @@ class Hooks:
             return
         try:
             async with asyncio.timeout(_END_S):
-                await self._aside("SessionEnd", "other", reason="other")
+                await self._ask("SessionEnd", "other", reason="other")
         except TimeoutError:
-            self._untold.append("The hooks of the session's end took too long and were stopped.")
-
-    async def _aside(self, event: HookEvent, *names: str, **said: Any) -> HookAnswer:
-        """Ask outside of the actions, when nobody may hear what they tell."""
-        emit, self._emit = self._emit, None
-        try:
-            return await self._ask(event, *names, **said)
-        finally:
-            self._emit = emit
+            self.notify("The hooks of the session's end took too long and were stopped.")
 
     async def _ask(self, event: HookEvent, *names: str, **said: Any) -> HookAnswer:
         """Run the hooks of an event at once; return what they say together, without secrets."""
@@ -203,7 +182,7 @@ class Hooks:
         self._running.difference_update(runs)
         answer = joined_answer(run.result() for run in runs if not run.cancelled())
         for notice in answer.notices:
-            self._notify(notice)
+            self.notify(notice)
         return answer
 
     async def _run(self, hook: HookCommand, given: str) -> HookAnswer:
@@ -229,12 +208,6 @@ class Hooks:
 
     def _stop(self, answer: HookAnswer) -> None:
         self._stop_reason = self._stop_reason or answer.stop_reason
-
-    def _notify(self, text: str) -> None:
-        if self._emit is None:
-            self._untold.append(text)
-        else:
-            self._emit(text)
 
 
 def _call(call: ToolUse | PendingCall) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from ....actions.ports import Model, Tool, WrapToolCall
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....state.errors import MiddlewareError, SandburError
+from ...session.observers import Observer
 from .layer import name_of
 from .lifecycle import Lifecycle, LifecycleMoment, is_overridden
 from .middleware import Middleware, MiddlewareSession
@@ -60,8 +61,8 @@ def _check_signature(middleware: Middleware, name: str) -> None:
         ) from None
 
 
-class Onion:
-    """Wraps what a session is bound to, and is its companion (`agent/session/run_observer.py`)."""
+class Onion(Observer):
+    """Wraps the model and the tools of a session, and observes its runs."""
 
     def __init__(self, middleware: Iterable[Middleware], session: MiddlewareSession) -> None:
         """Take them in any order; raises `MiddlewareError`."""
@@ -69,9 +70,7 @@ class Onion:
         self._layers = in_order(middleware)
         self._lifecycle = Lifecycle(self._layers, session)
         self._started: list[Middleware] = []
-        self._untold: list[str] = []
-        self._emit: Callable[[str], None] | None = None
-        session.notify = self._notify
+        session.notify = lambda text: self.notify(text)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -91,10 +90,6 @@ class Onion:
             return LayeredTools(layers, self._lifecycle)
         return None
 
-    def tell_by(self, emit: Callable[[str], None]) -> None:
-        """Name what tells the person something while a run's actions run."""
-        self._emit = emit
-
     async def start(self) -> None:
         """Tell them that the session opens; raises `SandburError`, after those that started were stopped."""
         for each in self._layers:
@@ -112,44 +107,27 @@ class Onion:
             try:
                 await self._lifecycle.call(each, each.on_stop, self.session)
             except SandburError as error:
-                self._untold.append(error.message)
+                self.notify(error.message)
 
-    @property
-    def companions(self) -> tuple[Self, ...]:
-        """What goes along with the session's runs: this, unless it is empty."""
-        return (self,) if self._layers else ()
+    async def before_run(self, text: str | None) -> None:
+        await self._tell("before_reply", text)
 
-    async def begin(self, text: str | None) -> None:
-        await self._along("before_reply", text)
-
-    async def showing(self, event: Event) -> None:
+    async def before_event(self, event: Event) -> None:
         if isinstance(event, ToolFinished):
-            await self._along("after_observing", event)
-        await self._along("before_printing", event)
+            await self._tell("after_observing", event)
+        await self._tell("before_printing", event)
+        if isinstance(event, RunFinished):
+            await self._tell("after_reply", event)
 
-    async def shown(self, event: Event) -> None:
-        await self._along("after_printing", event)
+    async def after_event(self, event: Event) -> None:
+        await self._tell("after_printing", event)
 
-    async def end(self, result: RunFinished) -> None:
-        await self._along("after_reply", result)
+    async def close(self) -> None:
+        await self.stop()
 
-    def untold(self) -> list[str]:
-        told, self._untold = self._untold, []
-        return told
-
-    async def _along(self, moment: LifecycleMoment, *said: Any) -> None:
-        """Tell of what is no part of an action; nobody may hear an action's events just then."""
-        emit, self._emit = self._emit, None
-        try:
-            self._untold += await self._lifecycle.tell(moment, *said)
-        finally:
-            self._emit = emit
-
-    def _notify(self, text: str) -> None:
-        if self._emit is None:
-            self._untold.append(text)
-        else:
-            self._emit(text)
+    async def _tell(self, moment: LifecycleMoment, *about: Any) -> None:
+        for problem in await self._lifecycle.tell(moment, *about):
+            self.notify(problem)
 
     def _wrapping(self, method: str) -> Sequence[Middleware]:
         return [each for each in self._layers if is_overridden(each, method)]

@@ -1,10 +1,11 @@
 """Hears all that the runs of one session tell, and has it passed on as telemetry."""
 
+import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 
-from ....actions.ports import Model, ModelEvent, ModelRequest, Reply, Trace
+from ....actions.ports import ModelRequest, Reply
 from ....actions.ports.events import (
     ApprovalNeeded,
     Event,
@@ -14,79 +15,68 @@ from ....actions.ports.events import (
     ToolRequested,
     ToolStarted,
 )
-from ....actions.turn.model_call import WrappedModel
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
 from ....state.trace import ModelCalled, RunBegan, RunEnded, TraceRecord
+from ...extensions.middleware.middleware import Middleware, NextModelCall
+from ...session.observers import Observer
 from . import names
 from .spans import Attributes, Content, Outlet, RunSpan
 
 
-class OverheardModel(WrappedModel):
-    """Passes everything on as it comes."""
+class RequestTap(Middleware):
+    """Keeps the newest request of the model, as it is sent, and the reply to it."""
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
+    priority = sys.maxsize
+
+    def __init__(self) -> None:
         self.request: ModelRequest | None = None
-        """The last one; None before the first."""
         self.reply: Reply | None = None
-        """The answer to it; None as long as there is none."""
+        """None as long as there is none."""
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
         self.request, self.reply = request, None
-        async for event in self._model.stream(request):
-            if isinstance(event, Reply):
-                self.reply = event
-            yield event
+        self.reply = await next(request)
+        return self.reply
 
 
 _TOLD = (ApprovalNeeded, MessageAdded, Notice, ToolFinished, ToolRequested, ToolStarted)
 
 
-class SessionTelemetry:
-    """Stands in front of the session's trace; one run at a time.
+class SessionTelemetry(Observer):
+    """Exports the runs of one session, one run at a time.
 
     What takes time is left to the outlet's worker: only the beginning of a run is not, because the store
     wants the id of its trace.
     """
 
     def __init__(
-        self, session_id: str, log: Trace, outlet: Outlet, mask: Callable[[str], str], has_content: bool
+        self, session_id: str, outlet: Outlet, mask: Callable[[str], str], has_content: bool
     ) -> None:
+        self.middleware = (RequestTap(),) if has_content else ()
+        """What has to go around the model: requests and replies are seen only where content is exported."""
         self._session_id = session_id
-        self._log = log
         self._outlet = outlet
         self._mask = mask
         self._content = Content(mask) if has_content else None
-        self._model: OverheardModel | None = None
         self._run: RunSpan | None = None
 
-    def overhear(self, model: Model) -> Model:
-        """Return the model to use; what it says is heard only where content is exported."""
-        if self._content is None:
-            return model
-        self._model = OverheardModel(model)
-        return self._model
+    @property
+    def trace_id(self) -> str:
+        return "" if self._run is None else self._run.trace_id
 
-    def add(self, record: TraceRecord) -> None:
-        """Export a record and pass it on; the beginning of a run takes the id of its trace along."""
+    def on_record(self, record: TraceRecord) -> None:
         run, at_ns = self._run, time.time_ns()
         if isinstance(record, RunBegan):
             self._run = RunSpan(self._outlet, self._session_id, record, at_ns, self._mask)
-            record = record.model_copy(update={"trace_id": self._run.trace_id})
         elif isinstance(record, ModelCalled) and run is not None:
-            said = (self._model.request, self._model.reply) if self._model is not None else (None, None)
-            self._outlet.worker.do(partial(self._called, run, record, *said))
+            (tap,) = self.middleware or (RequestTap(),)
+            self._outlet.worker.do(partial(self._called, run, record, tap.request, tap.reply))
         elif isinstance(record, RunEnded) and run is not None:
             self._run = None
             self._outlet.worker.do(partial(run.end, record, at_ns))
-        self._log.add(record)
 
-    async def flush(self) -> None:
-        await self._log.flush()
-
-    def note(self, event: Event, state: ApplicationState) -> None:
-        """Export what an event tells; `state` is what its step began with."""
+    def on_event(self, event: Event, state: ApplicationState) -> None:
         if self._run is not None and isinstance(event, _TOLD):
             self._outlet.worker.do(partial(self._noted, self._run, event, state, time.time_ns()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ....actions.ports import Masker, Trace
+from ....actions.ports import Masker
 from ....state.errors import ConfigError
 from ....state.process.installation import install_command
 from ...version import VERSION
@@ -49,11 +49,11 @@ class Telemetry:
         except ValueError as invalid:
             raise ConfigError(f"OpenTelemetry does not take its settings: {invalid}") from None
 
-    def session(self, session_id: str, log: Trace, masker: Masker) -> SessionTelemetry:
-        """Return what watches the runs of one session."""
+    def session(self, session_id: str, masker: Masker) -> SessionTelemetry:
+        """Return the observer of one session."""
         from .session_telemetry import SessionTelemetry
 
-        return SessionTelemetry(session_id, log, self._outlet, masker.text, self._has_content)
+        return SessionTelemetry(session_id, self._outlet, masker.text, self._has_content)
 
     def close(self) -> str:
         """Send what waits, for a few seconds at most; return what a person should know, or nothing."""

@@ -15,6 +15,7 @@ from sandbur.agent.extensions.middleware.middleware_stack import Onion
 from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.runtime.wiring import SessionGate, bind_ports, places_of, policy_of
 from sandbur.agent.session.inbox import SessionInbox
+from sandbur.agent.session.observers import Observers
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
@@ -51,8 +52,10 @@ async def open_real(
     toolbox, events = builtin_tools() if toolbox is None else toolbox, EventPort()
     masker, places = masker_for(env, folder, key), places_of(config.home, session_id)
     hook = hooks_of(session_id, HookPlace(folder, places.scratch), masker, toolbox, hooks or {})
-    if hook is not None:
-        hook.tell_by(events.notify)
+    observers = Observers(events.notify)
+    for observer in (onion if middleware else None, hook):
+        if observer is not None:
+            observers.add(observer)
     inbox = SessionInbox(store.inbox(session_id), masker, hook, events.notify)
     ports = bind_ports(
         settings,
@@ -70,13 +73,12 @@ async def open_real(
         inbox=inbox,
         events=events,
     )
-    onion.tell_by(events.notify)
     application = await build_application(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )
     session = Session(
         session_id, application, ports, inbox, store, settings, Limits(), policy_of, gate.change,
-        companions=(*onion.companions, *([] if hook is None else [hook])),
+        observers,
     )  # fmt: skip
     if hook is not None:
         hook.session.mode = lambda: session.state.execution_mode

@@ -10,6 +10,7 @@ from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.masking.span import SecretSpan
 from sandbur.actions.ports import (
     BadArguments,
+    EventPort,
     ModelEvent,
     ModelRequest,
     Ports,
@@ -29,7 +30,8 @@ from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.agent.runtime.wiring import DiskWitness
 from sandbur.agent.session.inbox import SessionInbox
-from sandbur.agent.session.run import Limits, nobody
+from sandbur.agent.session.observers import Observers
+from sandbur.agent.session.run import Limits
 from sandbur.agent.session.session import Session
 from sandbur.state.application import ApplicationState, ExecutionMode, Usage
 from sandbur.state.calls import Effect
@@ -169,21 +171,25 @@ async def open_session(
     telemetry: Telemetry | None = None,
     middleware: Sequence[Middleware] = (),
 ) -> Session:
+    events = EventPort()
+    observers = Observers(events.notify)
+    if telemetry is not None:
+        observer = telemetry.session(session_id, MasksNothing())
+        observers.add(observer)
+        middleware = (*middleware, *observer.middleware)
     onion = Onion(middleware, MiddlewareSession(session_id, model.name, Path.cwd()))
-    log = await store.open_trace(session_id)
-    watch = telemetry.session(session_id, log, MasksNothing()) if telemetry is not None else None
-    heard = watch.overhear(model) if watch is not None else model
-    around = onion.around_model(heard)
-    ports = scripted_ports(store, around, *tools, session_id=session_id, trace=watch or log, gate=gate)
-    inbox = SessionInbox(store.inbox(session_id), ports.masker, None, ports.events.notify)
-    ports = replace(ports, wrap_tool_call=onion.around_tools(), inbox=inbox)
+    if middleware:
+        observers.add(onion)
+    trace = observers.around_trace(await store.open_trace(session_id))
+    around = onion.around_model(model)
+    ports = scripted_ports(store, around, *tools, session_id=session_id, trace=trace, gate=gate)
+    inbox = SessionInbox(store.inbox(session_id), ports.masker, None, events.notify)
+    ports = replace(ports, wrap_tool_call=onion.around_tools(), inbox=inbox, events=events)
     await onion.start()
-    onion.tell_by(ports.events.notify)
     application = await build_application(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )
     settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
-    observe = watch.note if watch is not None else nobody
     return Session(
         session_id,
         application,
@@ -194,8 +200,7 @@ async def open_session(
         limits or Limits(),
         lambda _: ports.gate,
         lambda _: None,
-        observe,
-        onion.companions,
+        observers,
     )
 
 

@@ -10,7 +10,6 @@ from support.models.real_ports import open_real
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
 
 from sandbur.actions.ports.events import Notice
-from sandbur.agent.extensions.hooks.hooks import Hooks
 from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import ContextFull
 from sandbur.state.store.store import Store
@@ -133,9 +132,7 @@ async def test_a_question_and_a_plans_steps_are_told(store: Store, folder: Path)
 async def test_the_end_of_a_session_is_told_and_waits_for_nobody(store: Store, folder: Path) -> None:
     session = await open_real(store, ScriptedModel("a"), folder, hooks={"SessionEnd": hook(KEEP)})
     await collect(session.send("one"))
-    [hooks] = session.companions
-    assert isinstance(hooks, Hooks)
-    await hooks.close()
+    await session.observers.close()
     assert [one["hook_event_name"] for one in given(folder)] == ["SessionEnd"]
 
 
@@ -152,7 +149,7 @@ async def test_what_a_hook_says_to_the_person_is_a_notice(store: Store, folder: 
 
 async def test_a_hook_of_no_event_costs_nothing(store: Store) -> None:
     session = await open_session(store, ScriptedModel("a"), Recorder())
-    assert session.companions == ()
+    assert not session.observers
 
 
 async def test_a_hook_gets_no_key_of_a_provider(

@@ -1,0 +1,146 @@
+"""Observers: they see what happens in the runs of a session, and change nothing of it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import cast
+
+from ...actions.ports import Trace
+from ...actions.ports.events import Event, Notice, RunFinished
+from ...actions.turn.bugs_logged import BugsLogged
+from ...state.application import ApplicationState
+from ...state.trace import RunBegan, TraceRecord
+
+
+def _drop(text: str) -> None:
+    pass
+
+
+class Observer:
+    """Override what you need. An exception in an observer goes to the log, and the run goes on."""
+
+    notify: Callable[[str], None] = staticmethod(_drop)
+    """Tells the person something, as a notice of the run; set when the observer is added to a session."""
+
+    def on_event(self, event: Event, state: ApplicationState) -> None:
+        """An action emits an event; `state` is what its step began with. The action waits for this."""
+
+    def on_record(self, record: TraceRecord) -> None:
+        """A trace record is about to be added."""
+
+    @property
+    def trace_id(self) -> str:
+        """The id under which it exports the current run, stored when the run begins; empty: none."""
+        return ""
+
+    async def before_run(self, text: str | None) -> None:
+        """A run begins, with a person's message or without one; it waits for this."""
+
+    async def before_event(self, event: Event) -> None:
+        """An event is about to reach the reader of the run, who waits for this."""
+
+    async def after_event(self, event: Event) -> None:
+        """The reader of the run asks for the next event, so this one was taken."""
+
+    async def close(self) -> None:
+        """The session closes."""
+
+
+class Observers:
+    """The observers of one session."""
+
+    def __init__(self, emit: Callable[[str], None] = _drop) -> None:
+        """`emit` shows the person a notice while the actions of a run run."""
+        self._emit = emit
+        self._observers: list[Observer] = []
+        self._is_between_actions = False
+        self._notices: list[str] = []
+
+    def add(self, observer: Observer) -> None:
+        observer.notify = self._notify
+        self._observers.append(observer)
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def on_event(self, event: Event, state: ApplicationState) -> None:
+        for each in self._observers:
+            with _logged(each):
+                each.on_event(event, state)
+
+    def around_trace(self, trace: Trace) -> Trace:
+        """Return the trace to use, whose records the observers see."""
+        return _ObservedTrace(trace, self._observers)
+
+    async def follow(self, events: AsyncIterator[Event], text: str | None) -> AsyncIterator[Event]:
+        """Yield the events of a run, each after all observers have seen it; `text` is the message."""
+        # A reader that stops ends the run now, and not when the generator is collected.
+        async with aclosing(cast("AsyncGenerator[Event]", events)):
+            await self._tell(lambda each: each.before_run(text))
+            async for event in events:
+                await self._tell(lambda each, event=event: each.before_event(event))
+                is_last = isinstance(event, RunFinished)
+                # The result is the last event, so that notices come before it.
+                for notice in self._take_notices() if is_last else ():
+                    yield notice
+                yield event
+                await self._tell(lambda each, event=event: each.after_event(event))
+                for notice in () if is_last else self._take_notices():
+                    yield notice
+
+    async def close(self) -> None:
+        """Close them, the newest first."""
+        self._is_between_actions = True
+        while self._observers:
+            each = self._observers.pop()
+            with _logged(each):
+                await each.close()
+
+    def _notify(self, text: str) -> None:
+        if self._is_between_actions:
+            self._notices.append(text)
+        else:
+            self._emit(text)
+
+    def _take_notices(self) -> list[Notice]:
+        notices, self._notices = self._notices, []
+        return [Notice(text) for text in notices]
+
+    async def _tell(self, call: Callable[[Observer], Awaitable[None]]) -> None:
+        """Call each observer outside of the actions, where an emitted event would have no reader."""
+        self._is_between_actions = True
+        try:
+            for each in self._observers:
+                with _logged(each):
+                    await call(each)
+        finally:
+            self._is_between_actions = False
+
+
+class _ObservedTrace:
+    """A trace whose records observers see before they are added."""
+
+    def __init__(self, trace: Trace, observers: Sequence[Observer]) -> None:
+        self._trace = trace
+        self._observers = observers
+
+    def add(self, record: TraceRecord) -> None:
+        for each in self._observers:
+            with _logged(each):
+                each.on_record(record)
+        if isinstance(record, RunBegan) and (trace_id := self._trace_id()):
+            record = record.model_copy(update={"trace_id": trace_id})
+        self._trace.add(record)
+
+    async def flush(self) -> None:
+        await self._trace.flush()
+
+    def _trace_id(self) -> str:
+        for each in self._observers:
+            with _logged(each):
+                if trace_id := each.trace_id:
+                    return trace_id
+        return ""
+
+
+def _logged(observer: Observer) -> BugsLogged:
+    return BugsLogged(f"what {type(observer).__name__} observes", stops_all=True)
