@@ -173,7 +173,7 @@ class _SessionGraph(Graph):
     def get_next_node(self, prior_step: str | None, state: State[Any], entrypoint: str) -> Action | None:
         if state is not self._asked:
             # A state never changes, so that the answer stays the same.
-            self._next = super().get_next_node(prior_step, state, entrypoint)
+            self._next = super().get_next_node(prior_step, state, entrypoint)  # pyright: ignore[reportUnknownMemberType]
             self._asked = state
         return self._next
 

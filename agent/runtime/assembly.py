@@ -105,9 +105,7 @@ class Assembly:
         toolbox = await self._with_files(session_id, equipped.toolbox)
         places = places_of(self._settings.home, session_id)
         hooks = self._hooks_of(session_id, settings, places, keys, masker, toolbox) if needs_model else None
-        for observer in (telemetry, onion, hooks):
-            if observer is not None:
-                observers.add(observer)
+        observers.add(telemetry, onion, hooks)
         trace = observers.around_trace(await self._store.open_trace(session_id))
         inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
         ports = bind_ports(
@@ -124,8 +122,7 @@ class Assembly:
         )  # fmt: skip
         await session.read_inbox()
         if hooks is not None:
-            hooks.session.is_resumed = len(session.state.chat_history) > 0
-            hooks.session.mode = lambda: session.state.execution_mode
+            hooks.begin_session(session)
         if onion is not None:
             await onion.start()
         if observers:

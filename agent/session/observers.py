@@ -1,7 +1,7 @@
 """Observers: they see what happens in the runs of a session, and change nothing of it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import cast
 
 from ...actions.ports import Trace
@@ -52,12 +52,16 @@ class Observers:
         """`emit` shows the person a notice while the actions of a run run."""
         self._emit = emit
         self._observers: list[Observer] = []
-        self._is_between_actions = False
+        self._is_acting = False
+        """True while an event of an action reaches the reader of a run."""
         self._notices: list[str] = []
 
-    def add(self, observer: Observer) -> None:
-        observer.notify = self._notify
-        self._observers.append(observer)
+    def add(self, *observers: Observer | None) -> None:
+        """Add those that are there, in the order in which they are called."""
+        for observer in observers:
+            if observer is not None:
+                observer.notify = self._notify
+                self._observers.append(observer)
 
     def __bool__(self) -> bool:
         return bool(self._observers)
@@ -74,7 +78,7 @@ class Observers:
     async def follow(self, events: AsyncIterator[Event], text: str | None) -> AsyncIterator[Event]:
         """Yield the events of a run, each after all observers have seen it; `text` is the message."""
         # A reader that stops ends the run now, and not when the generator is collected.
-        async with aclosing(cast("AsyncGenerator[Event]", events)):
+        async with aclosing(cast("AsyncGenerator[Event]", events)), self._acting():
             await self._tell(lambda each: each.before_run(text))
             async for event in events:
                 await self._tell(lambda each, event=event: each.before_event(event))
@@ -89,17 +93,24 @@ class Observers:
 
     async def close(self) -> None:
         """Close them, the newest first."""
-        self._is_between_actions = True
         while self._observers:
             each = self._observers.pop()
             with _logged(each):
                 await each.close()
 
     def _notify(self, text: str) -> None:
-        if self._is_between_actions:
-            self._notices.append(text)
-        else:
+        if self._is_acting:
             self._emit(text)
+        else:
+            self._notices.append(text)
+
+    @asynccontextmanager
+    async def _acting(self, is_acting: bool = True) -> AsyncGenerator[None]:
+        before, self._is_acting = self._is_acting, is_acting
+        try:
+            yield
+        finally:
+            self._is_acting = before
 
     def _take_notices(self) -> list[Notice]:
         notices, self._notices = self._notices, []
@@ -107,13 +118,10 @@ class Observers:
 
     async def _tell(self, call: Callable[[Observer], Awaitable[None]]) -> None:
         """Call each observer outside of the actions, where an emitted event would have no reader."""
-        self._is_between_actions = True
-        try:
+        async with self._acting(False):
             for each in self._observers:
                 with _logged(each):
                     await call(each)
-        finally:
-            self._is_between_actions = False
 
 
 class _ObservedTrace:

@@ -59,7 +59,6 @@ def everywhere(rule: Callable[[str], None]) -> Callable[[], None]:
 
 
 SHORT_IDEAS = {
-    "actions/vibe_result_analyzer.py": "each of the nine actions is a file",
     "agent/version.py": "read by the build, too",
     "ui/__main__.py": "lets `python -m sandbur` be the command",
 }
@@ -71,7 +70,6 @@ ONE_IMPORTER = {
     "agent/models/transport/aws_events.py": "a wire format that needs an optional library",
     "agent/extensions/active_tools/equip_tools.py": "each tool is a file",
     "agent/models/demo/sample.py": "makes a value of a JSON schema, and knows nothing of the demo",
-    "agent/session/run_observer.py": "what a model learns that is not part of the conversation",
 }
 """Modules under 60 lines that only a neighbour imports, with their reason."""
 

@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ....actions.ports import Tool, ToolOutcome
 from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.ports.events import ApprovalNeeded, Event, StepChanged
-from ....state.application import ExecutionMode
+from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import HookSaid, PendingCall
 from ....state.conversation.messages import Message, ToolUse, encodable, json_object
 from ...session.observers import Observer
@@ -46,6 +46,13 @@ class HookSession:
     mode: Callable[[], ExecutionMode] = _no_mode
 
 
+class ObservedSession(Protocol):
+    """What hooks read of the session that they observe."""
+
+    @property
+    def state(self) -> ApplicationState: ...
+
+
 class Hooks(Observer):
     """The hooks of a session: implements `actions.ports.advice.Advice`, and observes its runs."""
 
@@ -61,6 +68,11 @@ class Hooks(Observer):
         self._is_given_up = False
         self._running: set[asyncio.Task[HookAnswer]] = set()
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    def begin_session(self, session: ObservedSession) -> None:
+        """Take over from the session whether it has a past, and ask it for its mode from now on."""
+        self.session.is_resumed = len(session.state.chat_history) > 0
+        self.session.mode = lambda: session.state.execution_mode
 
     @property
     def stop_reason(self) -> str:

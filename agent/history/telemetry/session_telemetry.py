@@ -31,13 +31,13 @@ class RequestTap(Middleware):
 
     def __init__(self) -> None:
         self.request: ModelRequest | None = None
-        self.reply: Reply | None = None
+        self.newest_reply: Reply | None = None
         """None as long as there is none."""
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
-        self.request, self.reply = request, None
-        self.reply = await next(request)
-        return self.reply
+        self.request, self.newest_reply = request, None
+        self.newest_reply = await next(request)
+        return self.newest_reply
 
 
 _TOLD = (ApprovalNeeded, MessageAdded, Notice, ToolFinished, ToolRequested, ToolStarted)
@@ -71,7 +71,7 @@ class SessionTelemetry(Observer):
             self._run = RunSpan(self._outlet, self._session_id, record, at_ns, self._mask)
         elif isinstance(record, ModelCalled) and run is not None:
             (tap,) = self.middleware or (RequestTap(),)
-            self._outlet.worker.do(partial(self._called, run, record, tap.request, tap.reply))
+            self._outlet.worker.do(partial(self._called, run, record, tap.request, tap.newest_reply))
         elif isinstance(record, RunEnded) and run is not None:
             self._run = None
             self._outlet.worker.do(partial(run.end, record, at_ns))

@@ -53,9 +53,7 @@ async def open_real(
     masker, places = masker_for(env, folder, key), places_of(config.home, session_id)
     hook = hooks_of(session_id, HookPlace(folder, places.scratch), masker, toolbox, hooks or {})
     observers = Observers(events.notify)
-    for observer in (onion if middleware else None, hook):
-        if observer is not None:
-            observers.add(observer)
+    observers.add(onion if middleware else None, hook)
     inbox = SessionInbox(store.inbox(session_id), masker, hook, events.notify)
     ports = bind_ports(
         settings,
@@ -81,8 +79,7 @@ async def open_real(
         observers,
     )  # fmt: skip
     if hook is not None:
-        hook.session.mode = lambda: session.state.execution_mode
-        hook.session.is_resumed = len(session.state.chat_history) > 0
+        hook.begin_session(session)
     return session
 
 

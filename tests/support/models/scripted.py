@@ -30,7 +30,7 @@ from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.agent.runtime.wiring import DiskWitness
 from sandbur.agent.session.inbox import SessionInbox
-from sandbur.agent.session.observers import Observers
+from sandbur.agent.session.observers import Observer, Observers
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.session import Session
 from sandbur.state.application import ApplicationState, ExecutionMode, Usage
@@ -170,17 +170,19 @@ async def open_session(
     gate: Any = None,
     telemetry: Telemetry | None = None,
     middleware: Sequence[Middleware] = (),
+    observers: Sequence[Observer] = (),
 ) -> Session:
     events = EventPort()
-    observers = Observers(events.notify)
+    watching = Observers(events.notify)
+    watching.add(*observers)
     if telemetry is not None:
         observer = telemetry.session(session_id, MasksNothing())
-        observers.add(observer)
+        watching.add(observer)
         middleware = (*middleware, *observer.middleware)
     onion = Onion(middleware, MiddlewareSession(session_id, model.name, Path.cwd()))
     if middleware:
-        observers.add(onion)
-    trace = observers.around_trace(await store.open_trace(session_id))
+        watching.add(onion)
+    trace = watching.around_trace(await store.open_trace(session_id))
     around = onion.around_model(model)
     ports = scripted_ports(store, around, *tools, session_id=session_id, trace=trace, gate=gate)
     inbox = SessionInbox(store.inbox(session_id), ports.masker, None, events.notify)
@@ -200,7 +202,7 @@ async def open_session(
         limits or Limits(),
         lambda _: ports.gate,
         lambda _: None,
-        observers,
+        watching,
     )
 
 

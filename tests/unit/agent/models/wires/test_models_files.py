@@ -15,7 +15,6 @@ from sandbur.actions.turn.model_call import reads, refusal_of
 from sandbur.agent.extensions.middleware.lifecycle import Lifecycle
 from sandbur.agent.extensions.middleware.middleware import MiddlewareSession
 from sandbur.agent.extensions.middleware.model_layers import LayeredModel
-from sandbur.agent.history.telemetry.session_telemetry import OverheardModel
 from sandbur.agent.models.model import FallbackModel, NoModel
 from sandbur.state.conversation.messages import (
     Document,
@@ -171,14 +170,13 @@ async def test_what_the_name_of_a_model_says_is_believed(name: str):
         both = FallbackModel([model, NoModel("x/y")])
         for around in (
             both,
-            OverheardModel(both),
             LayeredModel(model, (), Lifecycle((), MiddlewareSession("s", "m", Path()))),
         ):
             assert refusal_of(around, PICTURE) == takes_none
 
 
 def test_what_a_model_does_not_say_is_not_known_through_what_is_around_it():
-    silent = OverheardModel(NoModel("x/y"))
+    silent = LayeredModel(NoModel("x/y"), (), Lifecycle((), MiddlewareSession("s", "m", Path())))
     assert refusal_of(silent, PICTURE) is None
     assert not reads(silent, PICTURE)
 
