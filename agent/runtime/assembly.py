@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
     from ..extensions.hooks.hooks import Hooks
     from ..extensions.mcp.prompts import Prompts
-    from ..extensions.middleware.middleware import Middleware
     from ..extensions.middleware.middleware_stack import Onion
     from ..history.telemetry.session_telemetry import SessionTelemetry
     from ..history.telemetry.telemetry import Telemetry
@@ -94,8 +93,7 @@ class Assembly:
         events = EventPort()
         observers = Observers(events.notify)
         telemetry = self._telemetry_of(session_id, masker)
-        more = () if telemetry is None else telemetry.middleware
-        onion = self._onion_of(session_id, settings, definition, more) if needs_model else None
+        onion = self._onion_of(session_id, settings, definition, telemetry) if needs_model else None
         equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
@@ -329,16 +327,17 @@ class Assembly:
         session_id: str,
         settings: SessionSettings,
         definition: Definition,
-        more: Sequence[Middleware],
+        telemetry: SessionTelemetry | None,
     ) -> Onion | None:
         """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
-        if not (definition.middleware or more):
+        layers = (*definition.middleware, *(() if telemetry is None else telemetry.middleware))
+        if not layers:
             return None
         from ..extensions.middleware.middleware import MiddlewareSession
         from ..extensions.middleware.middleware_stack import Onion
 
         place = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=self._env)
-        return Onion((*definition.middleware, *more), place)
+        return Onion(layers, place)
 
     def _limits(self, session: SessionSettings) -> Limits:
         limits = Limits.of(self._settings)
