@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from ...agent.config.settings import (
     EFFORTS,
@@ -74,7 +73,7 @@ class Action(NamedTuple):
     """The module in the command's package that does it, and its function there."""
 
 
-class Command(Declared, ABC):
+class Command(Declared):
     """One command line: a command's fields are its flags, and `run` does it."""
 
     GROUPS: ClassVar[tuple[str, ...]] = ("place",)
@@ -107,9 +106,16 @@ class Command(Declared, ABC):
     def check(self) -> None:
         """Raise `UsageError` for flags that do not go together."""
 
-    @abstractmethod
+    HOME: ClassVar[str] = ""
+    """The module that does it, relative to the package of the class, and its function there."""
+
     async def run(self) -> int:
-        """Do it; return the exit code."""
+        """Import what does it, do it, and return the exit code."""
+        return await self._load(self.HOME)(self)
+
+    def _load(self, home: str) -> Callable[[Self], Awaitable[int]]:
+        module, _, function = home.rpartition(".")
+        return getattr(import_module(f".{module}", type(self).__module__.rpartition(".")[0]), function)
 
 
 class ActionCommand(Command):
@@ -118,9 +124,7 @@ class ActionCommand(Command):
     action: str
 
     async def run(self) -> int:
-        module, _, function = self.ACTIONS[self.action].home.rpartition(".")
-        package = type(self).__module__.rpartition(".")[0]
-        return await getattr(import_module(f".{module}", package), function)(self)
+        return await self._load(self.ACTIONS[self.action].home)(self)
 
 
 class Progress(NamedTuple):
@@ -165,56 +169,58 @@ COMMANDS: Mapping[str, Listed] = {
         "sessions.command.SessionsCommand",
         "list, show, rename, verify, delete, prune, export or import sessions",
     ),
-    "approve": Listed("decide.DecideCommand", "let waiting tool calls of a session run, and carry it on"),
-    "deny": Listed("decide.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
+    "approve": Listed(
+        "runs.command.DecideCommand", "let waiting tool calls of a session run, and carry it on"
+    ),
+    "deny": Listed("runs.command.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
     "settle": Listed(
-        "decide.SettleCommand",
+        "runs.command.SettleCommand",
         "say what came of a call that nobody knows the outcome of, and carry the session on",
     ),
     "steer": Listed(
-        "steer.SteerCommand",
+        "runs.command.SteerCommand",
         "say something to a session that runs elsewhere, or goes on later",
     ),
     "resume": Listed(
-        "resume.ResumeCommand",
+        "runs.command.ResumeCommand",
         "carry on every session whose time has come (for cron or a timer)",
     ),
-    "fork": Listed("past.fork.ForkCommand", "start a new session from a point of another"),
+    "fork": Listed("past.command.ForkCommand", "start a new session from a point of another"),
     "policy": Listed(
         "policy.command.PolicyCommand",
         "what the gate says to a command, would have said to past calls, and which rules would help",
     ),
     "graph": Listed("graph.GraphCommand", "print the state machine"),
-    "doctor": Listed("setup.doctor.DoctorCommand", "check this installation"),
+    "doctor": Listed("setup.command.DoctorCommand", "check this installation"),
     "ui": Listed(
         "tracking.UiCommand",
         "open the tracking UI on the store: runs, steps, state, model and tool calls",
     ),
     "replay": Listed(
-        "past.replay.ReplayCommand",
+        "past.command.ReplayCommand",
         "walk a recorded run through today's graph, offline, and show the first difference",
     ),
     "test": Listed(
-        "past.replay.AddTestCommand",
+        "past.command.AddTestCommand",
         "turn a recorded run into a test of your project: sandbur test add ID",
     ),
-    "diff": Listed("past.diff.DiffCommand", "compare two runs: steps, decisions, files, cost"),
+    "diff": Listed("past.command.DiffCommand", "compare two runs: steps, decisions, files, cost"),
     "bisect": Listed(
-        "past.bisect.BisectCommand",
+        "past.command.BisectCommand",
         "find the step after which a command fails, by the files as they were then",
     ),
     "stats": Listed(
-        "past.stats.StatsCommand",
+        "past.command.StatsCommand",
         "tokens, cost, time, failures and approvals of what is in the store",
     ),
     "mcp": Listed(
         "mcp.command.McpCommand",
         "list, add, remove or test tool servers (MCP), or serve runs to others",
     ),
-    "config": Listed("setup.config.ConfigCommand", "list, get or set what is configured"),
+    "config": Listed("setup.command.ConfigCommand", "list, get or set what is configured"),
     "completion": Listed("setup.completion.CompletionCommand", "print what completes words in your shell"),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
-    "trust": Listed("setup.trust.TrustCommand", "list whose configuration counts, or take trust back"),
+    "trust": Listed("setup.command.TrustCommand", "list whose configuration counts, or take trust back"),
     "acp": Listed("acp.AcpCommand", "serve an editor that speaks the Agent Client Protocol"),
     "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }

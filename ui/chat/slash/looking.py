@@ -10,8 +10,8 @@ from ....agent.version import VERSION
 from ....state.calls import Effect
 from ....state.errors import UsageError
 from ....state.store.timeline import timeline
-from ...commands.setup.doctor import DoctorCommand
-from ...commands.tracking import served_beside
+from ...commands.setup.command import DoctorCommand
+from ...web.server import served_beside
 from ...terminal.lines import step_lines, usage_text
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.theme import LOOK

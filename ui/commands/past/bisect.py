@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....state.errors import UsageError
-from ...cli.argument_types import amount
-from ...cli.grammar import ID, Command, flag, switch, word
 from ...cli.open_session import opened
 from ...terminal.terminal import make_console, put, say
 from ...terminal.text.diffs import Line, coloured_diff
 from ...terminal.text.sanitize import one_line, plain
+from .command import BisectCommand
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -29,34 +28,24 @@ if TYPE_CHECKING:
     from ....state.store.timeline import TimelineStep
 
 
-class BisectCommand(Command):
-    session: str = word("ID", ID)
-    test: str = flag(
-        "--test", "a shell command; exit 0: good, 125: skip, else: bad", "", required=True, metavar="CMD"
-    )
-    timeout: float = flag(
-        "--timeout", "after which CMD counts as failed (default 600)", 600.0, type=amount, metavar="SECONDS"
-    )
-    json: bool = switch("--json", "JSON on stdout")
+async def bisect(command: BisectCommand) -> int:
+    if not command.test.strip():
+        raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
+    import asyncio
 
-    async def run(self) -> int:
-        if not self.test.strip():
-            raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
-        import asyncio
+    from ...terminal.drive import StopSignals, exit_code
 
-        from ...terminal.drive import StopSignals, exit_code
-
-        async with opened(self) as runtime:
-            session_id = runtime.store.find(self.session)
-            task = asyncio.ensure_future(_bisect(runtime, session_id, self))
-            with StopSignals(task.cancel) as signals:
-                try:
-                    return await task
-                except asyncio.CancelledError:
-                    if signals.received is None:
-                        raise
-                    say("Stopped; the copy is removed.")
-                    return exit_code(signals.received)
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        task = asyncio.ensure_future(_bisect(runtime, session_id, command))
+        with StopSignals(task.cancel) as signals:
+            try:
+                return await task
+            except asyncio.CancelledError:
+                if signals.received is None:
+                    raise
+                say("Stopped; the copy is removed.")
+                return exit_code(signals.received)
 
 
 async def _bisect(runtime: Runtime, session_id: str, command: BisectCommand) -> int:

@@ -10,12 +10,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ....state.errors import UsageError
-from ...cli.grammar import ID, Command, switch, word
 from ...cli.open_session import opened
 from ...terminal.lines import SIGNS, elapsed
 from ...terminal.terminal import make_console, put
 from ...terminal.text.diffs import Line, coloured_diff
 from ...terminal.text.sanitize import one_line, plain
+from .command import DiffCommand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,26 +26,21 @@ if TYPE_CHECKING:
     from ....state.store.timeline import TimelineStep
 
 
-class DiffCommand(Command):
-    session: str = word("ID1", ID)
-    other: str = word("ID2", ID)
-    json: bool = switch("--json", "JSON on stdout")
+async def diff_runs(command: DiffCommand) -> int:
+    from ....agent.history.reports.diff import compare
 
-    async def run(self) -> int:
-        from ....agent.history.reports.diff import compare
-
-        async with opened(self) as runtime:
-            left, right = runtime.store.find(self.session), runtime.store.find(self.other)
-            if left == right:
-                raise UsageError(f"Both names mean session {left}.", "Name two different ones.")
-            found = await runtime.store.database.offload(lambda: compare(runtime.store, left, right))
-        if self.json:
-            put(json.dumps(_object(found), indent=1))
-        elif sys.stdout.isatty():
-            show(found)
-        else:
-            put("\n".join(lines(found)))
-        return 0
+    async with opened(command) as runtime:
+        left, right = runtime.store.find(command.session), runtime.store.find(command.other)
+        if left == right:
+            raise UsageError(f"Both names mean session {left}.", "Name two different ones.")
+        found = await runtime.store.database.offload(lambda: compare(runtime.store, left, right))
+    if command.json:
+        put(json.dumps(_object(found), indent=1))
+    elif sys.stdout.isatty():
+        show(found)
+    else:
+        put("\n".join(lines(found)))
+    return 0
 
 
 def _object(found: Comparison) -> dict[str, Any]:

@@ -7,56 +7,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....state.errors import UsageError
-from ...cli.argument_types import edit, position
-from ...cli.grammar import ID, Command, flag, switch, word
 from ...cli.open_session import opened
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import one_line
+from .command import ForkCommand
 
 if TYPE_CHECKING:
     from ....agent.history.time_travel.restore import Restored, RestorePlan
 
 
-class ForkCommand(Command):
-    session: str = word("ID", ID)
-    at: int | None = flag(
-        "--at", "the step to fork from; the last one if left out", type=position, metavar="SEQ"
-    )
-    edits: tuple[str, ...] = flag(
-        "--set", "change the state at that step; repeatable", (), action="append", type=edit,
-        metavar="PATH=VALUE",
-    )  # fmt: skip
-    """PATH=VALUE each."""
-    files: bool = switch(
-        "--files", "bring the files in the session's folder, or -C DIR, back to what they were"
-    )
-    yes: bool = switch("--yes", "with --files: change them unasked")
+async def fork_session(command: ForkCommand) -> int:
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        view = runtime.store.show(session_id, command.at)
+        changes = {}
+        if command.edits:
+            from ....agent.history.time_travel.branches import edited
 
-    def check(self) -> None:
-        if self.yes and not self.files:
-            raise UsageError("--yes goes with --files.")
-
-    async def run(self) -> int:
-        async with opened(self) as runtime:
-            session_id = runtime.store.find(self.session)
-            view = runtime.store.show(session_id, self.at)
-            changes = {}
-            if self.edits:
-                from ....agent.history.time_travel.branches import edited
-
-                changes = edited(view.state, self.edits)
-            seq = view.summary.steps - 1 if self.at is None else self.at
-            named = self.said.get("cwd") is not None
-            folder = runtime.settings.cwd if named else Path(view.settings.cwd)
-            if self.files:
-                await agreed(await runtime.restore_plan(session_id, seq, folder), folder, self.yes)
-            forked = await runtime.fork(session_id, self.at, changes)
-            put(forked)
-            if self.files:
-                for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
-                    say(line)
-        say(f"Go on with it: sandbur -r {forked}")
-        return 0
+            changes = edited(view.state, command.edits)
+        seq = view.summary.steps - 1 if command.at is None else command.at
+        named = command.said.get("cwd") is not None
+        folder = runtime.settings.cwd if named else Path(view.settings.cwd)
+        if command.files:
+            await agreed(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
+        forked = await runtime.fork(session_id, command.at, changes)
+        put(forked)
+        if command.files:
+            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
+                say(line)
+    say(f"Go on with it: sandbur -r {forked}")
+    return 0
 
 
 async def agreed(plan: RestorePlan, folder: Path, is_sure: bool) -> None:

@@ -13,14 +13,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....agent.config.settings import Said
 from ....state.errors import OutputLost, SandburError, UsageError
-from ...cli.argument_types import names, one_of, position
-from ...cli.grammar import ID, Command, Progress, flag, switch, word
+from ...cli.grammar import Progress
 from ...cli.open_session import opened
 from ...terminal.live import ProgressLine
 from ...terminal.terminal import is_interactive, make_console, put, say
 from ...terminal.text.sanitize import one_line
+from .command import AddTestCommand, ReplayCommand
 from .fork import agreed, restored_lines
 
 if TYPE_CHECKING:
@@ -31,77 +30,36 @@ if TYPE_CHECKING:
     from ....state.session import SessionSettings
     from ....state.store.store import Store
 
-_LIVE = ("model", "tools")
 _MOST_CALLS = 20
 _STYLES = {"-": "red", "+": "green"}
 
 
-class ReplayCommand(Command):
-    session: str = word("ID", f"{ID}; or a recording FILE")
-    from_seq: int | None = flag("--from", "begin after this step", type=position, metavar="SEQ")
-    live: tuple[str, ...] = flag(
-        "--live", "ask the real model, or run the real tools (asks first)", (), type=names,
-        metavar="model|tools",
-    )  # fmt: skip
-    """`model`, `tools` or both."""
-    ignore_tools: bool = switch("--ignore-tools", "tools in other words, new or gone are no difference")
-    model: str | None = flag(
-        "-m --model", "what if: go on after SEQ with this model, in a fork, for real",
-        metavar="PROVIDER/MODEL",
-    )  # fmt: skip
-    files: bool = switch("--files", "with -m: bring the files in the session's folder back first")
-    yes: bool = switch("--yes", "with --files: change them unasked")
-    yolo: bool = switch("-y --yolo", "ask nothing before real tools run")
-    json: bool = switch("--json", "JSON on stdout")
+async def replay_run(command: ReplayCommand) -> int:
+    """Replay a session or a recording file; return 0 if nothing differs, else 4."""
+    if command.model is not None:
+        return await what_if(command)
+    from ....agent.history.replay.replay import replay
+    from ....agent.history.replay.walk import Today, live_parts
 
-    @property
-    def settings(self) -> Said:
-        return {**self.said, "model": self.model, "mode": "yolo" if self.yolo else None}
-
-    def check(self) -> None:
-        for part in self.live:
-            if part not in _LIVE:
-                raise UsageError(f"--live: there is no {part!r}.", "It is model, tools, or model,tools.")
-        if self.model is not None and self.live:
-            raise UsageError("-m and --live contradict each other: with -m everything is real.")
-        if self.model is not None and self.from_seq is None:
-            raise UsageError(
-                "-m needs --from SEQ: the step after which the other model takes over.",
-                f"See the steps: sandbur sessions show {self.session} --steps",
-            )
-        if self.model is not None and self.ignore_tools:
-            raise UsageError("-m and --ignore-tools contradict each other: with -m nothing is compared.")
-        if self.files and self.model is None:
-            raise UsageError("--files goes with -m: a replay changes no file.")
-        if self.yes and not self.files:
-            raise UsageError("--yes goes with --files.")
-
-    async def run(self) -> int:
-        """Replay a session or a recording file; return 0 if nothing differs, else 4."""
-        if self.model is not None:
-            return await what_if(self)
-        from ....agent.history.replay.replay import replay
-        from ....agent.history.replay.walk import Today, live_parts
-
-        async with opened(self) as runtime:
-            with _source(runtime, self.session) as (store, session_id):
-                if "tools" in self.live and not await _may_run(store, session_id, self):
-                    say("Nothing was run.")
-                    return 3
-                settings = store.index.settings(session_id)
-                parts = frozenset(self.live)
-                async with live_parts(parts, runtime.settings, settings, os.environ) as live:
-                    today = Today(own=_own_tools(settings))
-                    with ProgressLine("Replaying step") as progress:
-                        replayed = await replay(
-                            store, session_id, self.from_seq, today, live, self.ignore_tools, progress.show
-                        )
-                code = 0 if replayed.is_same else 4
-                if self.json:
-                    put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
-                else:
-                    _show(store, replayed)
-        return code
+    async with opened(command) as runtime:
+        with _source(runtime, command.session) as (store, session_id):
+            if "tools" in command.live and not await _may_run(store, session_id, command):
+                say("Nothing was run.")
+                return 3
+            settings = store.index.settings(session_id)
+            parts = frozenset(command.live)
+            async with live_parts(parts, runtime.settings, settings, os.environ) as live:
+                today = Today(own=_own_tools(settings))
+                with ProgressLine("Replaying step") as progress:
+                    replayed = await replay(
+                        store, session_id, command.from_seq, today, live, command.ignore_tools, progress.show
+                    )
+            code = 0 if replayed.is_same else 4
+            if command.json:
+                put(json.dumps({"type": "replay", **asdict(replayed), "exit_code": code}, indent=1))
+            else:
+                _show(store, replayed)
+    return code
 
 
 def _own_tools(session: SessionSettings) -> Toolbox:
@@ -208,41 +166,32 @@ def test_{name}(sandbur_replay):
 """
 
 
-class AddTestCommand(Command):
-    action: str = word("add", None, "add", type=one_of(("add",)))
-    session: str = word("ID", ID)
-    test_name: str = flag("--name", "of the test; made of the title if left out", "", metavar="NAME")
-    to: str = flag("--to", "where your tests are (default tests)", "tests", metavar="DIR")
-    force: bool = switch("--force", "replace a recording of this name")
+async def add_test(command: AddTestCommand) -> int:
+    """Write the recording and its test; return 4 if the run differs from this program already."""
+    from ....agent.history.replay.replay import replay
+    from ....agent.sdk.testing.recorded_runs import told
+    from ....state.maintenance.export import export_session
+    from ...headless.json_output import encoded
 
-    async def run(self) -> int:
-        """Write the recording and its test; return 4 if the run differs from this program already."""
-        from ....agent.history.replay.replay import replay
-        from ....agent.sdk.testing.recorded_runs import told
-        from ....state.maintenance.export import export_session
-        from ...headless.json_output import encoded
-
-        async with opened(self) as runtime:
-            session_id = runtime.store.find(self.session)
-            title = runtime.store.index.summary(session_id).title
-            name = checked_name(self.test_name) if self.test_name else name_of(title, session_id)
-            folder = Path(self.to)
-            recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
-            _refuse_taken((recording, test), self.force)
-            with ProgressLine("Replaying step") as progress:
-                replayed = await replay(runtime.store, session_id, watch=progress.show)
-            records = export_session(runtime.store.database, session_id)
-            write_whole(recording, (encoded(record) + "\n" for record in records))
-        write_whole(test, [_TEST.format(name=name)])
-        put(str(test))
-        say(
-            f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done."
-        )
-        if replayed.divergence is not None:
-            say(f"The test fails as it is: {told(name, replayed.divergence, one_line)}")
-            return 4
-        say(f"Run it: pytest {one_line(str(test))}")
-        return 0
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        title = runtime.store.index.summary(session_id).title
+        name = checked_name(command.test_name) if command.test_name else name_of(title, session_id)
+        folder = Path(command.to)
+        recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
+        _refuse_taken((recording, test), command.force)
+        with ProgressLine("Replaying step") as progress:
+            replayed = await replay(runtime.store, session_id, watch=progress.show)
+        records = export_session(runtime.store.database, session_id)
+        write_whole(recording, (encoded(record) + "\n" for record in records))
+    write_whole(test, [_TEST.format(name=name)])
+    put(str(test))
+    say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done.")
+    if replayed.divergence is not None:
+        say(f"The test fails as it is: {told(name, replayed.divergence, one_line)}")
+        return 4
+    say(f"Run it: pytest {one_line(str(test))}")
+    return 0
 
 
 def checked_name(name: str) -> str:

@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ...cli.argument_types import count
-from ...cli.grammar import Command, flag, switch
 from ...cli.open_session import opened
 from ...terminal.lines import elapsed
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line
+from .command import StatsCommand
 
 if TYPE_CHECKING:
     from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally
@@ -182,24 +181,20 @@ def _more(count: int, word: str) -> str:
     return f", {count} {word}" if count else ""
 
 
-class StatsCommand(Command):
-    days: int | None = flag("--days", "only the last N days", type=count, metavar="N")
-    json: bool = switch("--json", "JSON on stdout")
+async def show_stats(command: StatsCommand) -> int:
+    from ....agent.history.reports.stats import stats_of
 
-    async def run(self) -> int:
-        from ....agent.history.reports.stats import stats_of
-
-        since = None if self.days is None else _days_ago(self.days)
-        async with opened(self) as runtime:
-            found = await runtime.store.database.offload(lambda: stats_of(runtime.store, since))
-        if self.json:
-            put(json.dumps(stats_object(found), indent=1))
-        elif not found.sessions:
-            say("There is no session" + (" of these days." if since else " yet. Start one: sandbur"))
-        else:
-            parts = sections(found, glyphs_for(sys.stdout.encoding))
-            _print_tables(parts) if sys.stdout.isatty() else _print_plain(parts)
-        return 0
+    since = None if command.days is None else _days_ago(command.days)
+    async with opened(command) as runtime:
+        found = await runtime.store.database.offload(lambda: stats_of(runtime.store, since))
+    if command.json:
+        put(json.dumps(stats_object(found), indent=1))
+    elif not found.sessions:
+        say("There is no session" + (" of these days." if since else " yet. Start one: sandbur"))
+    else:
+        parts = sections(found, glyphs_for(sys.stdout.encoding))
+        _print_tables(parts) if sys.stdout.isatty() else _print_plain(parts)
+    return 0
 
 
 def _days_ago(days: int) -> datetime:

@@ -8,87 +8,45 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ....state.errors import UsageError
-from ...cli.argument_types import one_of
-from ...cli.grammar import Action, Command, switch, word
 from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
+from .command import ConfigCommand
 
 if TYPE_CHECKING:
     from ....agent.config.edit.edit_rules import ConfigPlace
     from ....agent.config.settings import Setting, Settings
 
 
-class ConfigCommand(Command):
-    ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "every setting that counts here, and who says so", ("--json",)),
-        "get": Action("KEY", "one setting", ("--json",), (("sandbur config get model", ""),)),
-        "set": Action("KEY VALUE", "set one; a value is written as in its SANDBUR_* variable", ("--project",),
-                      (
-            ("sandbur config set model anthropic/claude-sonnet-5-5", ""),
-            ("sandbur config set aliases.fast ollama/qwen3:8b", "one entry of a table"),
-            ("sandbur config set --project max_budget_usd 2", "for this project"),
-        )),
-        "unset": Action("KEY", "take one out", ("--project",)),
-        "path": Action("", "which files there are, and which are ignored"),
-    }  # fmt: skip
-    action: str = word(
-        "|".join(ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
-        "list", nargs="?", type=one_of(tuple(ACTIONS)),
-    )  # fmt: skip
-    key: str = word("KEY", "get, set, unset: such as model, or aliases.NAME", nargs="?")
-    value: str | None = word("VALUE", "set: as its SANDBUR_* variable would have it", None, nargs="?")
-    project: bool = switch("--project", "set, unset: in the configuration of this folder's project")
-    json: bool = switch("--json", "list, get: JSON on stdout")
+async def configure(command: ConfigCommand) -> int:
+    """Do it; return 1 from `unset` for what was not set."""
+    from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
 
-    def check(self) -> None:
-        needs_key = self.action in ("get", "set", "unset")
-        if needs_key and not self.key:
-            raise UsageError(
-                f"`sandbur config {self.action}` needs a KEY.", "`sandbur config list` lists them."
-            )
-        if not needs_key and self.key:
-            raise UsageError(
-                f"`{self.key}` is one word too many.", f"Did you mean: sandbur config get {self.key}"
-            )
-        if self.action == "set" and self.value is None:
-            raise UsageError(f"`sandbur config set {self.key}` needs a VALUE.")
-        if self.action != "set" and self.value is not None:
-            raise UsageError(f"`{self.value}` is one word too many.", "`sandbur config --help` helps.")
-        if self.project and self.action not in ("set", "unset"):
-            raise UsageError("--project belongs to `sandbur config set` and `sandbur config unset`.")
-        if self.json and self.action not in ("list", "get"):
-            raise UsageError("--json belongs to `sandbur config list` and `sandbur config get`.")
-
-    async def run(self) -> int:
-        """Do it; return 1 from `unset` for what was not set."""
-        from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
-
-        if self.action == "path":
-            for line in _paths(self):
-                put(one_line(line))
-            return 0
-        if self.action == "list":
-            _list(self)
-            return 0
-        if self.action == "get":
-            row, entry = setting_named(self.key)
-            _show(_loaded(self), row, entry, self.json)
-            return 0
-        place = _place(self)
-        if self.value is not None:
-            set_value(place, self.key, self.value, os.environ)
-            say(f"Set {one_line(self.key)} in {one_line(str(place.path))}.")
-            _warn_of_others(_loaded(self), self.key, place)
-            return 0
-        if unset_value(place, self.key, os.environ):
-            say(f"Took {one_line(self.key)} out of {one_line(str(place.path))}.")
-            return 0
-        say(f"{one_line(self.key)} is not set in {one_line(str(place.path))}.")
-        return 1
+    if command.action == "path":
+        for line in _paths(command):
+            put(one_line(line))
+        return 0
+    if command.action == "list":
+        _list(command)
+        return 0
+    if command.action == "get":
+        row, entry = setting_named(command.key)
+        _show(_loaded(command), row, entry, command.json)
+        return 0
+    place = _place(command)
+    if command.value is not None:
+        set_value(place, command.key, command.value, os.environ)
+        say(f"Set {one_line(command.key)} in {one_line(str(place.path))}.")
+        _warn_of_others(_loaded(command), command.key, place)
+        return 0
+    if unset_value(place, command.key, os.environ):
+        say(f"Took {one_line(command.key)} out of {one_line(str(place.path))}.")
+        return 0
+    say(f"{one_line(command.key)} is not set in {one_line(str(place.path))}.")
+    return 1
 
 
 def _loaded(command: ConfigCommand) -> Settings:

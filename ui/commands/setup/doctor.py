@@ -12,12 +12,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ....state.errors import SandburError
-from ...cli.argument_types import amount
-from ...cli.grammar import Command, flag, switch
 from ...cli.open_session import said_by
 from ...terminal.terminal import glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import hanging
+from .command import DoctorCommand
 from .installation import Finding, has_extra, installation, sandboxes, wall
 from .store_checks import store_findings
 
@@ -25,34 +24,20 @@ if TYPE_CHECKING:
     from ....agent.config.mcp_servers import McpServer
     from ....agent.config.settings import Settings
 
-_ONLINE_S = 15.0
 _INDENT = " " * 18
 
 
-class DoctorCommand(Command):
-    EXAMPLES = (
-        ("sandbur doctor --online", "asks each model one small thing, and tells what it cost"),
-        ("sandbur doctor --reindex", "rebuilds damaged indexes of the store"),
-        ("sandbur doctor --json", "for a program"),
-    )
-    online: bool = switch("--online", "one small request to each configured model and key")
-    timeout_s: float = flag(
-        "--timeout", "wait so long for each answer", _ONLINE_S, type=amount, metavar="SECONDS"
-    )
-    reindex: bool = switch("--reindex", "rebuild the indexes of the store first; no record is changed")
-    json: bool = switch("--json", "JSON on stdout")
-
-    async def run(self) -> int:
-        """Print the findings; return 1 if one of them keeps Sandbur from working."""
-        found: list[Finding] = []
-        async for finding in _findings(self):
-            found.append(finding)
-            if not self.json:
-                _print(finding)
-        failed = any(finding.verdict == "bad" for finding in found)
-        if self.json:
-            put(json.dumps({"ok": not failed, "findings": [asdict(one) for one in found]}, indent=1))
-        return int(failed)
+async def check_installation(command: DoctorCommand) -> int:
+    """Print the findings; return 1 if one of them keeps Sandbur from working."""
+    found: list[Finding] = []
+    async for finding in _findings(command):
+        found.append(finding)
+        if not command.json:
+            _print(finding)
+    failed = any(finding.verdict == "bad" for finding in found)
+    if command.json:
+        put(json.dumps({"ok": not failed, "findings": [asdict(one) for one in found]}, indent=1))
+    return int(failed)
 
 
 def _print(finding: Finding) -> None:

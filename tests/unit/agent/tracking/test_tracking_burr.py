@@ -11,7 +11,7 @@ from burr.tracking.common import models
 from burr.tracking.server import backend, schema
 
 from sandbur.agent.history.tracking.backend import StoreBackend
-from sandbur.ui.commands.tracking import EXAMPLES
+from sandbur.ui.web.server import EXAMPLES
 
 ROUTES = {
     "GET /ready",

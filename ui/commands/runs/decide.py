@@ -7,81 +7,40 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ...state.errors import UsageError
-from ..cli.argument_types import one_of
-from ..cli.grammar import ID, RunCommand, flag, switch, word
-from ..cli.open_session import opened
+from ....state.errors import UsageError
+from ...cli.open_session import opened
+from .command import DecideCommand
 
 if TYPE_CHECKING:
-    from ...state.calls import CallDecision, PendingCall, Settlement
+    from ....state.calls import CallDecision, PendingCall, Settlement
 
 
-_CALLS = "the calls meant; needless if only one waits"
+async def decide(command: DecideCommand) -> int:
+    """Record the decision of the flags; run on from there unless it is only to be recorded."""
+    from ...headless.headless import run_to_end, warn
 
-
-class DecideCommand(RunCommand):
-    """`approve`, `deny` and, with other words, `settle`."""
-
-    edit: Path | None = flag(
-        "--edit", "run the call with the JSON arguments in FILE", only="approve", type=Path, metavar="FILE"
-    )
-    reason: str = flag("--reason", "told to the model", "", only="deny", metavar="TEXT")
-    settle_as: str | None = flag(
-        "--as", "done: it took effect; failed: it did not; rerun: run it once more; check: the model looks",
-        only="settle", type=one_of(("done", "failed", "rerun", "check")), metavar="OUTCOME",
-    )  # fmt: skip
-    result: str = flag(
-        "--result", "what the model reads, with done, failed or check", "", only="settle", metavar="TEXT"
-    )
-    all: bool = switch("--all", "every waiting call", only="approve deny")
-    session: str = word("ID", ID)
-    calls: tuple[str, ...] = word("CALL", _CALLS, (), nargs="*")
-    record_only: bool = switch("--record-only", "record the decision, run nothing")
-
-    def check(self) -> None:
-        if self.calls and self.all:
-            raise UsageError("CALL and --all contradict each other.", "Keep one of them.")
-
-    async def run(self) -> int:
-        """Record the decision of the flags; run on from there unless it is only to be recorded."""
-        from ..headless.headless import run_to_end, warn
-
-        edited = _edited(self.edit)
-        async with opened(self) as runtime:
-            session_id = runtime.store.find(self.session)
-            session = await runtime.resume(session_id, needs_model=not self.record_only)
-            warn(session.notices, self.progress)
-            waiting = list(session.state.undecided_calls)
-            if session.next_action != "human_confirm" or not waiting:
-                raise UsageError(
-                    f"No call of session {session.id} waits for a decision.",
-                    f"`sandbur sessions show {session.id}` shows where it stands.",
-                )
-            if self.record_only and edited is not None:
-                _refuse_secrets(edited, session.shown_arguments(edited))
-            decisions = _decisions(_chosen(session.id, waiting, self), self, edited)
-            events = session.decide(decisions, record_only=self.record_only)
-            return await run_to_end(
-                session,
-                events,
-                _as_decided(waiting, decisions, session.shown_arguments),
-                self.progress,
-                self.record_only,
-            )
-
-
-class SettleCommand(DecideCommand):
-    calls: tuple[str, ...] = word("CALL", "the call meant; needless if only one waits", (), nargs="*")
-
-    def check(self) -> None:
-        if self.settle_as is None:
-            raise UsageError("`sandbur settle` needs --as.", "Say --as done, failed, rerun or check.")
-        if self.result and self.settle_as == "rerun":
+    edited = _edited(command.edit)
+    async with opened(command) as runtime:
+        session_id = runtime.store.find(command.session)
+        session = await runtime.resume(session_id, needs_model=not command.record_only)
+        warn(session.notices, command.progress)
+        waiting = list(session.state.undecided_calls)
+        if session.next_action != "human_confirm" or not waiting:
             raise UsageError(
-                "--result goes with --as done, failed or check.", "A call that runs again has its own."
+                f"No call of session {session.id} waits for a decision.",
+                f"`sandbur sessions show {session.id}` shows where it stands.",
             )
-        if len(self.calls) > 1:
-            raise UsageError("`sandbur settle` takes one call at a time.")
+        if command.record_only and edited is not None:
+            _refuse_secrets(edited, session.shown_arguments(edited))
+        decisions = _decisions(_chosen(session.id, waiting, command), command, edited)
+        events = session.decide(decisions, record_only=command.record_only)
+        return await run_to_end(
+            session,
+            events,
+            _as_decided(waiting, decisions, session.shown_arguments),
+            command.progress,
+            command.record_only,
+        )
 
 
 _PLACEHOLDER = "[masked "
@@ -147,7 +106,7 @@ def _other_kind(session_id: str, call: PendingCall) -> UsageError:
 
 
 def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | None) -> list[CallDecision]:
-    from ...state.calls import CallDecision
+    from ....state.calls import CallDecision
 
     if edited is not None and len(chosen) != 1:
         raise UsageError("--edit changes one call.", "Name the call it is for.")
@@ -175,7 +134,7 @@ def _edited(path: Path | None) -> str | None:
     """Return the JSON arguments in the file, or on stdin for `-`."""
     if path is None:
         return None
-    from ..headless.json_output import arguments_object
+    from ...headless.json_output import arguments_object
 
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")

@@ -6,54 +6,44 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ...state.errors import SandburError, SessionHeld, UsageError
-from ..cli.argument_types import count
-from ..cli.grammar import RunCommand, flag, switch
-from ..cli.open_session import opened
-from ..terminal.terminal import put, say
-from ..terminal.text.sanitize import one_line, plain
+from ....state.errors import SandburError, SessionHeld
+from ...cli.open_session import opened
+from ...terminal.terminal import put, say
+from ...terminal.text.sanitize import one_line, plain
+from .command import ResumeCommand
 
 if TYPE_CHECKING:
-    from ...actions.ports.events import Event, RunFinished
-    from ...agent.runtime.runtime import Runtime
-    from ...agent.session.session import Session
-    from ...state.store.sessions.session_rows import WaitingRun
+    from ....actions.ports.events import Event, RunFinished
+    from ....agent.runtime.runtime import Runtime
+    from ....agent.session.session import Session
+    from ....state.store.sessions.session_rows import WaitingRun
 
 
-class ResumeCommand(RunCommand):
-    due: bool = switch("--due", "every run whose time has come, one after the other")
-    limit: int | None = flag("--limit", "at most N runs", type=count, metavar="N")
-    dry_run: bool = switch("--dry-run", "only say which")
+async def resume_due(command: ResumeCommand) -> int:
+    """Carry them on; return the exit code of the first that did not end well."""
+    from ....state.store.sessions.session_rows import due_runs
 
-    def check(self) -> None:
-        if not self.due:
-            raise UsageError("`sandbur resume` needs --due.", "One session goes on with: sandbur -r ID")
-
-    async def run(self) -> int:
-        """Carry them on; return the exit code of the first that did not end well."""
-        from ...state.store.sessions.session_rows import due_runs
-
-        # Each run keeps its own folder, whatever -C says.
-        async with opened(self.but(said={**self.said, "cwd": None})) as runtime:
-            store = runtime.store
-            found = due_runs(store.database, store.tenant, datetime.now(UTC))
-            report = _Report(self)
-            for run in found:
-                if run.held_by:
-                    report.skip(run, run.held_by)
-            for run in [run for run in found if not run.held_by][: self.limit]:
-                if self.dry_run:
-                    report.would_run(run)
-                elif not await _carry_on(runtime, run, report):
-                    break
-        return report.end()
+    # Each run keeps its own folder, whatever -C says.
+    async with opened(command.but(said={**command.said, "cwd": None})) as runtime:
+        store = runtime.store
+        found = due_runs(store.database, store.tenant, datetime.now(UTC))
+        report = _Report(command)
+        for run in found:
+            if run.held_by:
+                report.skip(run, run.held_by)
+        for run in [run for run in found if not run.held_by][: command.limit]:
+            if command.dry_run:
+                report.would_run(run)
+            elif not await _carry_on(runtime, run, report):
+                break
+    return report.end()
 
 
 async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
     """Carry one run on; return whether the next may follow: not if this one was interrupted."""
-    from ..headless.headless import resume_line, warn
-    from ..headless.json_output import failed
-    from ..terminal.drive import drive
+    from ...headless.headless import resume_line, warn
+    from ...headless.json_output import failed
+    from ...terminal.drive import drive
 
     try:
         session = await runtime.resume(run.session_id)
@@ -78,7 +68,7 @@ class _Report:
     """What is said about the runs, in the asked-for format; it is the view of each of them."""
 
     def __init__(self, command: ResumeCommand) -> None:
-        from ..headless.headless import StreamView
+        from ...headless.headless import StreamView
 
         self.command = command
         self._format = command.output_format
@@ -105,7 +95,7 @@ class _Report:
             say(f"Skipped: {plain(reason)}")
 
     def add(self, run: WaitingRun, finished: RunFinished) -> None:
-        from ..headless.json_output import result_object
+        from ...headless.json_output import result_object
 
         self._code = self._code or finished.exit_code
         self._runs.append(result_object(finished))
@@ -114,14 +104,14 @@ class _Report:
 
     def explain(self, finished: RunFinished, session: Session) -> None:
         """Say on stderr what a run waits for or failed at."""
-        from ..headless.headless import explain
+        from ...headless.headless import explain
 
         if not self.command.quiet:
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
 
     def end(self) -> int:
         """Print what comes last; return the exit code of all."""
-        from ..headless.json_output import encoded
+        from ...headless.json_output import encoded
 
         if self._format == "json":
             found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}

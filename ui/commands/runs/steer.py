@@ -5,42 +5,31 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..cli.grammar import ID, Command, switch, word
-from ..cli.open_session import opened
-from ..terminal.terminal import put, say
+from ...cli.open_session import opened
+from ...terminal.terminal import put, say
+from .command import SteerCommand
 
 if TYPE_CHECKING:
-    from ...state.session import InboxKind
-    from ...state.store.store import Store
+    from ....state.session import InboxKind
+    from ....state.store.store import Store
 
 
-class SteerCommand(Command):
-    EXAMPLES = (
-        ('sandbur steer 3f2a "use tabs"', "the model reads it before its next call"),
-        ('sandbur steer 3f2a --queue "then run the tests"', "sent when the run is over"),
-        ("git diff | sandbur steer 3f2a -", "what stdin says"),
-    )
-    session: str = word("ID", ID)
-    text: str = word("TEXT", "the message; - reads it from stdin")
-    queue: bool = switch("--queue", "send it when the run is over, as the next message")
-    json: bool = switch("--json", "JSON on stdout")
+async def leave_message(command: SteerCommand) -> int:
+    """Keep the message, and say what becomes of it."""
+    from ...headless.headless import clean, read_stdin
 
-    async def run(self) -> int:
-        """Keep the message, and say what becomes of it."""
-        from ..headless.headless import clean, read_stdin
-
-        kind: InboxKind = "queue" if self.queue else "steer"
-        text = clean(read_stdin("message") if self.text == "-" else self.text)
-        async with opened(self) as runtime:
-            store = runtime.store
-            session_id = store.find(self.session)
-            kept = await runtime.leave_message(session_id, kind, text)
-            run = _run_state(store, session_id)
-        if self.json:
-            put(json.dumps(_object(session_id, kind, kept.number, run)))
-        else:
-            say(f"Kept. {run.sentence(session_id, kind)}")
-        return 0
+    kind: InboxKind = "queue" if command.queue else "steer"
+    text = clean(read_stdin("message") if command.text == "-" else command.text)
+    async with opened(command) as runtime:
+        store = runtime.store
+        session_id = store.find(command.session)
+        kept = await runtime.leave_message(session_id, kind, text)
+        run = _run_state(store, session_id)
+    if command.json:
+        put(json.dumps(_object(session_id, kind, kept.number, run)))
+    else:
+        say(f"Kept. {run.sentence(session_id, kind)}")
+    return 0
 
 
 class _RunState(NamedTuple):
@@ -76,8 +65,8 @@ class _RunState(NamedTuple):
 
 
 def _run_state(store: Store, session_id: str) -> _RunState:
-    from ...agent.graph import next_action
-    from ...state.store.sessions.lease import held
+    from ....agent.graph import next_action
+    from ....state.store.sessions.lease import held
 
     head = store.index.head(session_id)
     if head.life == "running":

@@ -1,0 +1,1 @@
+"""Commands that decide about a session, leave it a message, or carry it on."""

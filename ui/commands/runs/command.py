@@ -1,0 +1,75 @@
+"""The flags of the commands that decide about a session, leave it a message, or carry it on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ....state.errors import UsageError
+from ...cli.argument_types import count, one_of
+from ...cli.grammar import ID, Command, RunCommand, flag, switch, word
+
+_CALLS = "the calls meant; needless if only one waits"
+
+
+class DecideCommand(RunCommand):
+    """`approve`, `deny` and, with other words, `settle`."""
+
+    HOME = "decide.decide"
+
+    edit: Path | None = flag(
+        "--edit", "run the call with the JSON arguments in FILE", only="approve", type=Path, metavar="FILE"
+    )
+    reason: str = flag("--reason", "told to the model", "", only="deny", metavar="TEXT")
+    settle_as: str | None = flag(
+        "--as", "done: it took effect; failed: it did not; rerun: run it once more; check: the model looks",
+        only="settle", type=one_of(("done", "failed", "rerun", "check")), metavar="OUTCOME",
+    )  # fmt: skip
+    result: str = flag(
+        "--result", "what the model reads, with done, failed or check", "", only="settle", metavar="TEXT"
+    )
+    all: bool = switch("--all", "every waiting call", only="approve deny")
+    session: str = word("ID", ID)
+    calls: tuple[str, ...] = word("CALL", _CALLS, (), nargs="*")
+    record_only: bool = switch("--record-only", "record the decision, run nothing")
+
+    def check(self) -> None:
+        if self.calls and self.all:
+            raise UsageError("CALL and --all contradict each other.", "Keep one of them.")
+
+
+class SettleCommand(DecideCommand):
+    calls: tuple[str, ...] = word("CALL", "the call meant; needless if only one waits", (), nargs="*")
+
+    def check(self) -> None:
+        if self.settle_as is None:
+            raise UsageError("`sandbur settle` needs --as.", "Say --as done, failed, rerun or check.")
+        if self.result and self.settle_as == "rerun":
+            raise UsageError(
+                "--result goes with --as done, failed or check.", "A call that runs again has its own."
+            )
+        if len(self.calls) > 1:
+            raise UsageError("`sandbur settle` takes one call at a time.")
+
+
+class SteerCommand(Command):
+    HOME = "steer.leave_message"
+    EXAMPLES = (
+        ('sandbur steer 3f2a "use tabs"', "the model reads it before its next call"),
+        ('sandbur steer 3f2a --queue "then run the tests"', "sent when the run is over"),
+        ("git diff | sandbur steer 3f2a -", "what stdin says"),
+    )
+    session: str = word("ID", ID)
+    text: str = word("TEXT", "the message; - reads it from stdin")
+    queue: bool = switch("--queue", "send it when the run is over, as the next message")
+    json: bool = switch("--json", "JSON on stdout")
+
+
+class ResumeCommand(RunCommand):
+    HOME = "resume.resume_due"
+    due: bool = switch("--due", "every run whose time has come, one after the other")
+    limit: int | None = flag("--limit", "at most N runs", type=count, metavar="N")
+    dry_run: bool = switch("--dry-run", "only say which")
+
+    def check(self) -> None:
+        if not self.due:
+            raise UsageError("`sandbur resume` needs --due.", "One session goes on with: sandbur -r ID")

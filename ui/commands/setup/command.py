@@ -1,0 +1,86 @@
+"""The flags of the commands that check and configure this installation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ....state.errors import UsageError
+from ...cli.argument_types import amount, one_of
+from ...cli.grammar import Action, Command, flag, switch, word
+
+_ONLINE_S = 15.0
+
+
+class ConfigCommand(Command):
+    HOME = "config.configure"
+    ACTIONS: ClassVar[Mapping[str, Action]] = {
+        "list": Action("", "every setting that counts here, and who says so", ("--json",)),
+        "get": Action("KEY", "one setting", ("--json",), (("sandbur config get model", ""),)),
+        "set": Action("KEY VALUE", "set one; a value is written as in its SANDBUR_* variable", ("--project",),
+                      (
+            ("sandbur config set model anthropic/claude-sonnet-5-5", ""),
+            ("sandbur config set aliases.fast ollama/qwen3:8b", "one entry of a table"),
+            ("sandbur config set --project max_budget_usd 2", "for this project"),
+        )),
+        "unset": Action("KEY", "take one out", ("--project",)),
+        "path": Action("", "which files there are, and which are ignored"),
+    }  # fmt: skip
+    action: str = word(
+        "|".join(ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
+        "list", nargs="?", type=one_of(tuple(ACTIONS)),
+    )  # fmt: skip
+    key: str = word("KEY", "get, set, unset: such as model, or aliases.NAME", nargs="?")
+    value: str | None = word("VALUE", "set: as its SANDBUR_* variable would have it", None, nargs="?")
+    project: bool = switch("--project", "set, unset: in the configuration of this folder's project")
+    json: bool = switch("--json", "list, get: JSON on stdout")
+
+    def check(self) -> None:
+        needs_key = self.action in ("get", "set", "unset")
+        if needs_key and not self.key:
+            raise UsageError(
+                f"`sandbur config {self.action}` needs a KEY.", "`sandbur config list` lists them."
+            )
+        if not needs_key and self.key:
+            raise UsageError(
+                f"`{self.key}` is one word too many.", f"Did you mean: sandbur config get {self.key}"
+            )
+        if self.action == "set" and self.value is None:
+            raise UsageError(f"`sandbur config set {self.key}` needs a VALUE.")
+        if self.action != "set" and self.value is not None:
+            raise UsageError(f"`{self.value}` is one word too many.", "`sandbur config --help` helps.")
+        if self.project and self.action not in ("set", "unset"):
+            raise UsageError("--project belongs to `sandbur config set` and `sandbur config unset`.")
+        if self.json and self.action not in ("list", "get"):
+            raise UsageError("--json belongs to `sandbur config list` and `sandbur config get`.")
+
+
+class DoctorCommand(Command):
+    HOME = "doctor.check_installation"
+    EXAMPLES = (
+        ("sandbur doctor --online", "asks each model one small thing, and tells what it cost"),
+        ("sandbur doctor --reindex", "rebuilds damaged indexes of the store"),
+        ("sandbur doctor --json", "for a program"),
+    )
+    online: bool = switch("--online", "one small request to each configured model and key")
+    timeout_s: float = flag(
+        "--timeout", "wait so long for each answer", _ONLINE_S, type=amount, metavar="SECONDS"
+    )
+    reindex: bool = switch("--reindex", "rebuild the indexes of the store first; no record is changed")
+    json: bool = switch("--json", "JSON on stdout")
+
+
+class TrustCommand(Command):
+    HOME = "trust.change_trust"
+    GROUPS = ()
+    path: str = word("PATH", "with --remove: a folder or link of the list", nargs="?")
+    remove: bool = switch("--remove", "trust it no more; the chat asks again there")
+
+    def check(self) -> None:
+        if self.remove and not self.path:
+            raise UsageError("`sandbur trust --remove` needs a PATH.", "`sandbur trust` lists them.")
+        if self.path and not self.remove:
+            raise UsageError(
+                "A folder is trusted in the chat, where it is shown what its configuration would change.",
+                f"Take trust back with: sandbur trust --remove {self.path}",
+            )

@@ -1,0 +1,275 @@
+"""`sandbur ui`: serves Burr's tracking UI on the store until it is stopped."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ...state.errors import ConfigError, UsageError
+from ...state.process.installation import install_command
+from ..cli.open_session import said_by
+from ..commands.tracking import UiCommand
+from ..terminal.terminal import put, say
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from uvicorn import Server
+
+    from ...agent.config.settings import Said
+    from ...agent.history.tracking.backend import StoreBackend
+    from ...state.store.store import Store
+
+_TOKEN = "SANDBUR_UI_TOKEN"
+_LEAST_TOKEN_CHARS = 16
+_REASONS = {
+    errno.EADDRINUSE: "is taken by another program",
+    errno.EACCES: "is not free for this user",
+    errno.EADDRNOTAVAIL: "is no address of this machine",
+}
+
+
+class Token(NamedTuple):
+    text: str | None
+    """None: none is asked for."""
+    is_new: bool = False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound; raises `UsageError`."""
+    try:
+        found = socket.getaddrinfo(
+            host or "127.0.0.1", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (socket.gaierror, UnicodeError):
+        raise UsageError(
+            f"--host {host!r} is no address that is known here.", "Try --host 0.0.0.0."
+        ) from None
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        reason = _REASONS.get(error.errno or 0, f"cannot be used: {error.strerror}")
+        hint = "Any free one: sandbur ui --port 0" if error.errno == errno.EADDRINUSE else "Choose another."
+        raise UsageError(f"Port {port} of {host} {reason}.", hint) from None
+    return listener
+
+
+def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool = True) -> Token:
+    """Return what has to be known to come in, on this machine too: others use it as well.
+
+    Raises `ConfigError` for one that can be guessed, `UsageError` where there has to be one.
+    """
+    if not is_wanted:
+        if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
+            raise UsageError("--no-token would let the whole network in.", "Leave --host or --no-token out.")
+        return Token(None)
+    if given := env.get(_TOKEN, "").strip():
+        if (
+            len(given) < _LEAST_TOKEN_CHARS
+            or not given.isascii()
+            or not given.replace("-", "_").isidentifier()
+        ):
+            raise ConfigError(
+                f"{_TOKEN} has to be {_LEAST_TOKEN_CHARS} or more letters, digits, - or _, a letter first.",
+                "Leave it out, and one is made.",
+            )
+        return Token(given)
+    return Token(secrets.token_urlsafe(32), is_new=True)
+
+
+def address_of(listener: socket.socket) -> str:
+    """Return the URL to open; for a socket on every address, by this machine's name."""
+    host, port = listener.getsockname()[:2]
+    place = ipaddress.ip_address(host.partition("%")[0])
+    name = (
+        socket.gethostname() if place.is_unspecified else f"[{place}]" if place.version == 6 else str(place)
+    )
+    return f"http://{name}:{port}/"
+
+
+_NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils")
+
+
+async def serve_ui(command: UiCommand) -> int:
+    """Serve until a signal comes; return the exit code that it means."""
+    from ...agent.config.load import load_settings
+
+    _require_packages()
+    settings = load_settings(said_by(command), os.environ)
+    with listen(command.host, command.port) as listener:
+        token = token_for(listener, os.environ, not command.no_token)
+        from .guard import Guard
+
+        app, backend = tracking_app(settings.store, settings.tenant)
+        try:
+            # Each session keeps its own folder, whatever -C says.
+            add_page(app, backend.store, {**said_by(command), "cwd": None})
+            server = _server(Guard(app, token.text, listener.getsockname()[1]))
+            _tell(address_of(listener), token, command.no_open)
+            return await _until_stopped(server, listener)
+        finally:
+            backend.close()
+
+
+async def served_beside(store_url: str, tenant: str) -> str:
+    """Serve from a thread of this process until that ends; return the address with its token."""
+    import asyncio
+    import threading
+
+    _require_packages()
+    listener = listen("127.0.0.1", 0)
+    token = token_for(listener, {})
+    before = dict(os.environ)
+    app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
+    # What it imports is loaded by now: the chat does not stand still for it.
+    from .guard import Guard
+
+    # Commands of the agent get none of what the server is told by.
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    server = _server(Guard(app, token.text, listener.getsockname()[1]))
+    threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True).start()
+    return f"{address_of(listener)}?token={token.text}"
+
+
+def _require_packages() -> None:
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise ConfigError(
+            f"The tracking UI needs packages that are not installed: {', '.join(missing)}.",
+            f"Install them: {install_command('ui')}",
+        )
+
+
+def _server(app: object) -> Server:
+    from uvicorn import Config, Server
+
+    class QuietServer(Server):
+        """Leaves signals to us: they decide the exit code."""
+
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield
+
+    # What goes wrong inside is a bug, and is kept as one.
+    errors = logging.getLogger("uvicorn.error")
+    errors.propagate = False
+    errors.handlers[:] = logging.getLogger("sandbur").handlers
+    return QuietServer(
+        Config(
+            app,  # pyright: ignore[reportArgumentType]
+            log_config=None,
+            access_log=False,
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+    )
+
+
+async def _until_stopped(server: Server, listener: socket.socket) -> int:
+    from ..terminal.drive import StopSignals, exit_code
+
+    def stop() -> None:
+        server.should_exit = True
+
+    with StopSignals(stop) as signals:
+        await server.serve(sockets=[listener])
+    return exit_code(signals.received) if signals.received is not None else 1
+
+
+def _tell(address: str, token: Token, no_open: bool) -> None:
+    whole = f"{address}?token={token.text}" if token.text is not None else address
+    put(f"Tracking UI: {whole if token.is_new else address}")
+    if token.text is not None and not token.is_new:
+        say("It asks for the token in SANDBUR_UI_TOKEN: add ?token=... to the address.")
+    say("Ctrl-C ends it.")
+    if not no_open and _has_display(os.environ):
+        import threading
+        import webbrowser
+
+        # Some systems wait for the browser to end.
+        threading.Thread(target=webbrowser.open, args=(whole,), daemon=True).start()
+
+
+def _has_display(env: Mapping[str, str]) -> bool:
+    return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
+
+
+BACKEND = "sandbur.agent.history.tracking.backend.StoreBackend"
+EXAMPLES = (
+    "email-assistant",
+    "multi-modal-chatbot",
+    "streaming-fastapi",
+    "deep-researcher",
+    "hello-world-counter",
+)
+_UNWANTED = ("/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
+"""They load their scripts from the network."""
+
+
+def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
+    """Return Burr's application on a store of ours, and the backend that it reads."""
+    os.environ |= {"BURR_BACKEND_IMPL": BACKEND, "BURR_STORE": store_url, "BURR_TENANT": tenant}
+    # Burr logs to stdout unless somebody was there before.
+    logging.getLogger().addHandler(logging.NullHandler())
+    with _without_examples():
+        from burr.tracking.server import run
+    # Its password is nothing for the programs that are started from here.
+    del os.environ["BURR_STORE"]
+    from fastapi import HTTPException
+
+    app = run.create_burr_ui_app(serve_static=True)
+    routes = app.router.routes
+    routes[:] = [route for route in routes if getattr(route, "path", "") not in _UNWANTED]
+
+    @app.api_route("/api/{path:path}", methods=["GET", "POST", "PUT", "DELETE", "PATCH"])
+    async def unknown(path: str) -> None:
+        raise HTTPException(404, "There is nothing here.")
+
+    # The last one of Burr's answers every address with the page.
+    routes.insert(-2, routes.pop())
+    return app, cast("StoreBackend", run.backend)
+
+
+def add_page(app: FastAPI, store: Store, said: Said) -> None:
+    """Put the page of what waits in front of Burr's, which begins at `/projects`."""
+    from .decisions import add_decisions
+
+    routes = app.router.routes
+    before = len(routes)
+    add_decisions(app, store, said)
+    routes[:] = [*routes[before:], *routes[:before]]
+
+
+@contextmanager
+def _without_examples() -> Generator[None]:
+    """Let Burr's server import empty modules in place of its example applications.
+
+    It imports them all, with what they need, and serves their routes: chats that call models.
+    """
+    from fastapi import APIRouter
+
+    names = [f"burr.examples.{name}.server" for name in EXAMPLES]
+    for name in names:
+        module: Any = ModuleType(name)
+        module.router = APIRouter()
+        sys.modules.setdefault(name, module)
+    try:
+        yield
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
