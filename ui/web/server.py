@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import logging
@@ -9,25 +10,31 @@ import os
 import secrets
 import socket
 import sys
+import threading
+import webbrowser
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ...agent.config.load import load_settings
+from ...agent.config.settings import Said
+from ...agent.history.tracking.backend import StoreBackend
 from ...state.errors import ConfigError, UsageError
 from ...state.process.installation import install_command
+from ...state.store.store import Store
 from ..cli.open_session import said_by
 from ..commands.tracking import UiCommand
+from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
+from .decisions import add_decisions
+from .guard import Guard
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Server
 
-    from ...agent.config.settings import Said
-    from ...agent.history.tracking.backend import StoreBackend
-    from ...state.store.store import Store
 
 _TOKEN = "SANDBUR_UI_TOKEN"
 _LEAST_TOKEN_CHARS = 16
@@ -106,13 +113,10 @@ _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils
 
 async def serve_ui(command: UiCommand) -> int:
     """Serve until a signal comes; return the exit code that it means."""
-    from ...agent.config.load import load_settings
-
     _require_packages()
     settings = load_settings(said_by(command), os.environ)
     with listen(command.host, command.port) as listener:
         token = token_for(listener, os.environ, not command.no_token)
-        from .guard import Guard
 
         app, backend = tracking_app(settings.store, settings.tenant)
         try:
@@ -127,16 +131,12 @@ async def serve_ui(command: UiCommand) -> int:
 
 async def served_beside(store_url: str, tenant: str) -> str:
     """Serve from a thread of this process until that ends; return the address with its token."""
-    import asyncio
-    import threading
-
     _require_packages()
     listener = listen("127.0.0.1", 0)
     token = token_for(listener, {})
     before = dict(os.environ)
     app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
     # What it imports is loaded by now: the chat does not stand still for it.
-    from .guard import Guard
 
     # Commands of the agent get none of what the server is told by.
     for name in os.environ.keys() - before.keys():
@@ -181,7 +181,6 @@ def _server(app: object) -> Server:
 
 
 async def _until_stopped(server: Server, listener: socket.socket) -> int:
-    from ..terminal.drive import StopSignals, exit_code
 
     def stop() -> None:
         server.should_exit = True
@@ -198,9 +197,6 @@ def _tell(address: str, token: Token, no_open: bool) -> None:
         say("It asks for the token in SANDBUR_UI_TOKEN: add ?token=... to the address.")
     say("Ctrl-C ends it.")
     if not no_open and _has_display(os.environ):
-        import threading
-        import webbrowser
-
         # Some systems wait for the browser to end.
         threading.Thread(target=webbrowser.open, args=(whole,), daemon=True).start()
 
@@ -247,8 +243,6 @@ def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
 
 def add_page(app: FastAPI, store: Store, said: Said) -> None:
     """Put the page of what waits in front of Burr's, which begins at `/projects`."""
-    from .decisions import add_decisions
-
     routes = app.router.routes
     before = len(routes)
     add_decisions(app, store, said)

@@ -11,11 +11,11 @@ from ....state.calls import Effect
 from ....state.errors import UsageError
 from ....state.store.timeline import timeline
 from ...commands.setup.command import DoctorCommand
-from ...web.server import served_beside
 from ...terminal.lines import step_lines, usage_text
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.theme import LOOK
 from ...terminal.text.wrap import hanging
+from ...web.server import served_beside
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from .picking import can_pick, pick
 

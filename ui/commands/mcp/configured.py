@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....agent.config.edit.edit_servers import add_server, checked_server, remove_server
 from ....agent.config.load import load_settings
+from ....agent.config.mcp_servers import McpServer
 from ....agent.config.paths import MCP_JSON, config_home
 from ....state.errors import UsageError
 from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ....agent.config.mcp_servers import McpServer
-    from .command import McpCommand
+from .command import McpCommand
 
 
 async def list_servers(command: McpCommand) -> int:
@@ -55,8 +54,6 @@ def _where(server: McpServer) -> str:
 
 
 async def add(command: McpCommand) -> int:
-    from ....agent.config.edit.edit_servers import add_server, checked_server
-
     given: dict[str, Any] = {}
     if command.rest:
         given["command"], *given["args"] = command.rest
@@ -75,8 +72,6 @@ async def add(command: McpCommand) -> int:
 
 
 async def remove(command: McpCommand) -> int:
-    from ....agent.config.edit.edit_servers import remove_server
-
     path = _file(command)
     if not remove_server(path, command.server, os.environ):
         raise UsageError(

@@ -8,19 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ....actions.ports.events import RunFinished, TextDelta, ThinkingDelta
+from ....actions.ports.events import Event, RunFinished, TextDelta, ThinkingDelta
 from ....actions.turn.commands import is_command
-from ....agent.session.session import whoami
+from ....agent.runtime.runtime import Runtime
+from ....agent.session.session import Session, whoami
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
 from ...headless.json_output import failed, pending_objects, result_object, stream_object
-
-if TYPE_CHECKING:
-    from ....actions.ports.events import Event
-    from ....agent.runtime.runtime import Runtime
-    from ....agent.session.session import Session
 
 MOST_RUNNING = 8
 MOST_LINES = 1000

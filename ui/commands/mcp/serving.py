@@ -12,12 +12,12 @@ from ....state.calls import CallDecision
 from ....state.errors import ConfigError, SandburError
 from ....state.process.installation import install_command
 from ...cli.open_session import opened
+from .command import McpCommand
+from .served_runs import ServedRuns
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from .command import McpCommand
-    from .served_runs import ServedRuns
 
 _Run = Annotated[str, Field(description="The run, as start_run or list_runs names it", min_length=1)]
 _Call = Annotated[str, Field(description="The waiting call, as the result of the run names it", min_length=1)]
@@ -37,7 +37,6 @@ async def serve(command: McpCommand) -> int:
         raise ConfigError(
             f"The package {missing.name} is not installed.", f"Install it with: {install_command('mcp')}"
         ) from None
-    from .served_runs import ServedRuns
 
     server = MCPServer("sandbur", version=VERSION, instructions=_INSTRUCTIONS, log_level="CRITICAL")
     async with opened(command) as runtime:

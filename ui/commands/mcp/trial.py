@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from ....actions.tools.registry import SERVER_PREFIX
 from ....agent.config.load import load_settings
+from ....agent.config.settings import Settings
+from ....agent.extensions.mcp.start import LazyServers
 from ....state.errors import UsageError
 from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ....agent.config.settings import Settings
-    from .command import McpCommand
+from .command import McpCommand
 
 
 async def try_servers(command: McpCommand) -> int:
@@ -46,10 +46,6 @@ async def try_servers(command: McpCommand) -> int:
 
 
 async def _tried(settings: Settings, name: str) -> dict[str, Any]:
-    from dataclasses import replace
-
-    from ....agent.extensions.mcp.start import LazyServers
-
     server = settings.mcp_servers[name]
     enabled = replace(server, table=server.table.model_copy(update={"disabled": False}))
     others = {other: one for other, one in settings.mcp_servers.items() if other == enabled.table.fallback}

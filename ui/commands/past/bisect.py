@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.text import Text
+
+from ....agent.history.reports.recorded_calls import RecordedCall, recorded_calls
+from ....agent.history.time_travel.bisect import Bisection, Bisector, Trial
+from ....agent.history.time_travel.touched_files import FileDifference, TouchedFiles, differences_of_steps
+from ....agent.models.providers import key_names
+from ....agent.runtime.runtime import Runtime
 from ....state.errors import UsageError
+from ....state.store.store import Store
+from ....state.store.timeline import TimelineStep, timeline
 from ...cli.open_session import opened
+from ...terminal.drive import StopSignals, exit_code
 from ...terminal.terminal import make_console, put, say
 from ...terminal.text.diffs import Line, coloured_diff
 from ...terminal.text.sanitize import one_line, plain
 from .command import BisectCommand
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from ....agent.history.reports.recorded_calls import RecordedCall
-    from ....agent.history.time_travel.bisect import Bisection, Bisector, Trial
-    from ....agent.history.time_travel.touched_files import FileDifference, TouchedFiles
-    from ....agent.runtime.runtime import Runtime
-    from ....state.store.store import Store
-    from ....state.store.timeline import TimelineStep
-
 
 async def bisect(command: BisectCommand) -> int:
     if not command.test.strip():
         raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
-    import asyncio
-
-    from ...terminal.drive import StopSignals, exit_code
 
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -49,10 +47,6 @@ async def bisect(command: BisectCommand) -> int:
 
 
 async def _bisect(runtime: Runtime, session_id: str, command: BisectCommand) -> int:
-    from ....agent.history.time_travel.bisect import Bisector
-    from ....agent.history.time_travel.touched_files import TouchedFiles
-    from ....agent.models.providers import key_names
-
     settings = runtime.store.index.settings(session_id)
     touched = await runtime.store.database.offload(lambda: TouchedFiles(runtime.store, session_id))
     if not touched.steps:
@@ -112,10 +106,6 @@ class Report:
 
 def report_of(store: Store, session_id: str, touched: TouchedFiles, root: Path, found: Bisection) -> Report:
     """Look up what the steps between good and bad did."""
-    from ....agent.history.reports.recorded_calls import recorded_calls
-    from ....agent.history.time_travel.touched_files import differences_of_steps
-    from ....state.store.timeline import timeline
-
     steps = {step.seq: step for step in timeline(store.database, session_id)}
     if found.good is None or found.bad is None:
         return Report(session_id, found, steps, [], [])
@@ -134,8 +124,6 @@ def say_probe(probe: Trial) -> None:
 
 
 def _probe_texts(probe: Trial) -> list[Text]:
-    from rich.text import Text
-
     took = f"{probe.seconds:.1f} s" if probe.seconds else ""
     return [
         Text(f"  {_place(probe.step):<16}"),
@@ -149,8 +137,6 @@ def _place(step: int) -> str:
 
 
 def show_report(report: Report) -> None:
-    from rich.text import Text
-
     console = make_console(sys.stdout)
     for style, text in _lines(report):
         console.print(Text(text, style=style), soft_wrap=True)

@@ -7,9 +7,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
+from ....agent.history.reports.diff import ComparedRun, Comparison, Pair, RunFile, Totals, compare
+from ....agent.history.reports.recorded_calls import RecordedCall
 from ....state.errors import UsageError
+from ....state.store.timeline import TimelineStep
 from ...cli.open_session import opened
 from ...terminal.lines import SIGNS, elapsed
 from ...terminal.terminal import make_console, put
@@ -17,18 +23,8 @@ from ...terminal.text.diffs import Line, coloured_diff
 from ...terminal.text.sanitize import one_line, plain
 from .command import DiffCommand
 
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from ....agent.history.reports.diff import ComparedRun, Comparison, Pair, RunFile, Totals
-    from ....agent.history.reports.recorded_calls import RecordedCall
-    from ....state.store.timeline import TimelineStep
-
 
 async def diff_runs(command: DiffCommand) -> int:
-    from ....agent.history.reports.diff import compare
-
     async with opened(command) as runtime:
         left, right = runtime.store.find(command.session), runtime.store.find(command.other)
         if left == right:
@@ -249,14 +245,10 @@ def show(found: Comparison) -> None:
 
 
 def _text(text: str, style: str = "") -> Text:
-    from rich.text import Text
-
     return Text(text, style)
 
 
 def _table(*columns: tuple[str, str]) -> Table:
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for name, style in columns:
         table.add_column(name, style=style, overflow="fold")

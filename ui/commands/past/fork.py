@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ....agent.history.time_travel.branches import edited
+from ....agent.history.time_travel.restore import Restored, RestorePlan
 from ....state.errors import UsageError
+from ...chat.decisions.questions import OneKey
 from ...cli.open_session import opened
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import one_line
 from .command import ForkCommand
-
-if TYPE_CHECKING:
-    from ....agent.history.time_travel.restore import Restored, RestorePlan
 
 
 async def fork_session(command: ForkCommand) -> int:
@@ -22,8 +21,6 @@ async def fork_session(command: ForkCommand) -> int:
         view = runtime.store.show(session_id, command.at)
         changes = {}
         if command.edits:
-            from ....agent.history.time_travel.branches import edited
-
             changes = edited(view.state, command.edits)
         seq = view.summary.steps - 1 if command.at is None else command.at
         named = command.said.get("cwd") is not None
@@ -48,7 +45,6 @@ async def agreed(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
         say(f"  {'goes' if step.content is None else 'is brought back'}: {one_line(str(step.path))}")
     if not is_interactive():
         raise UsageError("Nothing was done: these changes have to be confirmed.", "Add --yes.")
-    from ...chat.decisions.questions import OneKey
 
     if (await OneKey("Change them? [y/n] ", "yn", safe="n").ask_alone()).key != "y":
         raise UsageError("Nothing was done.")

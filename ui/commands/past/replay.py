@@ -11,24 +11,34 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....actions.ports import Toolbox
+from ....actions.workspace.atomic_write import temporary_file
+from ....actions.workspace.paths import FileProblem
+from ....actions.workspace.safe_open import real_path
+from ....agent.history.replay.replay import Replayed, recording_store, replay
+from ....agent.history.replay.walk import Today, live_parts, next_message, started_calls
+from ....agent.runtime.runtime import Runtime
+from ....agent.sdk.loading import known_agent
+from ....agent.sdk.testing.recorded_runs import told
+from ....state.conversation.messages import UserContent
 from ....state.errors import OutputLost, SandburError, UsageError
+from ....state.maintenance.export import export_session
+from ....state.session import SessionSettings
+from ....state.store.store import Store
+from ....state.store.timeline import timeline
+from ...chat.decisions.questions import OneKey
 from ...cli.grammar import Progress
 from ...cli.open_session import opened
+from ...headless.headless import run_to_end, warn
+from ...headless.json_output import encoded
+from ...terminal.lines import step_line, title
 from ...terminal.live import ProgressLine
 from ...terminal.terminal import is_interactive, make_console, put, say
 from ...terminal.text.sanitize import one_line
 from .command import AddTestCommand, ReplayCommand
 from .fork import agreed, restored_lines
-
-if TYPE_CHECKING:
-    from ....actions.ports import Toolbox
-    from ....agent.history.replay.replay import Replayed
-    from ....agent.runtime.runtime import Runtime
-    from ....state.conversation.messages import UserContent
-    from ....state.session import SessionSettings
-    from ....state.store.store import Store
 
 _MOST_CALLS = 20
 _STYLES = {"-": "red", "+": "green"}
@@ -38,8 +48,6 @@ async def replay_run(command: ReplayCommand) -> int:
     """Replay a session or a recording file; return 0 if nothing differs, else 4."""
     if command.model is not None:
         return await what_if(command)
-    from ....agent.history.replay.replay import replay
-    from ....agent.history.replay.walk import Today, live_parts
 
     async with opened(command) as runtime:
         with _source(runtime, command.session) as (store, session_id):
@@ -66,7 +74,6 @@ def _own_tools(session: SessionSettings) -> Toolbox:
     """Return the tools of the agent that a session belongs to, if it is one that may be loaded here."""
     if not session.agent:
         return {}
-    from ....agent.sdk.loading import known_agent
 
     definition, problems = known_agent(session.agent, Path(session.cwd), os.environ)
     for problem in problems:
@@ -81,16 +88,12 @@ def _source(runtime: Runtime, name: str) -> Generator[tuple[Store, str]]:
     if path.suffix != ".jsonl" and not path.is_file():
         yield runtime.store, runtime.store.find(name)
         return
-    from ....agent.history.replay.replay import recording_store
 
     with recording_store(path) as found:
         yield found
 
 
 async def _may_run(store: Store, session_id: str, command: ReplayCommand) -> bool:
-    from ....agent.history.replay.walk import started_calls
-    from ...terminal.lines import title
-
     calls = started_calls(store, session_id, command.from_seq)
     if command.yolo or not calls:
         return True
@@ -101,7 +104,6 @@ async def _may_run(store: Store, session_id: str, command: ReplayCommand) -> boo
         put(f"  step {seq}: {one_line(title(call.tool, call.arguments))}")
     if len(calls) > _MOST_CALLS:
         put(f"  and {len(calls) - _MOST_CALLS} more")
-    from ...chat.decisions.questions import OneKey
 
     answer = await OneKey("Run them? [y/n] ", "yn", safe="n").ask_alone()
     return answer.key == "y"
@@ -130,9 +132,6 @@ def _show(store: Store, replayed: Replayed) -> None:
 
 def _around(store: Store, session_id: str, seq: int) -> Iterator[str]:
     """Yield the step that differs and its neighbours, as `sandbur sessions show --steps` lists them."""
-    from ....state.store.timeline import timeline
-    from ...terminal.lines import step_line
-
     for step in timeline(store.database, session_id):
         if seq - 1 <= step.seq <= seq + 1:
             yield f"{'>' if step.seq == seq else ' '} {step_line(step)}"
@@ -168,11 +167,6 @@ def test_{name}(sandbur_replay):
 
 async def add_test(command: AddTestCommand) -> int:
     """Write the recording and its test; return 4 if the run differs from this program already."""
-    from ....agent.history.replay.replay import replay
-    from ....agent.sdk.testing.recorded_runs import told
-    from ....state.maintenance.export import export_session
-    from ...headless.json_output import encoded
-
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
         title = runtime.store.index.summary(session_id).title
@@ -214,10 +208,6 @@ def name_of(title: str, session_id: str) -> str:
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
     """Write a file that is there as a whole or not at all."""
-    from ....actions.workspace.atomic_write import temporary_file
-    from ....actions.workspace.paths import FileProblem
-    from ....actions.workspace.safe_open import real_path
-
     is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -243,8 +233,6 @@ def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
 
 async def what_if(command: ReplayCommand) -> int:
     """Fork after the step, go on with the other model; return the exit code of the run."""
-    from ...headless.headless import run_to_end, warn
-
     seq = command.from_seq
     assert seq is not None
     async with opened(command) as runtime:
@@ -276,8 +264,6 @@ async def what_if(command: ReplayCommand) -> int:
 
 def _message(store: Store, session_id: str, seq: int) -> UserContent:
     """Return what the person said next; raises `UsageError` if nothing was."""
-    from ....agent.history.replay.walk import next_message
-
     message = next_message(store, session_id, seq)
     if message is None:
         raise UsageError(

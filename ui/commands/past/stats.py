@@ -8,16 +8,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
+from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally, stats_of
 from ...cli.open_session import opened
 from ...terminal.lines import elapsed
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line
 from .command import StatsCommand
-
-if TYPE_CHECKING:
-    from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally
 
 _BAR_CELLS = 16
 _MOST_ROWS = 12
@@ -182,8 +183,6 @@ def _more(count: int, word: str) -> str:
 
 
 async def show_stats(command: StatsCommand) -> int:
-    from ....agent.history.reports.stats import stats_of
-
     since = None if command.days is None else _days_ago(command.days)
     async with opened(command) as runtime:
         found = await runtime.store.database.offload(lambda: stats_of(runtime.store, since))
@@ -241,9 +240,6 @@ def _tally_object(tally: Tally) -> dict[str, Any]:
 
 
 def _print_tables(parts: list[Section]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     console = make_console(sys.stdout)
     for part in parts:
         table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left", title_style="bold")

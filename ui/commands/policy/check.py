@@ -7,21 +7,21 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from ....agent.config.settings import MODES
+from ....actions.ports import Verdict
+from ....actions.tools.registry import builtin_tools
+from ....agent.config.load import load_settings
+from ....agent.config.settings import MODES, Settings
+from ....agent.policy.judge import Judge
+from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.application import ExecutionMode
 from ....state.conversation.messages import json_object
 from ...cli.open_session import said_by
 from ...headless.json_output import encoded
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import exposed, one_line, plain
-
-if TYPE_CHECKING:
-    from ....actions.ports import Verdict
-    from ....agent.config.settings import Settings
-    from ....agent.policy.judge import Judge
-    from .command import PolicyCommand
+from .command import PolicyCommand
 
 _MAX_LINE_BYTES = 16 << 20
 
@@ -32,11 +32,6 @@ class NoCall(Exception):
 
 async def check(command: PolicyCommand) -> int:
     """Print what the gate says here; 2 if a line of the input was no call, else 0."""
-    from ....actions.tools.registry import builtin_tools
-    from ....agent.config.load import load_settings
-    from ....agent.policy.judge import Judge
-    from ....agent.runtime.wiring import gates_of_run, settings_of_session
-
     settings = load_settings(said_by(command), os.environ)
     for notice in settings.notices:
         say(plain(notice))

@@ -7,19 +7,25 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....actions.tools.registry import declared
 from ....actions.workspace.paths import counted
+from ....agent.config.edit.edit_rules import toml_string
+from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
+from ....agent.config.settings import SETTINGS, Settings
+from ....agent.config.values import parse_config
+from ....agent.history.reports.past_calls import past_calls
+from ....agent.policy.past.rule_backtest import AS_THEN, ChangedVerdict, Court, Retrial, tried_again
+from ....agent.policy.past.suggest import Suggestions, suggestions
+from ....agent.policy.rules.rules import parse_rules
+from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.errors import ConfigError, UsageError
+from ....state.process.clock import text_of
 from ...cli.open_session import opened
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
-
-if TYPE_CHECKING:
-    from ....agent.config.settings import Settings
-    from ....agent.policy.past.rule_backtest import ChangedVerdict, Court, Retrial
-    from ....agent.policy.past.suggest import Suggestions
-    from .command import PolicyCommand
+from .command import PolicyCommand
 
 _MOST_SHOWN = 40
 _MOST_IN_JSON = 1000
@@ -35,9 +41,6 @@ _WORDS = {
 
 async def test_rules(command: PolicyCommand) -> int:
     """Say what the rules of today, or those in a file, would have said to each recorded call."""
-    from ....agent.history.reports.past_calls import past_calls
-    from ....agent.policy.past.rule_backtest import tried_again
-
     async with opened(command) as runtime:
         _warn(runtime.settings)
         settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
@@ -57,9 +60,6 @@ async def test_rules(command: PolicyCommand) -> int:
 
 async def suggest_rules(command: PolicyCommand) -> int:
     """Print the rules that would have saved the most questions, as they are written into a configuration."""
-    from ....agent.history.reports.past_calls import past_calls
-    from ....agent.policy.past.suggest import suggestions
-
     async with opened(command) as runtime:
         _warn(runtime.settings)
         store, since = runtime.store, _since(command)
@@ -75,9 +75,6 @@ async def suggest_rules(command: PolicyCommand) -> int:
 
 def _court(settings: Settings) -> Court:
     """Return what judges by these settings as a run here would."""
-    from ....agent.policy.past.rule_backtest import Court
-    from ....agent.runtime.wiring import gates_of_run, settings_of_session
-
     session = settings_of_session(settings, model="")
     gate_of, _ = gates_of_run(session, settings, os.environ)
     return Court(session, gate_of)
@@ -89,19 +86,11 @@ def _warn(settings: Settings) -> None:
 
 
 def _since(command: PolicyCommand) -> str:
-    from ....state.process.clock import text_of
-
     return text_of(datetime.now(UTC) - command.last)
 
 
 def _with_rules_of(name: str, settings: Settings) -> Settings:
     """Return the settings with the rules that a file holds, and with no others."""
-    from ....actions.tools.registry import declared
-    from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
-    from ....agent.config.settings import SETTINGS
-    from ....agent.config.values import parse_config
-    from ....agent.policy.rules.rules import parse_rules
-
     path = Path(name)
     found = read_bytes(path, MAX_CONFIG_BYTES)
     if found is None:
@@ -133,8 +122,6 @@ def _lines(found: Retrial, since: str) -> Iterator[str]:
 
 
 def _changed(found: Retrial) -> list[tuple[tuple[str, str], int]]:
-    from ....agent.policy.past.rule_backtest import AS_THEN
-
     return [(pair, count) for pair, count in found.verdicts.most_common() if AS_THEN[pair[0]] != pair[1]]
 
 
@@ -159,8 +146,6 @@ def _retrial_object(found: Retrial, since: str) -> dict[str, Any]:
 
 
 def _suggested(found: Suggestions, since: str) -> Iterator[str]:
-    from ....agent.config.edit.edit_rules import toml_string
-
     asked = f"{counted(found.questions, 'question')} since {since[:10]}"
     saved = sum(one.saved for one in found.rules)
     if not found.rules:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from ....state.calls import CallDecision, PendingCall, Settlement
 from ....state.errors import UsageError
 from ...cli.open_session import opened
+from ...headless.headless import run_to_end, warn
+from ...headless.json_output import arguments_object
 from .command import DecideCommand
-
-if TYPE_CHECKING:
-    from ....state.calls import CallDecision, PendingCall, Settlement
 
 
 async def decide(command: DecideCommand) -> int:
     """Record the decision of the flags; run on from there unless it is only to be recorded."""
-    from ...headless.headless import run_to_end, warn
-
     edited = _edited(command.edit)
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -106,8 +104,6 @@ def _other_kind(session_id: str, call: PendingCall) -> UsageError:
 
 
 def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | None) -> list[CallDecision]:
-    from ....state.calls import CallDecision
-
     if edited is not None and len(chosen) != 1:
         raise UsageError("--edit changes one call.", "Name the call it is for.")
     if command.settle_as is not None:
@@ -134,7 +130,6 @@ def _edited(path: Path | None) -> str | None:
     """Return the JSON arguments in the file, or on stdin for `-`."""
     if path is None:
         return None
-    from ...headless.json_output import arguments_object
 
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")

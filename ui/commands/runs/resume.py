@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....actions.ports.events import Event, RunFinished
+from ....agent.runtime.runtime import Runtime
+from ....agent.session.session import Session
 from ....state.errors import SandburError, SessionHeld
+from ....state.store.sessions.session_rows import WaitingRun, due_runs
 from ...cli.open_session import opened
+from ...headless.headless import StreamView, explain, resume_line, warn
+from ...headless.json_output import encoded, failed, result_object
+from ...terminal.drive import drive
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
 from .command import ResumeCommand
 
-if TYPE_CHECKING:
-    from ....actions.ports.events import Event, RunFinished
-    from ....agent.runtime.runtime import Runtime
-    from ....agent.session.session import Session
-    from ....state.store.sessions.session_rows import WaitingRun
-
 
 async def resume_due(command: ResumeCommand) -> int:
     """Carry them on; return the exit code of the first that did not end well."""
-    from ....state.store.sessions.session_rows import due_runs
 
     # Each run keeps its own folder, whatever -C says.
     async with opened(command.but(said={**command.said, "cwd": None})) as runtime:
@@ -41,10 +41,6 @@ async def resume_due(command: ResumeCommand) -> int:
 
 async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
     """Carry one run on; return whether the next may follow: not if this one was interrupted."""
-    from ...headless.headless import resume_line, warn
-    from ...headless.json_output import failed
-    from ...terminal.drive import drive
-
     try:
         session = await runtime.resume(run.session_id)
         warn(session.notices, report.command.progress)
@@ -68,8 +64,6 @@ class _Report:
     """What is said about the runs, in the asked-for format; it is the view of each of them."""
 
     def __init__(self, command: ResumeCommand) -> None:
-        from ...headless.headless import StreamView
-
         self.command = command
         self._format = command.output_format
         self._stream = StreamView()
@@ -95,8 +89,6 @@ class _Report:
             say(f"Skipped: {plain(reason)}")
 
     def add(self, run: WaitingRun, finished: RunFinished) -> None:
-        from ...headless.json_output import result_object
-
         self._code = self._code or finished.exit_code
         self._runs.append(result_object(finished))
         if self._format == "text":
@@ -104,15 +96,11 @@ class _Report:
 
     def explain(self, finished: RunFinished, session: Session) -> None:
         """Say on stderr what a run waits for or failed at."""
-        from ...headless.headless import explain
-
         if not self.command.quiet:
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
 
     def end(self) -> int:
         """Print what comes last; return the exit code of all."""
-        from ...headless.json_output import encoded
-
         if self._format == "json":
             found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}
             put(encoded(found))

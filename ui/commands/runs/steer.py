@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ....agent.graph import next_action
+from ....state.session import InboxKind
+from ....state.store.sessions.lease import held
+from ....state.store.store import Store
 from ...cli.open_session import opened
+from ...headless.headless import clean, read_stdin
 from ...terminal.terminal import put, say
 from .command import SteerCommand
-
-if TYPE_CHECKING:
-    from ....state.session import InboxKind
-    from ....state.store.store import Store
 
 
 async def leave_message(command: SteerCommand) -> int:
     """Keep the message, and say what becomes of it."""
-    from ...headless.headless import clean, read_stdin
-
     kind: InboxKind = "queue" if command.queue else "steer"
     text = clean(read_stdin("message") if command.text == "-" else command.text)
     async with opened(command) as runtime:
@@ -65,9 +64,6 @@ class _RunState(NamedTuple):
 
 
 def _run_state(store: Store, session_id: str) -> _RunState:
-    from ....agent.graph import next_action
-    from ....state.store.sessions.lease import held
-
     head = store.index.head(session_id)
     if head.life == "running":
         return _RunState("running", held(session_id, head.owner).message)

@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....agent.runtime.cleanup import clear_scratch
+from ....state.maintenance.prune import (
+    PrunePlan,
+    PruneRules,
+    Reason,
+    StoredSession,
+    delete,
+    drop_unused_contents,
+    plan_prune,
+)
+from ....state.store.store import Store
 from ...cli.open_session import opened
 from ...terminal.lines import local_time
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ....state.maintenance.prune import PrunePlan, Reason, StoredSession
-    from ....state.store.store import Store
-    from .command import SessionsCommand
+from .command import SessionsCommand
 
 _REASONS = {"age": "not used for long", "size": "to keep the size"}
 
 
 async def prune_sessions(command: SessionsCommand) -> int:
-    from ....state.maintenance.prune import PruneRules, plan_prune
-
     rules = PruneRules(command.older_than, command.keep, command.max_size)
     async with opened(command) as runtime:
         store = runtime.store
@@ -44,9 +49,6 @@ async def prune_sessions(command: SessionsCommand) -> int:
 
 def _delete(store: Store, plan: PrunePlan, home: Path) -> set[str]:
     """Delete what was chosen; return the ids of those that were used in the meantime."""
-    from ....agent.runtime.cleanup import clear_scratch
-    from ....state.maintenance.prune import delete, drop_unused_contents
-
     kept: set[str] = set()
     with ProgressLine("Deleting session", len(plan.goes)) as progress:
         for number, (session, _) in enumerate(plan.goes, 1):

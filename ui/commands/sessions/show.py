@@ -6,9 +6,17 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....agent.graph import next_action
+from ....agent.runtime.cleanup import clear_scratch
+from ....agent.session.secrets import masker_for
+from ....state.conversation.messages import Block, Message
+from ....state.session import SessionView, WaitingMessage
+from ....state.store.timeline import timeline
 from ...cli.open_session import opened
+from ...headless.headless import clean
+from ...headless.json_output import pending_objects, plan_objects
 from ...terminal.lines import (
     local_time,
     plan_lines,
@@ -20,11 +28,7 @@ from ...terminal.lines import (
 )
 from ...terminal.terminal import Glyphs, glyphs_for, put, say
 from ...terminal.text.sanitize import one_line, plain
-
-if TYPE_CHECKING:
-    from ....state.conversation.messages import Block, Message
-    from ....state.session import SessionView, WaitingMessage
-    from .command import SessionsCommand
+from .command import SessionsCommand
 
 _MAX_RESULT_CHARS = 300
 
@@ -58,9 +62,6 @@ def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Ite
 
 
 def view_object(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> dict[str, Any]:
-    from ....agent.graph import next_action
-    from ...headless.json_output import pending_objects, plan_objects
-
     state = view.state
     return {
         **asdict(view.summary),
@@ -77,8 +78,6 @@ def view_object(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> di
 
 
 def _position(view: SessionView) -> str:
-    from ....agent.graph import next_action
-
     return f"next: {next_action(view.position, view.state)}"
 
 
@@ -119,8 +118,6 @@ async def show_session(command: SessionsCommand) -> int:
 
 
 async def _show_steps(command: SessionsCommand) -> int:
-    from ....state.store.timeline import timeline
-
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
         steps = timeline(runtime.store.database, session_id)
@@ -132,8 +129,6 @@ async def _show_steps(command: SessionsCommand) -> int:
 
 
 async def delete_session(command: SessionsCommand) -> int:
-    from ....agent.runtime.cleanup import clear_scratch
-
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
         runtime.store.delete(session_id)
@@ -143,9 +138,6 @@ async def delete_session(command: SessionsCommand) -> int:
 
 
 async def rename_session(command: SessionsCommand) -> int:
-    from ....agent.session.secrets import masker_for
-    from ...headless.headless import clean
-
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
         masked = masker_for(runtime.env, runtime.settings.cwd).text(clean(command.file))

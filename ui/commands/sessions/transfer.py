@@ -9,20 +9,22 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
+from ....agent.session.secrets import masker_for
+from ....agent.session.session import whoami
 from ....state.errors import OutputLost, UsageError
+from ....state.maintenance.import_ import Imported, checked_import, take_in
+from ....state.store.store import Store
+from ...chat.decisions.questions import OneKey
 from ...cli.open_session import opened
 from ...headless.json_output import encoded
+from ...report.html import report
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ....state.maintenance.import_ import Imported
-    from ....state.store.store import Store
-    from .command import SessionsCommand
+from .command import SessionsCommand
 
 
 async def export_session(command: SessionsCommand) -> int:
@@ -75,8 +77,6 @@ def _pieces(
     `watch` is called with the number of each record that is searched for secrets.
     """
     if form != "jsonl":
-        from ...report.html import report
-
         return report(store, session_id, form)
     from ....state.maintenance.export import export_session
 
@@ -87,7 +87,6 @@ def _pieces(
 
 def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
     """Refuse to write what would be masked if it were recorded today; masking it would break its chain."""
-    from ....agent.session.secrets import masker_for
     from ....state.maintenance.export import export_session, recorded_texts
 
     masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
@@ -105,9 +104,6 @@ def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object
 
 async def import_session(command: SessionsCommand) -> int:
     """Take a session in after the person has seen what it brings."""
-    from ....agent.session.session import whoami
-    from ....state.maintenance.import_ import checked_import, take_in
-
     with _source(command.session) as file:
         async with opened(command) as runtime:
             with exit_on_signals(), ProgressLine("Checking record") as progress:
@@ -147,7 +143,6 @@ async def _confirm(name: str) -> None:
             "Nothing was imported: the settings above have to be confirmed.",
             "Add --yes if you trust whoever made the file.",
         )
-    from ...chat.decisions.questions import OneKey
 
     if (await OneKey("Import it with these settings? [y/n] ", "yn", safe="n").ask_alone()).key != "y":
         raise UsageError("Nothing was imported.")

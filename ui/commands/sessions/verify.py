@@ -6,26 +6,24 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
+
+from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
 from ...cli.open_session import opened
 from ...terminal.lines import local_time
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ...terminal.terminal import make_console, put, say
 from ...terminal.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from ....state.maintenance.verify import Audit, AuditedCall, Breach
-    from .command import SessionsCommand
+from .command import SessionsCommand
 
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record", "inbox": "waiting message"}  # fmt: skip
 
 
 async def verify_session(command: SessionsCommand) -> int:
-    from ....state.maintenance.verify import audit
-
     async with opened(command) as runtime:
         store = runtime.store
         session_id = store.find(command.session)
@@ -117,7 +115,6 @@ def _print_calls(found: Audit) -> None:
         for row in rows:
             put("\t".join(row))
         return
-    from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("record", "when", "call", "move"):

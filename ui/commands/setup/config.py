@@ -8,23 +8,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from ....agent.config.edit.edit_rules import ConfigPlace, place_for
+from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
+from ....agent.config.load import HOOKS_NAME, load_settings
+from ....agent.config.paths import CONFIG_NAME, MCP_JSON, config_home, project_folders
+from ....agent.config.settings import SETTINGS, Setting, Settings
 from ....state.errors import UsageError
 from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import ConfigCommand
 
-if TYPE_CHECKING:
-    from ....agent.config.edit.edit_rules import ConfigPlace
-    from ....agent.config.settings import Setting, Settings
-
 
 async def configure(command: ConfigCommand) -> int:
     """Do it; return 1 from `unset` for what was not set."""
-    from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
-
     if command.action == "path":
         for line in _paths(command):
             put(one_line(line))
@@ -50,14 +49,10 @@ async def configure(command: ConfigCommand) -> int:
 
 
 def _loaded(command: ConfigCommand) -> Settings:
-    from ....agent.config.load import load_settings
-
     return load_settings(said_by(command), os.environ)
 
 
 def _list(command: ConfigCommand) -> None:
-    from ....agent.config.settings import SETTINGS
-
     settings = _loaded(command)
     rows = [row for row in SETTINGS if row.about]
     if command.json:
@@ -160,9 +155,6 @@ _SPELLED: Mapping[str, Callable[[Setting], str]] = {
 
 def _place(command: ConfigCommand) -> ConfigPlace:
     """Return the file to change: the person's own, or the project's where that is theirs to change."""
-    from ....agent.config.edit.edit_rules import ConfigPlace, place_for
-    from ....agent.config.paths import config_home
-
     if not command.project:
         return ConfigPlace(config_home(os.environ) / "config.toml", None)
     place = place_for(Path.cwd(), os.environ)
@@ -182,9 +174,6 @@ def _warn_of_others(settings: Settings, key: str, place: ConfigPlace) -> None:
 
 
 def _paths(command: ConfigCommand) -> Iterator[str]:
-    from ....agent.config.load import HOOKS_NAME
-    from ....agent.config.paths import CONFIG_NAME, MCP_JSON, config_home, project_folders
-
     settings = _loaded(command)
     own = config_home(os.environ)
     yield _with_state(own / "config.toml", "yours")

@@ -9,20 +9,20 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from ....agent.config.mcp_servers import McpServer, MissingVariable, filled_in
+from ....agent.config.paths import config_home
+from ....agent.config.settings import Settings
 from ....state.errors import SandburError
+from ....state.process.installation import install_command
 from ...cli.open_session import said_by
 from ...terminal.terminal import glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import hanging
 from .command import DoctorCommand
 from .installation import Finding, has_extra, installation, sandboxes, wall
+from .model_checks import answers, keys, models
 from .store_checks import store_findings
-
-if TYPE_CHECKING:
-    from ....agent.config.mcp_servers import McpServer
-    from ....agent.config.settings import Settings
 
 _INDENT = " " * 18
 
@@ -53,8 +53,6 @@ def _print(finding: Finding) -> None:
 
 
 async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
-    from .model_checks import answers, keys, models
-
     for finding in (*installation(), keys()):
         yield finding
     try:
@@ -76,8 +74,6 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
 
 
 def _configuration(settings: Settings) -> Iterator[Finding]:
-    from ....agent.config.paths import config_home
-
     user = config_home(os.environ) / "config.toml"
     yield Finding("good", "configuration", str(user) if user.exists() else f"none ({user} may hold one)")
     for notice in settings.notices:
@@ -91,8 +87,6 @@ def _servers(settings: Settings) -> Iterator[Finding]:
     """Look whether each tool server could be started; `sandbur mcp test` does it."""
     servers = [server for server in settings.mcp_servers.values() if not server.table.disabled]
     if servers and not has_extra("mcp"):
-        from ....state.process.installation import install_command
-
         yield Finding("bad", "tool servers", "the extra mcp is not installed", install_command("mcp"))
         return
     good: list[str] = []
@@ -106,8 +100,6 @@ def _servers(settings: Settings) -> Iterator[Finding]:
 
 
 def _unstartable(server: McpServer) -> Finding | None:
-    from ....agent.config.mcp_servers import MissingVariable, filled_in
-
     table = server.table
     try:
         for text in (table.url or "", *table.args, *table.env.values(), *table.headers.values()):

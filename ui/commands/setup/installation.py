@@ -8,12 +8,16 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from ....agent.config.settings import Settings
+from ....actions.tools.shell.sandbox.sandbox import Workplace, what_works
+from ....actions.tools.shell.sandbox.wall import KINDS, wall_kind, why_no_wall
+from ....agent.config.paths import user_home
+from ....agent.config.settings import Settings
+from ....agent.version import VERSION
 
 _PACKAGES = ("apache-burr", "pydantic", "openai", "anthropic", "rich", "prompt_toolkit", "genai-prices")
 EXTRAS = {
@@ -75,10 +79,6 @@ def installs(package: str) -> str:
 
 
 def _packages() -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    from ....agent.version import VERSION
-
     yield Finding("good", "sandbur", f"{VERSION} at {Path(__file__).resolve().parents[3]}")
     found: list[str] = []
     for name in _PACKAGES:
@@ -121,9 +121,6 @@ def _terminal() -> Finding:
 
 
 def sandboxes(settings: Settings) -> Finding:
-    from ....actions.tools.shell.sandbox.sandbox import Workplace, what_works
-    from ....agent.config.paths import user_home
-
     found = list(what_works(Workplace((settings.cwd,), user_home(os.environ))))
     told = ", ".join(f"{kind} {f'does not work ({why})' if why else 'works'}" for kind, why in found)
     if not all(why for _, why in found):
@@ -135,8 +132,6 @@ def sandboxes(settings: Settings) -> Finding:
 def wall() -> Finding:
     """Say whether commands that run unasked because they only read have a read-only view of the machine."""
     if sys.platform == "linux":
-        from ....actions.tools.shell.sandbox.wall import KINDS, wall_kind, why_no_wall
-
         if (kind := wall_kind()) is not None:
             what = "commands that run unasked because they only read change nothing and reach no network"
             return Finding("good", "read-only view", f"by {kind}: {what}")

@@ -6,15 +6,18 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from ....actions.ports import Discarded, ModelRequest, Reply
+from ....agent.config.settings import Settings
+from ....agent.models.connect import DEFAULTS, DEMO, choose_model, connect
+from ....agent.models.model import RetryPolicy, TryLimits, WireModel
+from ....agent.models.prices.pricing import price_of
+from ....agent.session.secrets import masker_for
+from ....state.application import Usage
+from ....state.conversation.messages import person_said
+from ....state.conversation.transcript import Transcript
 from ....state.errors import SandburError
 from .installation import Finding
-
-if TYPE_CHECKING:
-    from ....agent.config.settings import Settings
-    from ....agent.models.model import WireModel
-    from ....state.application import Usage
 
 _QUESTION = "Answer with the one word: yes"
 _MOST_TOKENS = 64
@@ -22,8 +25,6 @@ _MOST_TOKENS = 64
 
 
 def keys() -> Finding:
-    from ....agent.models.connect import DEFAULTS
-
     names = [name for name, _ in DEFAULTS]
     found = [name for name in names if os.environ.get(name, "").strip()]
     if found:
@@ -33,8 +34,6 @@ def keys() -> Finding:
 
 def models(settings: Settings) -> Iterator[Finding]:
     """Say which model a session would have, and what keeps it or a stand-in from being asked."""
-    from ....agent.models.connect import DEFAULTS, DEMO, choose_model
-
     model, notices = choose_model(settings.model, os.environ)
     if model == DEMO:
         if notices:
@@ -60,10 +59,6 @@ def _problem(settings: Settings, name: str) -> SandburError | None:
 
 
 def _connected(settings: Settings, name: str, within_s: float = 1.0) -> WireModel:
-    from ....agent.models.connect import connect
-    from ....agent.models.model import RetryPolicy, TryLimits
-    from ....agent.models.prices.pricing import price_of
-
     return connect(
         name,
         env=os.environ,
@@ -78,8 +73,6 @@ def _connected(settings: Settings, name: str, within_s: float = 1.0) -> WireMode
 
 def asked_models(settings: Settings) -> Sequence[str]:
     """Return the models that are configured, and for each other key that is set the one it stands for."""
-    from ....agent.models.connect import DEFAULTS, DEMO, choose_model
-
     chosen = [choose_model(settings.model, os.environ)[0], *settings.fallback_models]
     providers = {name.partition("/")[0] for name in chosen}
     others = [
@@ -99,11 +92,6 @@ async def answers(settings: Settings, within_s: float) -> list[Finding]:
 
 
 async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
-    from ....actions.ports import Discarded, ModelRequest, Reply
-    from ....agent.session.secrets import masker_for
-    from ....state.conversation.messages import person_said
-    from ....state.conversation.transcript import Transcript
-
     began, has_answered = time.monotonic(), False
     request = ModelRequest("", (), (Transcript.of(person_said(_QUESTION)),))
     try:

@@ -10,20 +10,20 @@ from datetime import UTC, datetime
 from errno import ENOSPC
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
 
+from ....agent.config.settings import Settings
+from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
+from ....state.maintenance.verify import Breach, audit_all
+from ....state.store.seals import key_path, known_key, maker_of
+from ....state.store.sessions.session_rows import due_runs
+from ....state.store.store import Store
 from ...cli.open_session import tell_notice
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ..sessions.prune import size_text
 from ..sessions.verify import breach_line
 from .installation import Finding
-
-if TYPE_CHECKING:
-    from ....agent.config.settings import Settings
-    from ....state.maintenance.verify import Breach
-    from ....state.store.store import Store
 
 _MOST_NAMED = 5
 _ROOM_BYTES = 256 * 1024
@@ -33,8 +33,6 @@ _SQLITE = "sqlite:///"
 
 def store_findings(settings: Settings, reindexes: bool = False) -> Iterator[Finding]:
     """Check the store; nothing in it changes, but for its indexes if they are to be rebuilt."""
-    from ....state.store.store import Store
-
     try:
         store = Store.open(settings.store, settings.tenant, tell_notice, home=settings.home)
         try:
@@ -74,8 +72,6 @@ def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
 
 def _records(store: Store, parents: Mapping[str, str | None], shows_progress: bool) -> Iterator[Finding]:
     """Verify every session, as `sessions verify` does."""
-    from ....state.maintenance.verify import audit_all
-
     with ProgressLine("Checking session", len(parents), is_wanted=shows_progress) as progress:
         for number, (session_id, breaches) in enumerate(audit_all(store.database, parents), 1):
             progress.show(number)
@@ -93,8 +89,6 @@ def _breach_findings(session_id: str, breaches: list[Breach]) -> Iterator[Findin
 
 
 def _key(settings: Settings) -> Finding:
-    from ....state.store.seals import key_path, known_key, maker_of
-
     path = key_path(settings.home)
     try:
         key = known_key(settings.home)
@@ -141,8 +135,6 @@ def _try_folder(folder: Path) -> None:
 
 
 def _dead_runs(store: Store) -> Iterator[Finding]:
-    from ....state.store.sessions.session_rows import due_runs
-
     due = [run for run in due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
     if due:
         noun = "run waits" if len(due) == 1 else "runs wait"
@@ -163,8 +155,6 @@ def _rights(database: Path) -> Iterator[Finding]:
 
 def _leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
     """Find what calls left behind whose session is gone."""
-    from ....agent.runtime.cleanup import size_of, strays
-
     found = strays(home, sessions)
     if found:
         noun = "folder" if len(found) == 1 else "folders"

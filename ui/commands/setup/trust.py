@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from ....agent.config.trust import take_back, trusted
 from ....state.errors import UsageError
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
@@ -15,8 +16,6 @@ _NOTHING = (
 
 
 async def change_trust(command: TrustCommand) -> int:
-    from ....agent.config.trust import take_back, trusted
-
     if command.remove:
         if not take_back(Path(command.path), os.environ):
             raise UsageError(f"{command.path} is not trusted.", "`sandbur trust` lists what is.")

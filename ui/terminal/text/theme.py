@@ -1,12 +1,15 @@
 """How the screen looks: a style for each role of a text, and themes that change them."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
-
-from rich.console import Console
-from rich.theme import Theme as RichTheme
+from typing import TYPE_CHECKING
 
 from ....agent.config.settings import Theme
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(slots=True)
@@ -71,6 +74,8 @@ _AS_THEY_ARE = {name: name for name in _LIGHT.keys() - _DARK.keys()}
 
 def put_on(console: Console, theme: Theme) -> None:
     """Let a console know the roles; with `none` there are bold and dim letters, but no colours."""
+    from rich.theme import Theme as RichTheme
+
     console.push_theme(RichTheme({**_AS_THEY_ARE, **_STYLES[theme]}))
     console.no_color = theme == "none" or bool(os.environ.get("NO_COLOR"))
 
